@@ -105,17 +105,23 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
     count_again(txn, sorted({number for (number,) in rows}))
 
 
+_SCALES: Final = (
+    f"SELECT environment_no, revision, scale_no, {_SAID} FROM scale"
+    " WHERE learner_id = ? AND standing = 1 AND undone = 0"
+)
+
+
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
     """The scales in force of environments, by number: of each the latest that stands, or the usual one."""
+    wanted = sorted({*numbers})
+    return _latest(
+        facts.connection.rows_in(f"{_SCALES} AND environment_no IN ({{}})", [facts.learner_id], wanted)
+    )
+
+
+def _latest(rows: Iterable[Row]) -> Mapping[int, Scale]:
     found: dict[int, Scale] = defaultdict(lambda: _USUAL)
-    for environment_no, *said in sorted(
-        facts.connection.rows_in(
-            f"SELECT environment_no, revision, scale_no, {_SAID} FROM scale"
-            " WHERE learner_id = ? AND standing = 1 AND undone = 0 AND environment_no IN ({})",
-            [facts.learner_id],
-            sorted({*numbers}),
-        )
-    ):
+    for environment_no, *said in sorted(rows):
         found[environment_no] = _scale(said[2:])
     return found
 
@@ -340,11 +346,7 @@ class Stored(NamedTuple):
 
 def declared_scales(facts: Facts) -> Mapping[int, Scale]:
     """The scales in force that somebody declared, by the number of their environment."""
-    rows = facts.connection.rows(
-        "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND standing = 1 AND undone = 0",
-        [facts.learner_id],
-    )
-    return scales_of(facts, [number for (number,) in rows])
+    return _latest(facts.connection.rows(_SCALES, [facts.learner_id]))
 
 
 def environment_no_of(facts: Facts, name: str) -> int | None:

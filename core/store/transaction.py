@@ -205,6 +205,7 @@ class Snapshot:
     def __init__(self, connection: Connection, name: str, number: int | None = None) -> None:
         """``number``: what the learner went by the last time, which may be another's by now."""
         self.connection = connection
+        self.together = connection.together
         self.name = name
         row = None if number is None else self._found(number)
         if row is None and (number := number_of(connection, name)) is not None:
@@ -266,6 +267,7 @@ class Transaction:
         memory: Memory | None = None,
     ) -> None:
         self.connection = connection
+        self.together = connection.together
         self.name = name
         self.actor = actor
         self.shows_texts = may(actor, "read_texts", name)

@@ -7,7 +7,7 @@ kept, so that undoing an import leaves what the other imports say.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain, repeat
 from operator import itemgetter
@@ -20,6 +20,7 @@ from core.errors import StoreUnusable
 from core.records.judged import OBSERVED, Judged
 from core.records.kept_texts import KeptTexts
 from core.records.selection import Selection
+from core.store.engine import Row
 from core.store.tables import insert_into
 from core.store.texts import drop_texts, read_texts, write_texts
 from core.store.transaction import Facts, Transaction
@@ -381,11 +382,14 @@ def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold; without its texts, which `whole_version` has."""
     place = [facts.learner_id, run_no]
     where = "WHERE learner_id = ? AND run_no = ?"
-    columns = facts.connection.rows(f"SELECT {', '.join(COLUMNS)} FROM run {where}", place)[0]
-    outcomes = facts.connection.rows(f"SELECT arm_no, flags, token_cost FROM outcome {where}", place)
-    evidence = facts.connection.rows(f"SELECT arm_no, place, excerpt FROM evidence {where}", place)
-    decisions = facts.connection.rows(
-        f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}", place
+    texts = (
+        f"SELECT {', '.join(COLUMNS)} FROM run {where}",
+        f"SELECT arm_no, flags, token_cost FROM outcome {where}",
+        f"SELECT arm_no, place, excerpt FROM evidence {where}",
+        f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}",
+    )
+    (columns,), outcomes, evidence, decisions = facts.together(
+        *[partial(_rows, facts, sql, place) for sql in texts]
     )
     return msgspec.convert(
         (
@@ -398,6 +402,10 @@ def read_version(facts: Facts, run_no: int) -> Version:
         ),
         Version,
     )
+
+
+def _rows(facts: Facts, sql: str, values: list[int]) -> list[Row]:
+    return facts.connection.rows(sql, values)
 
 
 def whole_version(facts: Facts, run_no: int) -> Version:

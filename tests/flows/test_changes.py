@@ -136,13 +136,14 @@ def test_sessions_are_read_as_they_stand_in_the_present_epoch(context: Context) 
             reward(replace(context, actor=Actor(name=person, role="reviewer")), "tool:other:a", 0.5)
     columns = queries.belief(context).columns
     with context.reading() as snapshot:
-        found = reads.arm_sessions(snapshot, columns, np.array([columns.places["tool:other:a"]]))
+        walk = reads.walk(snapshot, columns)
+        found = reads.arm_sessions(snapshot, columns, np.array([columns.places["tool:other:a"]]), walk)
     n = (found.success_micro + found.failure_micro) / 1e6
     assert sorted(n.tolist()) == [2.0] * 12
     assert found.since_day is None
     assert found.success_micro.sum() == 20_000_000 + 2_000_000
     with context.reading() as snapshot:
-        none = reads.arm_sessions(snapshot, columns, np.empty(0, dtype=np.int64))
+        none = reads.arm_sessions(snapshot, columns, np.empty(0, dtype=np.int64), walk)
     assert len(none.place) == 0
 
 

@@ -451,7 +451,7 @@ def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> No
         record(context, run_of(uid, calls="a", inventory=priced))
         with context.reading() as snapshot:
             return snapshot.connection.rows(
-                "SELECT import_no, said, revision FROM provenance WHERE kind = 'cost'"
+                "SELECT import_no, said, revision FROM provenance WHERE kind = 'cost' ORDER BY import_no"
             )
 
     first = say("r1", 5)

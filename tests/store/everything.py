@@ -614,9 +614,10 @@ def by_their_own(context: Context) -> None:
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         every = np.arange(len(columns))
-        reads.arm_sessions(snapshot, columns, every)
-        reads.arm_hours(snapshot, columns, every, **span)
-        reads.joined_arms(snapshot, columns, A, days=(0, 1 << 20), since_ms=0)
+        walk, first = reads.walk(snapshot, columns), reads.first_days(snapshot)
+        reads.arm_sessions(snapshot, columns, every, walk)
+        reads.arm_hours(snapshot, columns, every, since_ms=span["since_ms"], until_ms=span["until_ms"])
+        reads.joined_arms(snapshot, columns, A, days=(0, 1 << 20), since_ms=0, walk=walk, first=first)
         for n_runs in (1, 1 << 20):
             reads.session_runs(snapshot, n_runs)
             reads.session_runs(snapshot, n_runs, **span)

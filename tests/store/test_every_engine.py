@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
 from traceback import walk_tb
@@ -410,8 +410,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], in
             for driver in drivers:
                 driver.pgconn.untrace()
             told.seek(0)
-            ways = [line[:1] for line in told.read().splitlines()]
-        return sum(way == b"F" != before for before, way in pairwise([b"B", *ways]))
+            return sum(line.startswith(b"F") and line.endswith(b"Sync") for line in told.read().splitlines())
 
     return n_trips
 

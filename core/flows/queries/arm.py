@@ -166,8 +166,10 @@ def arm_ledger(
     """
     with context.reading() as snapshot:
         arm_no = _arm_no(snapshot, arm)
-        seen, is_more = _automatic(snapshot, arm, arm_no, after, limit)
-        given = _given(snapshot, arm_no, after, limit, hidden_from(context, snapshot))
+        (seen, is_more), given = snapshot.together(
+            lambda: _automatic(snapshot, arm, arm_no, after, limit),
+            lambda: _given(snapshot, arm_no, after, limit, hidden_from(context, snapshot)),
+        )
     rows = sorted([*seen, *given], key=_newest_first)[:limit]
     is_more = is_more or len(given) == limit or len(seen) + len(given) > limit
     return ArmLedger(rows=tuple(rows), onward=_onward(after, rows) if is_more else None)
@@ -202,8 +204,11 @@ def _path(
     snapshot: Snapshot, arm_no: int, resets: Sequence[ArmReset], marks: Sequence[Mark], until_ms: int | None
 ) -> Path:
     """From the first day anything is known of, to that of the newest run or mark."""
-    gathered = reads.arm_path(snapshot, arm_no)
-    alpha, beta = arm_start(snapshot, arm_no)
+    gathered, (alpha, beta), last_ms = snapshot.together(
+        lambda: reads.arm_path(snapshot, arm_no),
+        lambda: arm_start(snapshot, arm_no),
+        lambda: last_run_ms(snapshot),
+    )
     first = Boundary(since_ms=0, epoch=0, alpha_micro=alpha, beta_micro=beta)
     later = [
         Boundary(
@@ -213,7 +218,7 @@ def _path(
         if not one.undone
     ]
     days = {*gathered.day[gathered.day != UNKNOWN].tolist(), *(one.since_ms // DAY_MS for one in later)}
-    ends = [last_run_ms(snapshot) or 0, *(mark.at_ms for mark in marks)]
+    ends = [last_ms or 0, *(mark.at_ms for mark in marks)]
     last = max([*days, *(at_ms // DAY_MS for at_ms in ends)])
     if until_ms is not None:
         last = min(last, (until_ms - 1) // DAY_MS)
@@ -227,9 +232,11 @@ def _path(
 
 def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[Mark]:
     """Resets, changes of settings and first runs of models, in the order of time."""
-    models = first_of_models(snapshot)
+    models, rows = snapshot.together(
+        lambda: first_of_models(snapshot), lambda: setting_rows(snapshot, _SETTINGS_AT_MOST)
+    )
     first = models[0][1] // DAY_MS if models else 0
-    settings = [row for row in setting_rows(snapshot, _SETTINGS_AT_MOST) if row.name not in _MATTERS_NOT]
+    settings = [row for row in rows if row.name not in _MATTERS_NOT]
     marks = [
         *(_reset_mark(one) for one in resets),
         *(_setting_mark(row) for row in settings),
@@ -268,9 +275,11 @@ def _automatic(
     cursor = None if after.run_no is None else Cursor(after.run_at_ms, after.run_no)
     wanted = RunFilter(arm=arm, part="in", outcomes=("observed",))
     page = run_page(snapshot, wanted, View(), cursor=cursor, limit=limit)
-    parts = parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows])
-    snapshot.epochs.load([arm_no])
-    now = reads.arm_row(snapshot, arm_no)
+    parts, _, now = snapshot.together(
+        lambda: parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows]),
+        lambda: snapshot.epochs.load([arm_no]),
+        lambda: reads.arm_row(snapshot, arm_no),
+    )
     rows = [_seen(snapshot, (arm, arm_no), row, parts[row.run_no], now) for row in page.rows]
     return rows, page.onward is not None
 

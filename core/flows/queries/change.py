@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -26,39 +27,60 @@ def changes_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int 
     """
     if end_ms is None:
         return change.Changes()
-    days = reads.recent_days(
-        snapshot,
-        columns,
-        since_day=end_ms // DAY_MS - change.WINDOW_DAYS + 1,
-        until_ms=view.until_ms,
-        min_pulls=change.MIN_BEFORE + change.MIN_AFTER,
+    days, walk = snapshot.together(
+        lambda: reads.recent_days(
+            snapshot,
+            columns,
+            since_day=end_ms // DAY_MS - change.WINDOW_DAYS + 1,
+            until_ms=view.until_ms,
+            min_pulls=change.MIN_BEFORE + change.MIN_AFTER,
+        ),
+        lambda: reads.walk(snapshot, columns, until_ms=view.until_ms),
     )
     split = change.splits(columns, days)
-    sessions = reads.arm_sessions(snapshot, columns, split.place[split.suspects], until_ms=view.until_ms)
+    sessions = reads.arm_sessions(snapshot, columns, split.place[split.suspects], walk)
     found = change.shifts(columns, split, sessions)
-    hours = _hours(snapshot, columns, [shift for shift in found if shift.fell], view, end_ms)
+    falls = [shift for shift in found if shift.fell]
+    until_ms = end_ms + 1 if view.until_ms is None else view.until_ms
+    hours, first = snapshot.together(
+        lambda: _hours(snapshot, columns, falls, until_ms, walk),
+        lambda: reads.first_days(snapshot) if falls else {},
+    )
     found = tuple(change.gone(shift, hours.of(columns.places[shift.arm])) for shift in found)
     poisoned = change.together(found, columns, hours)
     taken = {arm for group in poisoned for arm in group.arms}
     alone = [shift for shift in found if shift.arm not in taken]
-    explained = [_explained(snapshot, columns, view, shift) for shift in alone[:_MOST_EXPLAINED]]
+    explained = snapshot.together(
+        *[partial(_explained, snapshot, columns, walk, first, shift) for shift in alone[:_MOST_EXPLAINED]]
+    )
     return change.Changes(shifts=(*explained, *alone[_MOST_EXPLAINED:]), poisoned=poisoned)
 
 
 def _hours(
-    snapshot: Snapshot, columns: ArmColumns, falls: Sequence[change.Shift], view: View, end_ms: int
+    snapshot: Snapshot,
+    columns: ArmColumns,
+    falls: Sequence[change.Shift],
+    until_ms: int,
+    walk: reads.Walk,
 ) -> ArmHours:
     """The hours of fallen arms since the first of them fell."""
     return reads.arm_hours(
         snapshot,
         columns,
         np.array([columns.places[shift.arm] for shift in falls], dtype=np.int64),
-        since_ms=min((shift.since_ms for shift in falls), default=end_ms),
-        until_ms=end_ms + 1 if view.until_ms is None else view.until_ms,
+        since_ms=min((shift.since_ms for shift in falls), default=until_ms),
+        until_ms=until_ms,
+        at=walk.at,
     )
 
 
-def _explained(snapshot: Snapshot, columns: ArmColumns, view: View, shift: change.Shift) -> change.Shift:
+def _explained(
+    snapshot: Snapshot,
+    columns: ArmColumns,
+    walk: reads.Walk,
+    first: Mapping[int, int],
+    shift: change.Shift,
+) -> change.Shift:
     """The same with its rivals."""
     if not shift.fell:
         return shift
@@ -69,6 +91,7 @@ def _explained(snapshot: Snapshot, columns: ArmColumns, view: View, shift: chang
         shift.arm,
         days=(day - change.NEAR_DAYS, day + change.NEAR_DAYS),
         since_ms=shift.since_ms,
-        until_ms=view.until_ms,
+        walk=walk,
+        first=first,
     )
     return replace(shift, rivals=change.rivals(shift, joined))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ from core.flows.queries.episodes import (
     summed,
     wanted_environments,
 )
-from core.records.episode import Scale
+from core.records.episode import Finding, Scale
 from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 from core.records.limits import shown
 from core.statistics.overview import PaidWrong
@@ -209,43 +210,49 @@ def _least_paid(codes: Ints, reached: Floats) -> Ints:
 def lint(context: Context, *, environment: str | None = None) -> tuple[DesignSeen, ...]:
     """How environments pay, by name, and what may be wrong with it; raises `NotFound` for an unknown one."""
     with context.reading() as snapshot:
-        names, scales = wanted_environments(snapshot, environment), declared_scales(snapshot)
-        found = []
-        for number, name in sorted(names.items(), key=lambda one: one[1]):
-            one, n = (
-                design_of(snapshot, number, scales.get(number, Scale())),
-                sums_of_environment(snapshot, number).n,
+        names, scales = snapshot.together(
+            lambda: wanted_environments(snapshot, environment), lambda: declared_scales(snapshot)
+        )
+
+        def linted(number: int) -> DesignSeen:
+            one, sums = snapshot.together(
+                lambda: design_of(snapshot, number, scales.get(number, Scale())),
+                lambda: sums_of_environment(snapshot, number),
             )
-            if n:
-                found.append(
-                    DesignSeen(
-                        environment=name,
-                        n=n,
-                        patterns=one.patterns,
-                        findings=one.findings,
-                        looked_at=one.looked_at,
-                    )
-                )
-        return tuple(found)
+            return DesignSeen(
+                environment=names[number],
+                n=sums.n,
+                patterns=one.patterns,
+                findings=one.findings,
+                looked_at=one.looked_at,
+            )
+
+        numbers = sorted(names, key=names.__getitem__)
+        found = snapshot.together(*[partial(linted, number) for number in numbers])
+        return tuple(one for one in found if one.n)
 
 
 def paid_wrong(snapshot: Snapshot) -> tuple[PaidWrong, ...]:
     """Environments whose reward looks hacked, and those where success fell, as their own pages say it."""
-    names = environment_names(snapshot)
-    if not names:
-        return ()
-    columns, declared = episode_columns(snapshot), declared_scales(snapshot)
-    found: list[PaidWrong] = []
+    names, columns, declared = snapshot.together(
+        lambda: environment_names(snapshot),
+        lambda: episode_columns(snapshot),
+        lambda: declared_scales(snapshot),
+    )
+    looked_at: list[tuple[str, EpisodeColumns, Scale, bool]] = []
+    asked: list[Callable[[], tuple[Finding, int] | None]] = []
     for number, name in sorted(names.items(), key=lambda one: one[1]):
         scale = declared.get(number, Scale())
         rows = of_environment(columns, name, scale, EpisodeFilter(environment=name))
-        if len(rows) < MIN_EPISODES:
-            continue
-        finding = hacked(snapshot, number, scale)
+        if len(rows) >= MIN_EPISODES:
+            looked_at.append((name, rows, scale, number in declared))
+            asked.append(partial(hacked, snapshot, number, scale))
+    found: list[PaidWrong] = []
+    for (name, rows, scale, is_declared), finding in zip(looked_at, snapshot.together(*asked), strict=True):
         if finding is not None:
             found.append(PaidWrong(environment=name, n=finding[1], seen=finding[0].seen))
         fell = _fell(name, rows, scale)
-        if fell is not None and (number in declared or guess(reached_by(rows, scale), scale) is None):
+        if fell is not None and (is_declared or guess(reached_by(rows, scale), scale) is None):
             found.append(fell)
     return tuple(found)
 

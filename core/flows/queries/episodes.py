@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -222,15 +223,21 @@ def episodes(
     with context.reading() as snapshot:
         names = wanted_environments(snapshot, environment)
         only = next(iter(names)) if environment is not None else None
-        columns, scales = episode_columns(snapshot, only), declared_scales(snapshot)
-        found = []
-        for number, name in sorted(names.items(), key=lambda one: one[1]):
+        columns, scales = snapshot.together(
+            lambda: episode_columns(snapshot, only), lambda: declared_scales(snapshot)
+        )
+
+        def one(number: int, rows: EpisodeColumns) -> EnvironmentSeen:
             scale = scales.get(number, Scale())
-            rows = of_environment(columns, name, scale, wanted)
+            design = design_of(snapshot, number, scale, most=LISTED_EPISODES) if with_design else None
+            return seen(names[number], rows, scale, declared=number in scales, design=design)
+
+        asked = []
+        for number, name in sorted(names.items(), key=lambda one: one[1]):
+            rows = of_environment(columns, name, scales.get(number, Scale()), wanted)
             if len(rows) or (number in scales and wanted == EpisodeFilter(environment=environment)):
-                design = design_of(snapshot, number, scale, most=LISTED_EPISODES) if with_design else None
-                found.append(seen(name, rows, scale, declared=number in scales, design=design))
-        return tuple(found)
+                asked.append(partial(one, number, rows))
+        return snapshot.together(*asked)
 
 
 def wanted_environments(snapshot: Snapshot, name: str | None) -> dict[int, str]:

@@ -80,11 +80,14 @@ def sight(context: Context) -> Sight:
 
 
 def _sight(context: Context, snapshot: Snapshot) -> Sight:
+    learners, hidden = snapshot.together(
+        lambda: reads.learners(snapshot), lambda: hidden_from(context, snapshot)
+    )
     return Sight(
         moment=snapshot.moment,
-        learners=readable(context.actor, reads.learners(snapshot)),
+        learners=readable(context.actor, learners),
         roles=context.actor.roles(context.learner),
-        hidden=hidden_from(context, snapshot),
+        hidden=hidden,
     )
 
 
@@ -98,10 +101,12 @@ def revision(context: Context) -> Revision:
 def frame(context: Context) -> Frame:
     """What surrounds every page."""
     with context.reading() as snapshot:
-        totals = reads.totals(snapshot)
-        counts = reads.arm_counts(snapshot)
-        models, channels = reads.strata(snapshot)
-        seen = _sight(context, snapshot)
+        totals, counts, (models, channels), seen = snapshot.together(
+            lambda: reads.totals(snapshot),
+            lambda: reads.arm_counts(snapshot),
+            lambda: reads.strata(snapshot),
+            lambda: _sight(context, snapshot),
+        )
         return Frame(
             learner=context.learner,
             learners=seen.learners,

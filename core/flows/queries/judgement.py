@@ -58,10 +58,13 @@ def judgements(
     ``inclusion`` is every arm's chance, where somebody has it already: it takes longer than all the rest.
     """
     with context.reading() as snapshot:
-        seen = belief_in(snapshot, View(until_ms=view.until_ms))
-        lately = lately_in(snapshot, seen.columns, view)
-        now = seen.columns if view.until_ms is None else reads.arm_columns(snapshot)
-        chances = inclusion_in(snapshot, now) if inclusion is None else inclusion
+        seen, end_ms = snapshot.together(
+            lambda: belief_in(snapshot, View(until_ms=view.until_ms)), lambda: end_in(snapshot, view)
+        )
+        lately, chances = snapshot.together(
+            lambda: lately_in(snapshot, seen.columns, view, end_ms),
+            lambda: inclusion or _chances(snapshot, seen.columns, view),
+        )
         found = judge(
             seen.columns,
             seen.summary,
@@ -121,16 +124,33 @@ def _told(believed: Posterior, judged: Judgement) -> JudgedPosterior:
     )
 
 
-def lately_in(snapshot: Snapshot, columns: ArmColumns, view: View) -> Lately:
-    """What happened to all arms by the view's end; ``columns`` are of all of them by then."""
-    end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
-    recent: dict[str, int] = {}
-    if end_ms is not None:  # the newest hour counts where the view has no end of its own
-        until_ms = end_ms + HOUR_MS if view.until_ms is None else end_ms
-        recent = reads.inclusions_between(snapshot, end_ms - _RECENT_MS, until_ms)
+def end_in(snapshot: Snapshot, view: View) -> int | None:
+    """The view's end, or where the data end; None: nothing is dated."""
+    return reads.last_run_ms(snapshot) if view.until_ms is None else view.until_ms
+
+
+def lately_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> Lately:
+    """What happened to all arms by the view's end, its `end_in`; ``columns`` are of all of them by then."""
+    recent, changes = snapshot.together(
+        lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
+    )
     return Lately(
         columns=columns,
         end_ms=end_ms,
         inclusions=np.array([recent.get(key, 0) for key in columns.keys], dtype=np.int64),
-        changes=changes_in(snapshot, columns, view, end_ms),
+        changes=changes,
     )
+
+
+def _chances(snapshot: Snapshot, columns: ArmColumns, view: View) -> Inclusion:
+    """Of now, whatever the view's end."""
+    now = columns if view.until_ms is None else reads.arm_columns(snapshot)
+    return inclusion_in(snapshot, now)
+
+
+def _recent(snapshot: Snapshot, view: View, end_ms: int | None) -> dict[str, int]:
+    """How often arms were in a prompt lately; the newest hour counts where the view has no end of its own."""
+    if end_ms is None:
+        return {}
+    until_ms = end_ms + HOUR_MS if view.until_ms is None else end_ms
+    return reads.inclusions_between(snapshot, end_ms - _RECENT_MS, until_ms)

@@ -11,7 +11,7 @@ from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.export import metrics_of
 from core.flows.queries.belief import belief_in
-from core.flows.queries.savings import savings_in
+from core.flows.queries.savings import savings_in, used_in
 from core.formats.openclaw_learning import (
     CONFIDENCE,
     ArmState,
@@ -43,9 +43,10 @@ class Traces:
 def openclaw_summary(context: Context) -> Summary:
     """A learner in one answer."""
     with context.reading() as snapshot:
-        metrics = metrics_of(snapshot)
-        totals = reads.totals(snapshot)
-        saved = savings_in(snapshot, reads.usage_columns(snapshot), metrics.arm_count, View()).overall
+        metrics, totals, used = snapshot.together(
+            lambda: metrics_of(snapshot), lambda: reads.totals(snapshot), lambda: used_in(snapshot, View())
+        )
+        saved = savings_in(snapshot, used, metrics.arm_count).overall
     return Summary(
         trace_count=metrics.total_pulls,
         arm_count=metrics.arm_count,

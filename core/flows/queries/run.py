@@ -34,7 +34,7 @@ from core.store.reads.run_story import (
     RunFacts,
     Source,
     recorded_run,
-    run_number,
+    run_place,
     tellings,
 )
 from core.store.settings import folded_settings
@@ -129,41 +129,52 @@ def run(context: Context, name: str) -> RunStory:
     A run whose import was undone, and a prompt that nothing answered, have their story too.
     """
     with context.reading() as snapshot:
-        run_no = run_number(snapshot, name)
-        if run_no is None:
+        place = run_place(snapshot, name)
+        if place is None:
             raise UnknownRun(
                 f"There is no run {name[:80]!r} in learner {context.learner!r}.",
                 next_step="Use a uid or number that armscope runs lists.",
             )
-        hidden = hidden_from(context, snapshot)
-        return _story(snapshot, recorded_run(snapshot, run_no), hidden)
+        return _story(context, snapshot, place)
 
 
-def _story(snapshot: Snapshot, told: RecordedRun, hidden: frozenset[int]) -> RunStory:
-    facts = told.facts
+def _story(context: Context, snapshot: Snapshot, place: Cursor) -> RunStory:
+    (told, k), by_hand, (sources, episodes), older, newer = snapshot.together(
+        lambda: _recorded(snapshot, place.run_no),
+        lambda: _by_hand(snapshot, place.run_no, hidden_from(context, snapshot)),
+        lambda: snapshot.together(
+            lambda: tellings(snapshot, place.run_no), lambda: episodes_of_run(snapshot, place.run_no)
+        ),
+        lambda: _beside(snapshot, place, "older"),
+        lambda: _beside(snapshot, place, "newer"),
+    )
     chosen = told.selection
-    k = None if chosen is None else _limit_in_force(snapshot, chosen)
     made = None if chosen is None else recorded(chosen, k=k)
     found = None if made is None else flips(made)
-    arms = _arms(_seen(snapshot, told, hidden), chosen, found)
+    arms = _arms(_seen(told, by_hand), chosen, found)
     return RunStory(
-        facts=facts,
+        facts=told.facts,
         arms=arms,
         selection=chosen,
         replays=None if made is None else made.replays,
         k=None if made is None else made.k,
         differs=_differing(arms),
         guidance=None if chosen is None else guidance(chosen.excluded),
-        tellings=tellings(snapshot, facts.run_no),
-        episodes=episodes_of_run(snapshot, facts.run_no),
-        older=_beside(snapshot, facts, "older"),
-        newer=_beside(snapshot, facts, "newer"),
+        tellings=sources,
+        episodes=episodes,
+        older=older,
+        newer=newer,
     )
 
 
-def _beside(snapshot: Snapshot, facts: RunFacts, direction: Direction) -> str | None:
+def _recorded(snapshot: Snapshot, run_no: int) -> tuple[RecordedRun, int | None]:
+    """All that is recorded of it, and the limit on arms it was selected under."""
+    told = recorded_run(snapshot, run_no)
+    return told, None if told.selection is None else _limit_in_force(snapshot, told.selection)
+
+
+def _beside(snapshot: Snapshot, here: Cursor, direction: Direction) -> str | None:
     """The run before or after in time."""
-    here = Cursor(facts.at_ms, facts.run_no)
     page = run_page(snapshot, RunFilter(), View(), cursor=here, direction=direction, limit=1)
     return page.rows[0].uid if page.rows else None
 
@@ -203,11 +214,15 @@ def _arms(seen: _Seen, chosen: Selection | None, found: Flips | None) -> tuple[R
     return (*ranked, *sorted(others, key=_by_part))
 
 
-def _seen(snapshot: Snapshot, told: RecordedRun, hidden: frozenset[int]) -> _Seen:
-    by_hand: dict[str, list[Observation]] = {}
-    rows = observations(snapshot, limit=_LEDGER_ROWS, run_no=told.facts.run_no, hidden=hidden)
-    for row in rows:
-        by_hand.setdefault(row.arm, []).append(row)
+def _by_hand(snapshot: Snapshot, run_no: int, hidden: frozenset[int]) -> dict[str, list[Observation]]:
+    """What people said of its arms, by arm."""
+    found: dict[str, list[Observation]] = {}
+    for row in observations(snapshot, limit=_LEDGER_ROWS, run_no=run_no, hidden=hidden):
+        found.setdefault(row.arm, []).append(row)
+    return found
+
+
+def _seen(told: RecordedRun, by_hand: dict[str, list[Observation]]) -> _Seen:
     return _Seen(
         parts={part.arm: part for part in told.parts},
         references={one.arm: one for one in told.references},

@@ -13,7 +13,7 @@ from core.records.run_page import Cursor, Direction, RunPage, RunRow
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
-from core.store.reads.run_pages import run_page, runs_counted
+from core.store.reads.run_pages import looked_up, page_of, run_page, runs_counted
 from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.transaction import Snapshot
 
@@ -58,18 +58,26 @@ def seen_runs(
 ) -> RunsSeen:
     """Runs that pass the filters beyond a cursor, newest first, with what became of each arm in them."""
     with context.reading() as snapshot:
-        page = run_page(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit)
-        return RunsSeen(
-            page=page,
-            n_runs=runs_counted(snapshot, wanted, view),
-            cells=_cells(snapshot, page, view, wanted.arm, rows_by),
+        found, n_runs = snapshot.together(
+            lambda: looked_up(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit),
+            lambda: runs_counted(snapshot, wanted, view),
         )
+        numbers = [place.run_no for place in found.found]
+        oldest_first = tuple(reversed(numbers) if direction == "older" else numbers)
+        page, cells = snapshot.together(
+            lambda: page_of(snapshot, found, direction),
+            lambda: _cells(snapshot, oldest_first, view, wanted.arm, rows_by),
+        )
+        return RunsSeen(page=page, n_runs=n_runs, cells=cells)
 
 
-def _cells(snapshot: Snapshot, page: RunPage, view: View, arm: str | None, rows_by: RowChoice) -> Heatmap:
+def _cells(
+    snapshot: Snapshot, run_nos: tuple[int, ...], view: View, arm: str | None, rows_by: RowChoice
+) -> Heatmap:
     """The page's runs as columns, the newest last."""
-    run_nos = tuple(row.run_no for row in reversed(page.rows))
-    seen = arms_in_runs(snapshot, run_nos)
+    seen, given = snapshot.together(
+        lambda: arms_in_runs(snapshot, run_nos), lambda: given_by_hand(snapshot, run_nos)
+    )
     if view.types:
         seen = seen.at(np.flatnonzero([kind in view.types for kind in seen.types]))
     places = chosen_rows(seen.n_in, seen.last_used, seen.n_used, by=rows_by, at_most=ROWS_AT_MOST)
@@ -78,7 +86,6 @@ def _cells(snapshot: Snapshot, page: RunPage, view: View, arm: str | None, rows_
     shown = seen.at(places)
     shown = shown.at(grouped(shown.types, shown.n_in))
     had = parts(snapshot, run_nos, shown.arm_nos.tolist())
-    given = given_by_hand(snapshot, run_nos)
     is_shown = np.isin(given.arm_no, shown.arm_nos)
     return heatmap(
         shown.keys,

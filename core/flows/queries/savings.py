@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from core.columns import Bools, SessionRuns, UsageColumns
@@ -16,7 +18,23 @@ from core.store.transaction import Snapshot
 def savings(context: Context, view: View = View()) -> savings_of.Savings:  # noqa: B008 - frozen
     """Baseline against selected runs."""
     with context.reading() as snapshot:
-        return savings_in(snapshot, usage_in(snapshot, view), len(reads.arm_columns(snapshot)), view)
+        used, columns = snapshot.together(
+            lambda: used_in(snapshot, view), lambda: reads.arm_columns(snapshot)
+        )
+        return savings_in(snapshot, used, len(columns))
+
+
+class Used(NamedTuple):
+    """Runs of a view added up by day and kind, and the sessions of its span."""
+
+    usage: UsageColumns
+    sessions: SessionRuns
+
+
+def used_in(snapshot: Snapshot, view: View) -> Used:
+    """What is used in a view, as far as savings go by it."""
+    usage = usage_in(snapshot, view)
+    return Used(usage, sessions_in(snapshot, usage, view))
 
 
 def usage_in(snapshot: Snapshot, view: View) -> UsageColumns:
@@ -38,12 +56,12 @@ def _in_view(usage: UsageColumns, view: View) -> Bools:
     return wanted
 
 
-def savings_in(snapshot: Snapshot, usage: UsageColumns, n_arms: int, view: View) -> savings_of.Savings:
-    """Baseline against selected runs among this usage, which is that of the view."""
+def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Savings:
+    """Baseline against selected runs among what was used."""
     chosen = snapshot.settings
     return savings_of.savings(
-        usage,
-        sessions_in(snapshot, usage, view),
+        used.usage,
+        used.sessions,
         baseline_rate=chosen.baseline_rate,
         n_arms=n_arms,
         prices=chosen.prices,

@@ -9,7 +9,7 @@ import msgspec
 from core.columns import ArmColumns
 from core.flows.context import Context
 from core.flows.queries.judgement import lately_in
-from core.flows.queries.savings import savings_in
+from core.flows.queries.savings import savings_in, used_in
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
@@ -76,11 +76,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def status(context: Context) -> Status:
     """A learner in one answer."""
     with context.reading() as snapshot:
-        totals = reads.totals(snapshot)
-        columns = reads.arm_columns(snapshot)
-        saved = savings_in(snapshot, reads.usage_columns(snapshot), len(columns), View()).overall
-        need_a_look = _need_a_look(snapshot, columns)
-        made = offer_counts(snapshot)
+        (totals, columns, need_a_look), used, made = snapshot.together(
+            lambda: _looked(snapshot), lambda: used_in(snapshot, View()), lambda: offer_counts(snapshot)
+        )
+        saved = savings_in(snapshot, used, len(columns)).overall
     return Status(
         database=str(context.store.place),
         learner=context.learner,
@@ -104,12 +103,14 @@ def status(context: Context) -> Status:
     )
 
 
-def _need_a_look(snapshot: Snapshot, columns: ArmColumns) -> dict[JudgementName, int]:
-    lately = lately_in(snapshot, columns, View())
+def _looked(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[JudgementName, int]]:
+    """Runs and arms, and how many of these need a look."""
+    totals, columns = snapshot.together(lambda: reads.totals(snapshot), lambda: reads.arm_columns(snapshot))
+    lately = lately_in(snapshot, columns, View(), totals.last_at_ms)
     found = Counter(
         alarms(columns, lately.changes, stale_arms(columns, lately.inclusions, lately.end_ms)).values()
     )
-    return {name: found[name] for name in JUDGEMENTS if name in found}
+    return totals, columns, {name: found[name] for name in JUDGEMENTS if name in found}
 
 
 def _baseline(saved: savings_of.Comparison) -> Baseline:

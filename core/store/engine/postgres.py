@@ -101,7 +101,9 @@ class _Asker(greenlet):
     """One of several that ask together: it stops wherever it asks, until what the others ask is known, too."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        super().__init__(work)
+        self.among = getcurrent()
+        """Whoever brought them together."""
+        super().__init__(work, self.among)
         self.gr_context = copy_context()
 
 
@@ -137,7 +139,7 @@ class Connection(port.Connection):
         """The same for several; who asks together with others leaves it to whoever brought them together."""
         asker = getcurrent()
         if isinstance(asker, _Asker):
-            told: list[RawCursor[Any]] = asker.parent.switch(asked)
+            told: list[RawCursor[Any]] = asker.among.switch(asked)
             return told
         while True:
             try:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote
@@ -79,7 +79,8 @@ class Connection(port.Connection):
         return self._driver.execute(_spoken(sql), values).fetchall()
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        return iter(self._driver.execute(_spoken(sql), values))
+        """Asked when the first of them is: several may be begun before it is known how many are wanted."""
+        return chain.from_iterable(self._driver.execute(_spoken(sql), one) for one in (values,))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
         """All rows; turned a handful at a time, while they are still in the processor's cache."""

@@ -40,13 +40,14 @@ from core.store.reads.runs import (
     run_rows,
 )
 from core.store.reads.session_runs import session_runs
-from core.store.reads.sessions import RUNS_READ, arm_sessions, joined_arms
+from core.store.reads.sessions import RUNS_READ, Walk, arm_sessions, first_days, joined_arms, walk
 from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
     Totals,
     calls_per_run,
     counts_by_day,
     inclusions_between,
+    last_run_ms,
     pulls_series,
     strata,
     totals,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import merge
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -75,11 +76,11 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
     """What every episode that stands came to; of one environment, or of all."""
     of_one = "" if environment_no is None else " AND environment_no = ?"
     values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
-    numbers, splits, tasks, variants, models, times, finished, total, final = snapshot.connection.columns(
-        _COLUMNS + of_one, values
+    found, named = snapshot.together(
+        lambda: snapshot.connection.columns(_COLUMNS + of_one, values), lambda: environment_names(snapshot)
     )
+    numbers, splits, tasks, variants, models, times, finished, total, final = found
     environment, known = coded(numbers)
-    named = environment_names(snapshot)
     split, model = coded(splits), coded(models)
     task, task_names = _tasks(tasks, environment, split[0], coded(variants)[0])
     return EpisodeColumns(
@@ -114,8 +115,13 @@ def _tasks(names: Sequence[str | None], *within: Ints) -> tuple[Ints, tuple[str,
 def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
     """The steps of some episodes, and the parts of what they were paid."""
     places = {number: place for place, number in enumerate(episode_nos)}
-    rows = snapshot.connection.rows_in(
-        f"SELECT {_STEP} WHERE learner_id = ? AND episode_no IN ({{}})", [snapshot.learner_id], episode_nos
+    rows, parts = snapshot.together(
+        lambda: snapshot.connection.rows_in(
+            f"SELECT {_STEP} WHERE learner_id = ? AND episode_no IN ({{}})",
+            [snapshot.learner_id],
+            episode_nos,
+        ),
+        lambda: _parts(snapshot, places),
     )
     turned: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 9
     numbers, step_no, reward, finished, refused, names, arguments, meta, n_chars = turned
@@ -134,7 +140,7 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
         action=coded(asked)[0][order],
         meta=coded(meta)[0][order],
         n_chars=ints(n_chars)[order],
-        parts=_parts(snapshot, places),
+        parts=parts,
     )
 
 
@@ -199,10 +205,20 @@ def episode_page(
         if wanted.environment in {None, name}
     }
     declared = declared_scales(snapshot)
-    streams = []
-    for number in named:
-        fits = _fits(wanted, declared.get(number, Scale()))
-        streams.append(zip(_stream(snapshot, number, fits, cursor, direction), repeat(number)))
+    rows_of = snapshot.together(
+        *[
+            partial(
+                _stream,
+                snapshot,
+                number,
+                _fits(wanted, declared.get(number, Scale())),
+                cursor,
+                direction,
+            )
+            for number in named
+        ]
+    )
+    streams = [zip(stream, repeat(number)) for stream, number in zip(rows_of, named, strict=True)]
     found = list(islice(merge(*streams, key=lambda one: _order(one[0], direction)), limit + 1))
     is_more = len(found) > limit
     rows = found[:limit] if direction == "older" else found[:limit][::-1]
@@ -233,17 +249,24 @@ def _stream(
         timed[:], others[:] = ([*cursor], others) if is_timed else (timed, [cursor.episode_no])
         if orders[0][0] is not is_timed:  # it stands among the second ones
             del orders[0]
+    begun: list[Callable[[], Iterator[Row]]] = []
     for has_time, start in orders:
         place = (
             f"at_ms IS NOT NULL AND (at_ms, episode_no) {beyond} (?, ?) ORDER BY at_ms {way}, episode_no {way}"
             if has_time
             else f"at_ms IS NULL AND episode_no {beyond} ? ORDER BY episode_no {way}"
         )
-        yield from snapshot.connection.each(
-            f"SELECT {_ROW} FROM episode {EPISODES_BY_TIME} WHERE learner_id = ? AND environment_no = ?"
-            f" AND standing = 1{fits[0]} AND {place}",
-            [snapshot.learner_id, environment_no, *fits[1], *start],
-        )
+        values = [snapshot.learner_id, environment_no, *fits[1], *start]
+        begun.append(partial(_begun, snapshot, fits[0], place, values))
+    return chain.from_iterable(snapshot.together(*begun))
+
+
+def _begun(snapshot: Snapshot, fits: str, place: str, values: list[Any]) -> Iterator[Row]:
+    return snapshot.connection.each(
+        f"SELECT {_ROW} FROM episode {EPISODES_BY_TIME} WHERE learner_id = ? AND environment_no = ?"
+        f" AND standing = 1{fits} AND {place}",
+        values,
+    )
 
 
 def _fits(wanted: EpisodeFilter, scale: Scale) -> Fits:

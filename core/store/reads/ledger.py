@@ -66,14 +66,16 @@ def observations(
     rows = facts.connection.rows(
         f"{sql}{unless} ORDER BY b.observation_no DESC LIMIT ?", [*values, *left_out, limit]
     )
-    facts.epochs.load(row[13] for row in rows)
     return _told(facts, rows)
 
 
 def _told(facts: Facts, rows: Sequence[Row]) -> tuple[Observation, ...]:
-    """Rows of `_OBSERVATIONS` as they are read back, in their order; the epochs of their arms are loaded."""
-    posteriors = _posteriors(facts, [row[13] for row in rows])
-    replacing = _replacing(facts, rows)
+    """Rows of `_OBSERVATIONS` as they are read back, in their order."""
+    posteriors, replacing, _ = facts.together(
+        lambda: _posteriors(facts, [row[13] for row in rows]),
+        lambda: _replacing(facts, rows),
+        lambda: facts.epochs.load(row[13] for row in rows),
+    )
     return tuple(
         _observation(facts, row, posteriors[row[13]], replacing.get(row[17]) if _is_replaced(row) else None)
         for row in rows
@@ -141,7 +143,6 @@ def ledger_of_arm(
         [snapshot.learner_id],
         [number for (number,) in numbers],
     )
-    snapshot.epochs.load([arm_no])
     return _told(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -39,13 +40,15 @@ def recent_days(
 
     ``columns`` are of the same moment; as of a time (by full hours) the hours are added up instead of the days.
     """
-    parts = (
+    asked = (
         _now(snapshot, since_day, min_pulls)
         if until_ms is None
         else _as_of(snapshot, since_day, until_ms // HOUR_MS)
     )
+    parts, at = snapshot.together(
+        lambda: snapshot.together(*asked), lambda: places_by_number(snapshot, columns)
+    )
     arm_no, epoch, day, *amounts = (ints(first + second) for first, second in zip(*parts, strict=True))
-    at = places_by_number(snapshot, columns)
     place = at[arm_no] if len(arm_no) else arm_no
     wanted = place != UNKNOWN
     wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
@@ -61,10 +64,18 @@ def recent_days(
 
 
 def arm_hours(
-    snapshot: Snapshot, columns: ArmColumns, places: Ints, *, since_ms: int, until_ms: int
+    snapshot: Snapshot,
+    columns: ArmColumns,
+    places: Ints,
+    *,
+    since_ms: int,
+    until_ms: int,
+    at: Ints | None = None,
 ) -> ArmHours:
-    """The hours of these arms from that of a time up to that of another, in the epochs that the columns say."""
-    at = places_by_number(snapshot, columns)
+    """The hours of these arms from that of a time up to that of another, in the epochs that the columns say; ``at``
+    is the place of each arm number in them, where that is known already.
+    """
+    at = places_by_number(snapshot, columns) if at is None else at
     numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []
     hours = range(since_ms // HOUR_MS, -(-until_ms // HOUR_MS))
     rows = _hours_of(snapshot, numbers, hours) if numbers else []
@@ -86,18 +97,22 @@ def _hours_of(snapshot: Snapshot, numbers: Sequence[int], hours: Sequence[int]) 
     )
 
 
-def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[list[list[int]]]:
+def _now(snapshot: Snapshot, since_day: int, min_pulls: int) -> list[Callable[[], list[list[int]]]]:
     return [
-        snapshot.connection.columns(_DAYS.replace("{days}", days), [bound, snapshot.learner_id, min_pulls])
+        partial(_columns, snapshot, _DAYS.replace("{days}", days), [bound, snapshot.learner_id, min_pulls])
         for days, bound in (("day >= ?", since_day), ("day = ?", UNKNOWN))
     ]
 
 
-def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[list[list[int]]]:
+def _columns(snapshot: Snapshot, sql: str, values: list[int]) -> list[list[int]]:
+    return snapshot.connection.columns(sql, values)
+
+
+def _as_of(snapshot: Snapshot, since_day: int, until_hour: int) -> list[Callable[[], list[list[int]]]]:
     learner = snapshot.learner_id
     dated = [DAY_HOURS, learner, since_day * DAY_HOURS, until_hour]
     return [
-        snapshot.connection.columns(_UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
+        partial(_columns, snapshot, _UNTIL.replace("{hours}", "hour >= ? AND hour < ?"), dated),
         # -1 divided by 24 is 0 in SQL: an hour that stays one is an unknown one
-        snapshot.connection.columns(_UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN]),
+        partial(_columns, snapshot, _UNTIL.replace("{hours}", "hour = ?"), [1, learner, UNKNOWN]),
     ]

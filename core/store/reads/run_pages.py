@@ -10,9 +10,10 @@ says how far it looked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, islice
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from core.columns import UNKNOWN
 from core.records.judged import INCLUDED
@@ -28,9 +29,14 @@ from core.store.transaction import Snapshot
 LOOKED_AT_MOST: Final = 5_000
 """Runs looked at for one page."""
 
+_SOME: Final = 50
+_MORE: Final = 4
+"""For so many runs places are begun at first, where nobody says how many are wanted; and so many times more then."""
+
 _EVER: Final = 1 << 40
 """An hour that never comes."""
 
+T = TypeVar("T")
 Place = Literal["day", "hour"]
 Kinds = tuple[str, list[Any]]
 """What keeps kinds of runs out, as SQL, and its values."""
@@ -46,10 +52,33 @@ def run_page(
     limit: int = 50,
 ) -> RunPage:
     """Standing runs that pass, beyond ``cursor`` in a direction; without one the newest (or the oldest)."""
+    found = looked_up(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit)
+    return page_of(snapshot, found, direction)
+
+
+class LookedUp(NamedTuple):
+    """Which runs a page shows, as they were found, and how far it looked."""
+
+    found: tuple[Cursor, ...]
+    onward: Cursor | None
+    n_looked_at: int
+    cut_short: bool
+
+
+def looked_up(
+    snapshot: Snapshot,
+    wanted: RunFilter,
+    view: View,
+    *,
+    cursor: Cursor | None = None,
+    direction: Direction = "older",
+    limit: int = 50,
+) -> LookedUp:
+    """The runs of a page."""
     found: list[Cursor] = []
     last: Cursor | None = None
     n_looked_at = 0
-    for at_ms, run_no, fits in _candidates(snapshot, wanted, view, cursor, direction):
+    for at_ms, run_no, fits in _candidates(snapshot, wanted, view, cursor, direction, n_wanted=limit):
         if fits and len(found) == limit:
             last = found[-1]
             break
@@ -61,13 +90,18 @@ def run_page(
             break
     else:
         last = None
-    by_number = {row.run_no: row for row in rows_of(snapshot, [place.run_no for place in found])}
-    rows = [by_number[place.run_no] for place in found]
+    return LookedUp(tuple(found), last, n_looked_at, last is not None and len(found) < limit)
+
+
+def page_of(snapshot: Snapshot, seen: LookedUp, direction: Direction) -> RunPage:
+    """The page of runs that were looked up, the newest first."""
+    by_number = {row.run_no: row for row in rows_of(snapshot, [place.run_no for place in seen.found])}
+    rows = [by_number[place.run_no] for place in seen.found]
     return RunPage(
         rows=tuple(rows if direction == "older" else reversed(rows)),
-        onward=last,
-        n_looked_at=n_looked_at,
-        cut_short=last is not None and len(found) < limit,
+        onward=seen.onward,
+        n_looked_at=seen.n_looked_at,
+        cut_short=seen.cut_short,
     )
 
 
@@ -115,63 +149,86 @@ def _counted(snapshot: Snapshot, kinds: Kinds, place: Place, within: tuple[int, 
 
 
 def _candidates(
-    snapshot: Snapshot, wanted: RunFilter, view: View, cursor: Cursor | None, direction: Direction
-) -> Iterator[Row]:
-    """(time, number, whether it passes) of the runs of hours that hold some that do, in order."""
-    arm_no = None if wanted.arm is None else arm_number(snapshot, wanted.arm)
-    if wanted.arm is not None and arm_no is None:
-        return
-    in_prompt = arm_no if wanted.part == "in" else None
-    for hour in _hours(snapshot, wanted, view, cursor, direction, in_prompt=in_prompt):
-        if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
-            continue
-        sql, values = _runs_of_hour(hour, cursor, direction)
-        fits, chosen = _fits(wanted, view, arm_no)
-        place = [snapshot.learner_id, snapshot.revision]
-        yield from snapshot.connection.each(sql.replace("{fits}", fits), [*chosen, *place, *values])
-
-
-def _hours(
     snapshot: Snapshot,
     wanted: RunFilter,
     view: View,
     cursor: Cursor | None,
     direction: Direction,
     *,
-    in_prompt: int | None,
-) -> Iterator[int]:
-    """Hours that hold runs of these kinds, in order: the days first, so that rare kinds cost no walk by hours.
-
-    ``in_prompt`` leaves out days on which that arm was in no prompt.
+    n_wanted: int = _SOME,
+) -> Iterator[Row]:
+    """(time, number, whether it passes) of the runs of hours that hold some that do, in order; of which hardly more
+    than ``n_wanted`` will be looked at.
     """
-    its_days = None if in_prompt is None else _days_of(snapshot, in_prompt)
+    arm_no = None if wanted.arm is None else arm_number(snapshot, wanted.arm)
+    if wanted.arm is not None and arm_no is None:
+        return
+    in_prompt = arm_no if wanted.part == "in" else None
+    fits, chosen = _fits(wanted, view, arm_no)
+
+    def runs_of(hour: int, _: int) -> Iterator[Row]:
+        if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
+            return iter(())
+        sql, values = _runs_of_hour(hour, cursor, direction)
+        place = [snapshot.learner_id, snapshot.revision]
+        return snapshot.connection.each(sql.replace("{fits}", fits), [*chosen, *place, *values])
+
     since, until = _span(view)
     if cursor is not None and direction == "older":
         until = min(until, hour_of(cursor.at_ms) + 1)
     elif cursor is not None:
         since = max(since, hour_of(cursor.at_ms))
-    kinds, days = _kinds(wanted, view), (_day_of(since), _day_of(until - 1) + 1)
-    for day in _places(snapshot, kinds, direction, "day", days):
-        if its_days is not None and day not in its_days:
-            continue
+    kinds = _kinds(wanted, view)
+
+    def hours_of(day: int, n: int) -> Iterator[tuple[int, int]]:
         if day == UNKNOWN:
-            yield UNKNOWN
-            continue
+            return iter(((UNKNOWN, n),))
         within = max(since, day * DAY_HOURS), min(until, (day + 1) * DAY_HOURS)
-        yield from _places(snapshot, kinds, direction, "hour", within)
+        return _places(snapshot, kinds, direction, "hour", within)
+
+    days = _places(snapshot, kinds, direction, "day", (_day_of(since), _day_of(until - 1) + 1))
+    if in_prompt is not None:  # days on which that arm was in no prompt are left out
+        its_days = _days_of(snapshot, in_prompt)
+        days = (one for one in days if one[0] in its_days)
+    hours = _one_after_the_other(snapshot, hours_of, days, n_wanted)
+    yield from _one_after_the_other(snapshot, runs_of, hours, n_wanted)
+
+
+def _one_after_the_other(
+    snapshot: Snapshot,
+    begin: Callable[[int, int], Iterator[T]],
+    places: Iterator[tuple[int, int]],
+    n_wanted: int,
+) -> Iterator[T]:
+    """What is found at each place, of which it is known how many runs it holds. As many places as hold what is wanted
+    are begun together, and more each time: so hardly any has to be waited for, however few runs each holds.
+    """
+    n_wanted = max(n_wanted, _SOME)
+    while True:
+        together, n = [], 0
+        for place, n_runs in places:
+            together.append(partial(begin, place, n_runs))
+            n += n_runs
+            if n > n_wanted:
+                break
+        if not together:
+            return
+        yield from chain.from_iterable(snapshot.together(*together))
+        n_wanted *= _MORE
 
 
 def _places(
     snapshot: Snapshot, kinds: Kinds, direction: Direction, place: Place, within: tuple[int, int]
-) -> Iterator[int]:
-    """Days or hours that hold runs of these kinds, one by one as they are asked for."""
-    for (found,) in snapshot.connection.each(
-        f"SELECT {place} FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
+) -> Iterator[tuple[int, int]]:
+    """Days or hours that hold runs of these kinds, each with how many, one by one as they are asked for: the days
+    first, so that rare kinds cost no walk by hours.
+    """
+    return snapshot.connection.each(
+        f"SELECT {place}, sum(n) FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {place} >= ? AND {place} < ? GROUP BY {place} HAVING sum(n) > 0"
         f" ORDER BY {place} {'DESC' if direction == 'older' else 'ASC'}",
         [snapshot.learner_id, *kinds[1], *within],
-    ):
-        yield found
+    )
 
 
 def _span(view: View) -> tuple[int, int]:

@@ -9,8 +9,10 @@ import msgspec
 from core.columns import UNKNOWN
 from core.records.evidence import Reference
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
+from core.records.run_page import Cursor
 from core.records.selection import LEFT_OUT, Selection
 from core.records.verdict import Outcome
+from core.store.engine import Row
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
 from core.store.version import COLUMNS, Version, read_version, recorded_selection
@@ -80,20 +82,23 @@ class RecordedRun(NamedTuple):
     selection: Selection | None
 
 
-def run_number(snapshot: Snapshot, name: str) -> int | None:
-    """The number of a run by its uid, or by its number where no uid says so; also of one that doesn't stand."""
-    row = named_run(snapshot, name, "run_no")
-    return None if row is None else int(row[0])
+def run_place(snapshot: Snapshot, name: str) -> Cursor | None:
+    """The place of a run by its uid, or by its number where no uid says so; also of one that doesn't stand."""
+    row = named_run(snapshot, name, "at_ms, run_no")
+    return None if row is None else Cursor(*row)
 
 
 def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     """Everything recorded of a run that exists."""
-    version = read_version(snapshot, run_no)
+    version, head = snapshot.together(
+        lambda: read_version(snapshot, run_no),
+        lambda: snapshot.connection.rows(_HEAD, [snapshot.learner_id, run_no])[0],
+    )
     keys = _keys(snapshot, version)
     chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}
     parts = zip(version.arm_nos, version.flags, version.costs, strict=True)
     return RecordedRun(
-        facts=_facts(snapshot, run_no, version),
+        facts=_facts(run_no, version, head),
         parts=tuple(
             Part(keys[arm_no], flags, None if cost == UNKNOWN else cost) for arm_no, flags, cost in parts
         ),
@@ -127,10 +132,10 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
 _HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner_id = ? AND run_no = ?"
 
 
-def _facts(snapshot: Snapshot, run_no: int, version: Version) -> RunFacts:
+def _facts(run_no: int, version: Version, head: Row) -> RunFacts:
     columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
     del columns["choice"]
-    uid, import_no, revision, standing = snapshot.connection.rows(_HEAD, [snapshot.learner_id, run_no])[0]
+    uid, import_no, revision, standing = head
     missing = columns.pop("not_offered")
     return msgspec.convert(
         {

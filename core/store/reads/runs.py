@@ -65,9 +65,14 @@ def named_run(facts: Facts, name: str, columns: str, wanted: str = "1 = 1") -> R
     """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
     sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {wanted}"
     place = [facts.learner_id, facts.revision]
-    row = facts.connection.row(sql.replace("{}", "uid"), [*place, name])
-    number = _number(name) if row is None else None
-    return row if number is None else facts.connection.row(sql.replace("{}", "run_no"), [*place, number])
+    number = _number(name)
+    by_uid, by_number = facts.together(
+        lambda: facts.connection.row(sql.replace("{}", "uid"), [*place, name]),
+        lambda: (
+            None if number is None else facts.connection.row(sql.replace("{}", "run_no"), [*place, number])
+        ),
+    )
+    return by_number if by_uid is None else by_uid
 
 
 def _number(name: str) -> int | None:

@@ -6,7 +6,10 @@ No rollup keeps sessions, so runs are walked through, newest first as the index 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,8 +17,9 @@ from core.columns import UNKNOWN, ArmColumns, ArmSessions, Ints, JoinedArms
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS
+from core.store.engine import Row
 from core.store.engine.words import BY_ARM
-from core.store.reads.arms import arm_number, places_by_number
+from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
@@ -43,23 +47,39 @@ _GIVEN: Final = (
 )
 
 
-def arm_sessions(
-    snapshot: Snapshot, columns: ArmColumns, places: Ints, *, until_ms: int | None = None
-) -> ArmSessions:
-    """What these arms gathered by session up to a time, in the epochs that the columns say.
+class Walk(NamedTuple):
+    """Which runs are walked through, by when they ended, and the place of each arm number in the columns."""
+
+    since_ms: int
+    until_ms: int
+    at: Ints
+
+
+def walk(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None) -> Walk:
+    """The newest runs up to a time, without it."""
+    until = _EVER if until_ms is None else until_ms
+    since, at = snapshot.together(
+        lambda: _since(snapshot, until), lambda: places_by_number(snapshot, columns)
+    )
+    return Walk(since, until, at)
+
+
+def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Walk) -> ArmSessions:
+    """What these arms gathered by session, in the epochs that the columns say.
 
     A correction is not heeded: the run is taken as it was first judged.
     """
-    until = _EVER if until_ms is None else until_ms
-    since = _since(snapshot, until)
-    at = places_by_number(snapshot, columns)
+    since, until, at = walk
     numbers = np.flatnonzero(np.isin(at, places)) if len(places) else np.empty(0, dtype=np.int64)
-    rows: list[tuple[int, ...]] = []
+    asked: list[Callable[[], list[Row]]] = []
     for epoch in sorted(set(columns.epoch[at[numbers]].tolist())):
         named = [number for number in numbers.tolist() if columns.epoch[at[number]] == epoch]
         head = [snapshot.learner_id, since, until, epoch]
-        rows += snapshot.connection.rows_in(_SESSIONS, [*head, snapshot.revision], named)
-        rows += snapshot.connection.rows_in(_GIVEN, head, named, [DAY_MS])
+        asked += [
+            partial(_rows, snapshot, _SESSIONS, [*head, snapshot.revision], named),
+            partial(_rows, snapshot, _GIVEN, head, named, [DAY_MS]),
+        ]
+    rows = list(chain.from_iterable(snapshot.together(*asked)))
     arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
     return ArmSessions(
         place=at[arm_no] if len(arm_no) else arm_no,
@@ -70,12 +90,15 @@ def arm_sessions(
     )
 
 
+def _rows(
+    snapshot: Snapshot, sql: str, head: list[int], values: list[int], tail: Sequence[int] = ()
+) -> list[Row]:
+    return snapshot.connection.rows_in(sql, head, values, tail)
+
+
 _FIRST_DAYS: Final = (
     "SELECT arm_no, min(day) FROM arm_day WHERE learner_id = ? AND day >= 0 AND inclusions > 0"
-    " GROUP BY arm_no HAVING min(day) >= ? AND min(day) <= ?"
-)
-_OWN_FIRST_DAY: Final = (
-    "SELECT min(day) FROM arm_day WHERE learner_id = ? AND arm_no = ? AND day >= 0 AND inclusions > 0"
+    " GROUP BY arm_no"
 )
 _BESIDE: Final = (
     f"SELECT j.arm_no, count(*), count(*) FILTER (WHERE {_USED} AND (j.flags & {REFERENCED}) <> 0),"
@@ -87,6 +110,11 @@ _BESIDE: Final = (
 _ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK}{_OF_EPOCH} AND o.arm_no = ?"
 
 
+def first_days(snapshot: Snapshot) -> dict[int, int]:
+    """On which day each arm, by number, was first in a prompt."""
+    return dict(snapshot.connection.rows(_FIRST_DAYS, [snapshot.learner_id]))
+
+
 def joined_arms(
     snapshot: Snapshot,
     columns: ArmColumns,
@@ -94,22 +122,22 @@ def joined_arms(
     *,
     days: tuple[int, int],
     since_ms: int,
-    until_ms: int | None = None,
+    walk: Walk,
+    first: Mapping[int, int],
 ) -> JoinedArms:
     """The arms that were first in a prompt from the first to the last of these days, and later than one arm, beside
-    that arm since a time.
+    that arm since a time; ``first`` says when each was.
     """
-    until = _EVER if until_ms is None else until_ms
-    since = max(since_ms, _since(snapshot, until))
-    number, epoch = arm_number(snapshot, arm), int(columns.epoch[columns.places[arm]])
-    head = [snapshot.learner_id, since, until, epoch, snapshot.revision, number]
-    own = snapshot.connection.rows(_OWN_FIRST_DAY, [snapshot.learner_id, number])[0][0]
-    from_day = days[0] if own is None else max(days[0], own + 1)
-    first = snapshot.connection.rows(_FIRST_DAYS, [snapshot.learner_id, from_day, days[1]])
-    at = places_by_number(snapshot, columns)
-    newcomers = [found for found, _ in first if at[found] != UNKNOWN]
-    rows = snapshot.connection.rows_in(_BESIDE, head, newcomers)
-    n, used = snapshot.connection.rows(_ALL, head)[0]
+    at, place = walk.at, columns.places[arm]
+    (number,) = np.flatnonzero(at == place).tolist()
+    from_day = max(days[0], first.get(number, UNKNOWN) + 1)
+    newcomers = [one for one, day in first.items() if from_day <= day <= days[1] and at[one] != UNKNOWN]
+    since = max(since_ms, walk.since_ms)
+    head = [snapshot.learner_id, since, walk.until_ms, int(columns.epoch[place]), snapshot.revision, number]
+    rows, [(n, used)] = snapshot.together(
+        lambda: snapshot.connection.rows_in(_BESIDE, head, newcomers),
+        lambda: snapshot.connection.rows(_ALL, head),
+    )
     arm_no, n_with, both, used_with, joined_used = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
     return JoinedArms(
         keys=tuple(columns.keys[at[found]] for found in arm_no.tolist()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
@@ -79,10 +81,15 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
             _USAGE.replace("{place}", place), [snapshot.learner_id, start, end]
         )
 
-    days = read("day", first, last)
+    asked: list[Callable[[], list[list[Any]]]] = [
+        partial(read, "day", first, last),
+        partial(read, "hour", last * DAY_HOURS, until),
+    ]
+    if since_ms is not None:
+        asked.append(partial(read, "hour", since, min(first * DAY_HOURS, until)))
+    days, after, *before = snapshot.together(*asked)
     days[0] = [day if day == UNKNOWN else day * DAY_HOURS for day in days[0]]
-    before = [] if since_ms is None else [read("hour", since, min(first * DAY_HOURS, until))]
-    return [*before, days, read("hour", last * DAY_HOURS, until)]
+    return [*before, days, after]
 
 
 def _newest_day(snapshot: Snapshot) -> int:
@@ -131,13 +138,16 @@ def pulls_series(snapshot: Snapshot, place: Literal["hour", "day"], since: int) 
 
 def totals(snapshot: Facts) -> Totals:
     """Counts for ``status`` and the frame."""
-    rows = snapshot.connection.rows(
-        "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome",
-        [snapshot.learner_id],
+    rows, first, last = snapshot.together(
+        lambda: snapshot.connection.rows(
+            "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome",
+            [snapshot.learner_id],
+        ),
+        lambda: _end_of(snapshot, "ASC"),
+        lambda: last_run_ms(snapshot),
     )
     counts = {outcome: n for outcome, n, _ in rows}
     empty = counts.pop("empty", 0)
-    first, last = _span(snapshot)
     return Totals(
         runs=sum(counts.values()),
         observed=counts.pop("observed", 0),
@@ -151,24 +161,22 @@ def totals(snapshot: Facts) -> Totals:
     )
 
 
-def _span(snapshot: Facts) -> tuple[int | None, int | None]:
-    """When the first and the last standing run ended."""
-    return _end_of(snapshot, "ASC"), _end_of(snapshot, "DESC")
+def last_run_ms(snapshot: Facts) -> int | None:
+    """When the last standing run ended."""
+    return _end_of(snapshot, "DESC")
 
 
 def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
     """The first, or last, time of a standing run: the rollup says in which hour, however many don't stand."""
-    hour = snapshot.connection.row(
-        "SELECT hour FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND outcome <> 'empty' AND n > 0"
-        f" ORDER BY hour {order} LIMIT 1",
-        [snapshot.learner_id],
+    hour = (
+        "(SELECT hour FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND outcome <> 'empty' AND n > 0"
+        f" ORDER BY hour {order} LIMIT 1)"
     )
-    if hour is None:
-        return None
     row = snapshot.connection.row(
-        "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision <= ?"
+        f"SELECT at_ms FROM run WHERE learner_id = ? AND at_ms >= {hour} * {HOUR_MS}"
+        f" AND at_ms < ({hour} + 1) * {HOUR_MS} AND revision <= ?"
         f" AND standing = 1 AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
-        [snapshot.learner_id, hour[0] * HOUR_MS, (hour[0] + 1) * HOUR_MS, snapshot.revision],
+        [*[snapshot.learner_id] * 3, snapshot.revision],
     )
     return None if row is None else int(row[0])
 
