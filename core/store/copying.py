@@ -23,8 +23,8 @@ def copy_rows(source: Connection, target: Connection, progress: Progress | None 
             "A database is copied into an empty one, got one that holds something; nothing was copied.",
             next_step="Name a database that is new.",
         )
-    for table in ("learner", "learner_name"):
-        target.run(f"DELETE FROM {table} WHERE learner_id = ?", [0])  # the source brings its own
+    for own in ("learner", "learner_name"):
+        target.run(f"DELETE FROM {own} WHERE learner_id = ?", [0])  # the source brings its own
     tables = metadata.sorted_tables
     for number, table in enumerate(tables, 1):
         names = [f'"{column.name}"' for column in table.columns if column.name != "learner_id"]

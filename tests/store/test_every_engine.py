@@ -427,9 +427,9 @@ def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], 
         "run": (lambda: record(context, run_of(f"r{next(number)}", arms=arms)), 3),
         "reward": (lambda: reward(context, "tool:other:a1", 0.5), 3),
         "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 4),
-        "frame": (lambda: queries.frame(context), 12),
-        "page of runs": (lambda: queries.runs(context), 4),
-        "posteriors": (lambda: queries.posteriors(context), 4),
+        "frame": (lambda: queries.frame(context), 2),
+        "page of runs": (lambda: queries.runs(context), 2),
+        "posteriors": (lambda: queries.posteriors(context), 2),
     }
     assert {name: wire(work) for name, (work, _) in asked.items()} == {
         name: most for name, (_, most) in asked.items()

@@ -81,7 +81,6 @@ def _distribute(connection: Connection, missing: list[str]) -> None:
             _lay_beside(connection, name)
     for table, name, said in references:
         connection.run(f"ALTER TABLE {table} ADD CONSTRAINT {name} {said}")
-    connection.flush()
 
 
 def _lay_beside(connection: Connection, table: str) -> None:

@@ -414,7 +414,7 @@ def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> byte
     """Whole numbers as a binary copy, which takes neither side long; None where some are nothing, or no such."""
     if row is None or set(map(type, part)) != _WHOLE:
         return None
-    width = len(row) // 2 - 1
+    width = len(row.names or ()) // 2 - 1
     try:
         values = np.array(part, dtype=np.int64).reshape(-1, width)
     except OverflowError:  # which the server tells
