@@ -389,10 +389,10 @@ def _standing(stands: bool, revision: int) -> str:
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms are marked as told by an import where, and only where, one that names them stands."""
     for key, declared in snapshot.connection.rows(
-        "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?"
+        "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?1"
         f" AND (a.declared & {BY_IMPORT} <> 0) <> EXISTS (SELECT 1 FROM provenance s JOIN import i"
         "   ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
-        "   WHERE s.learner_id = a.learner_id AND s.kind = 'arm' AND s.no = a.arm_no AND i.undone = 0)",
+        "   WHERE s.learner_id = ?1 AND s.kind = 'arm' AND s.no = a.arm_no AND i.undone = 0)",
         [snapshot.learner_id],
     ):
         yield Difference("arm", key, f"declared {declared}", f"declared {declared ^ BY_IMPORT}")
@@ -419,7 +419,7 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
     for name in NUMBERED:
         row = snapshot.connection.row(
             f'SELECT next_{name}_no, (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}"'
-            " WHERE learner_id = l.learner_id) FROM learner l WHERE learner_id = ?",
+            " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1",
             [snapshot.learner_id],
         )
         if row is not None and row[0] < row[1]:

@@ -405,8 +405,8 @@ def paid_by_task(facts: Facts, environment_no: int) -> Iterator[tuple[str | None
     """The model of each episode whose task has a name, and what it came to."""
     for model, *row in facts.connection.each(
         "SELECT e.model, e.split, e.variant, e.task, e.total, (SELECT sum(s.n_chars_in) FROM step s"
-        " WHERE s.learner_id = e.learner_id AND s.episode_no = e.episode_no) FROM episode e"
-        " WHERE e.learner_id = ? AND e.environment_no = ? AND e.standing = 1 AND e.task IS NOT NULL",
+        " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no) FROM episode e"
+        " WHERE e.learner_id = ?1 AND e.environment_no = ? AND e.standing = 1 AND e.task IS NOT NULL",
         [facts.learner_id, environment_no],
     ):
         yield model, TaskPaid(*row)

@@ -267,12 +267,12 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     told: dict[str, int] = defaultdict(int)
     for episode, revision, latest in snapshot.connection.each(
         "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
-        " LEFT JOIN episode_run l ON l.learner_id = e.learner_id AND l.episode_no = e.episode_no"
+        " LEFT JOIN episode_run l ON l.learner_id = ?1 AND l.episode_no = e.episode_no"
         " LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.standing = 1"
-        " AND r.revision <= ? WHERE e.learner_id = ? AND e.uid IN"
-        " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = e.learner_id)"
+        " AND r.revision <= ? WHERE e.learner_id = ?1 AND e.uid IN"
+        " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = ?1)"
         " GROUP BY e.uid, e.revision",
-        [snapshot.revision, snapshot.learner_id],
+        [snapshot.learner_id, snapshot.revision],
     ):
         told[episode] = max(revision, latest)
     rows = snapshot.connection.rows(

@@ -159,7 +159,7 @@ def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
-        f" WHERE b.learner_id = ? AND b.standing = 1 AND coalesce(r.standing, 1) = 1{which}{unless}"
+        f" WHERE b.learner_id = ?1 AND b.standing = 1 AND coalesce(r.standing, 1) = 1{which}{unless}"
         " ORDER BY told, b.observation_no",
         [snapshot.learner_id, *left_out],
     ):

@@ -40,7 +40,7 @@ def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
         f" AND {HOLDS}"
-        " WHERE n.learner_id = ? AND n.standing = 1 ORDER BY n.revision, n.note_no",
+        " WHERE n.learner_id = ?1 AND n.standing = 1 ORDER BY n.revision, n.note_no",
         [snapshot.learner_id],
     ):
         line = NoteLine(

@@ -42,10 +42,10 @@ _HELD_FIRST: Final = (
 )
 
 HOLDS: Final = (
-    f"(p.kind, p.no) = (SELECT q.kind, q.no{_OF_KEY} WHERE q.learner_id = p.learner_id AND q.key = p.key"
+    f"(p.kind, p.no) = (SELECT q.kind, q.no{_OF_KEY} WHERE q.learner_id = ?1 AND q.key = p.key"
     f" AND {_STANDING}{_HELD_FIRST})"
 )
-"""Whether the fact of a reply ``p`` is the one that holds its key."""
+"""Whether the fact of a reply ``p`` of the learner ``?1`` is the one that holds its key."""
 _REPLIES: Final = (
     f"SELECT CASE WHEN {_either('import_no')} > 0 THEN 0 ELSE 1 END, q.kind, q.no, q.key, q.payload, q.answer"
     f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_STANDING}"

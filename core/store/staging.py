@@ -646,8 +646,7 @@ def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
     """Numbers nobody has; a learner that was only to be made is none."""
     sweep_texts(connection, learner_id)
     numbers = ", ".join(
-        f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t'
-        " WHERE t.learner_id = learner.learner_id)"
+        f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t WHERE t.learner_id = ?1)'
         for name in TAKEN
     )
     for table in ("layer", "adapter"):  # what only its texts had made
@@ -658,7 +657,7 @@ def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
         )
     connection.run(
         "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0,"
-        f" {numbers} WHERE learner_id = ?",
+        f" {numbers} WHERE learner_id = ?1",
         [learner_id],
     )
     connection.run("DELETE FROM learner WHERE learner_id = ? AND revision = 0", [learner_id])

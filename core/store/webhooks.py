@@ -45,14 +45,14 @@ _TELL: Final = insert_into(
 _SELECT: Final = (
     "SELECT w.webhook_no, w.url, w.learner, w.pages, w.secret_from, w.private, w.by, w.at_ms, w.removed_ms,"
     " (SELECT max(m.tried_ms) FROM alert_message m"
-    " WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no),"
-    " (SELECT m.result FROM alert_message m WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no"
+    " WHERE m.learner_id = ?1 AND m.webhook_no = w.webhook_no),"
+    " (SELECT m.result FROM alert_message m WHERE m.learner_id = ?1 AND m.webhook_no = w.webhook_no"
     " AND m.tried_ms > 0 ORDER BY m.tried_ms DESC, m.alert_message_no DESC LIMIT 1),"
     " (SELECT count(*) FROM alert_message m"
-    " WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no AND m.done_ms = 0),"
-    " (SELECT count(*) FROM alert_message m WHERE m.learner_id = w.learner_id AND m.webhook_no = w.webhook_no"
+    " WHERE m.learner_id = ?1 AND m.webhook_no = w.webhook_no AND m.done_ms = 0),"
+    " (SELECT count(*) FROM alert_message m WHERE m.learner_id = ?1 AND m.webhook_no = w.webhook_no"
     " AND m.alert_no > 0 AND m.done_ms > 0 AND m.result NOT LIKE '2__')"
-    " FROM webhook w WHERE w.learner_id = ?"
+    " FROM webhook w WHERE w.learner_id = ?1"
 )
 
 

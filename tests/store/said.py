@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, wraps
+from itertools import count
 from types import CodeType
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class Said:
 
     def note(self, place: Place, function: str, sql: str, rows: Sequence[Sequence[object]]) -> None:
         self.places.add(place)
-        one = self.statements.setdefault(sql, Statement(sql, (None,) * sql.count("?")))
+        one = self.statements.setdefault(sql, Statement(sql, (None,) * n_values(sql)))
         one.by.add(f"{place.file}:{function}")
         for row in rows:
             assert len(row) == len(one.kinds), f"{place} says {sql} with {len(row)} values"
@@ -162,11 +163,16 @@ def sources() -> dict[str, ast.Module]:
     }
 
 
+def n_values(sql: str) -> int:
+    """How many values a text is said with: one for each mark, and one for all marks ``?1``."""
+    return sql.count("?") - max(sql.count("?1") - 1, 0)
+
+
 def numbered(sql: str) -> str:
     """The text with ``$1``, ``$2``, … for its marks, as PostgreSQL has them.
 
-    >>> numbered("SELECT ? + ?")
-    'SELECT $1 + $2'
+    >>> numbered("SELECT ? + ?"), numbered("SELECT ?1 + ? + ?1")
+    ('SELECT $1 + $2', 'SELECT $1 + $2 + $1')
     """
-    parts = re.split(r"\?", sql)
-    return "".join(f"{part}${number}" for number, part in enumerate(parts[:-1], 1)) + parts[-1]
+    numbers = count(2 if "?1" in sql else 1)
+    return re.sub(r"\?(1?)", lambda mark: "$1" if mark[1] else f"${next(numbers)}", sql)

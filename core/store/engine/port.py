@@ -43,6 +43,10 @@ class Connection(ABC):
 
     **What it sees.** What was committed before the transaction began to look, and what it has written itself.
 
+    **Values.** They stand for the marks ``?``, in order. ``?1`` is the first of them wherever it is said, and then
+    the first mark of the text: a query inside another names its learner by it, and not as that of a row around it,
+    which a server of many would ask all others for.
+
     **Rows.** They are all fetched when a method answers, but for `each`: what that has not handed out yet may not be
     changed meanwhile, and is let go with the transaction. Their order is what the text says; where it says none,
     nobody promises any.

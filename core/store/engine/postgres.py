@@ -79,14 +79,19 @@ def _said(sql: str, kind: str = "") -> bytes:
 
     >>> _said("SELECT 'why?' FROM arm WHERE key = ? AND arm_no NOT IN ({})", "bigint")
     b"SELECT 'why?' FROM arm WHERE key = $1 AND arm_no <> ALL($2::bigint[])"
+    >>> _said("SELECT 1 FROM run r WHERE r.learner_id = ?1 AND uid = ? AND run_no IN (SELECT 2 WHERE x = ?1)")
+    b'SELECT 1 FROM run r WHERE r.learner_id = $1 AND uid = $2 AND run_no IN (SELECT 2 WHERE x = $1)'
     """
     spoken = _spoken(sql).replace("NOT IN ({})", "<> ALL({})").replace("IN ({})", "= ANY({})")
-    numbers = count(1)
+    numbers = count(2 if "?1" in spoken else 1)
     parts = spoken.split("'")  # every second part stands between quotes
     for place in range(0, len(parts), 2):
         pieces = parts[place].replace("{}", "?\0").split("?")
         numbered = [pieces[0]]
         for piece in pieces[1:]:
+            if piece.startswith("1"):
+                numbered += ("$", piece)
+                continue
             cast = f"::{kind}[]" if piece.startswith("\0") else ""
             numbered += (f"${next(numbers)}{cast}", piece.removeprefix("\0"))
         parts[place] = "".join(numbered)

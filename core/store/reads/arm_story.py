@@ -102,12 +102,12 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
     rows = snapshot.connection.rows_in(
         "SELECT o.run_no, r.revision, r.n_calls, o.flags, o.token_cost, d.reason, d.rank, d.draw, d.token_cost,"
         " d.budget_left, e.place, e.excerpt, EXISTS (SELECT 1 FROM observation b"
-        f"   {BY_RUN} WHERE b.learner_id = o.learner_id AND b.run_no = o.run_no AND b.run_no <> 0"
+        f"   {BY_RUN} WHERE b.learner_id = ?1 AND b.run_no = o.run_no AND b.run_no <> 0"
         "   AND b.arm_no = o.arm_no AND b.kind = 'correction' AND b.undone = 0 AND b.standing = 1)"
         " FROM outcome o JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " LEFT JOIN decision d ON d.learner_id = o.learner_id AND d.run_no = o.run_no AND d.arm_no = o.arm_no"
         " LEFT JOIN evidence e ON e.learner_id = o.learner_id AND e.run_no = o.run_no AND e.arm_no = o.arm_no"
-        " WHERE o.learner_id = ? AND o.arm_no = ? AND o.run_no IN ({})",
+        " WHERE o.learner_id = ?1 AND o.arm_no = ? AND o.run_no IN ({})",
         [snapshot.learner_id, arm_no],
         run_nos,
     )

@@ -47,7 +47,7 @@ _LABEL: Final = (
 )
 _OF_ARM: Final = (
     " AND (e.arm_no = ? OR (e.arm_no = 0 AND e.run_no <> 0 AND EXISTS (SELECT 1 FROM credit c"
-    " WHERE c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no AND c.arm_no = ?)))"
+    " WHERE c.learner_id = ? AND c.evaluation_no = e.evaluation_no AND c.arm_no = ?)))"
 )
 _MOST_COUNTED: Final = 10
 """Codes for each row up to which counting them is quicker than sorting the rows."""
@@ -156,7 +156,7 @@ def _named(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition | None]
         yield None if run is None else (" AND e.run_no = ? AND e.run_no <> 0", [run.run_no])
     if wanted.arm is not None:
         arm_no = arm_number(facts, wanted.arm)
-        yield None if arm_no is None else (_OF_ARM, [arm_no, arm_no])
+        yield None if arm_no is None else (_OF_ARM, [arm_no, facts.learner_id, arm_no])
 
 
 def _said(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition]:

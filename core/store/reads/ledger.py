@@ -22,7 +22,7 @@ from core.store.transaction import Facts, Snapshot
 _OBSERVATIONS: Final = (
     "SELECT b.observation_no, a.key, b.kind, b.success_micro, b.failure_micro, r.uid, b.run_no, b.reason,"
     " b.actor, b.at_ms, b.undone, b.standing, b.revision, b.arm_no, r.revision, r.standing, o.flags,"
-    f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = b.learner_id"
+    f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = ?1"
     "   AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
     "   AND c.undone = 0 AND c.standing = 1), b.evaluation_no, b.episode_credit_no,"
     " coalesce(v.undone, w.undone, b.undone)"
@@ -31,13 +31,13 @@ _OBSERVATIONS: Final = (
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
     " LEFT JOIN evaluation v ON v.learner_id = b.learner_id AND v.evaluation_no = b.evaluation_no"
     " LEFT JOIN episode_credit w ON w.learner_id = b.learner_id AND w.episode_credit_no = b.episode_credit_no"
-    " WHERE b.learner_id = ?"
+    " WHERE b.learner_id = ?1"
 )
 _TAKEN_BACK: Final = (
     "("
     + " OR ".join(
-        f"(observation.{act}_no <> 0 AND EXISTS (SELECT 1 FROM {act} v WHERE v.learner_id ="
-        f" observation.learner_id AND v.{act}_no = observation.{act}_no AND v.undone = 1 AND v.standing = 1))"
+        f"(observation.{act}_no <> 0 AND EXISTS (SELECT 1 FROM {act} v WHERE v.learner_id = ?1"
+        f" AND v.{act}_no = observation.{act}_no AND v.undone = 1 AND v.standing = 1))"
         for act in ("evaluation", "episode_credit")
     )
     + ")"
@@ -134,7 +134,7 @@ def ledger_of_arm(
     beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
     numbers = snapshot.connection.rows(
-        f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no = ?"
+        f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
         f" AND (standing = 1 OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
         [snapshot.learner_id, arm_no, *place, *left_out, limit],
     )

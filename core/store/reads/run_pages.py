@@ -170,8 +170,9 @@ def _candidates(
         if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
             return iter(())
         sql, values = _runs_of_hour(hour, cursor, direction)
-        place = [snapshot.learner_id, snapshot.revision]
-        return snapshot.connection.each(sql.replace("{fits}", fits), [*chosen, *place, *values])
+        return snapshot.connection.each(
+            sql.replace("{fits}", fits), [snapshot.learner_id, *chosen, snapshot.revision, *values]
+        )
 
     since, until = _span(view)
     if cursor is not None and direction == "older":
@@ -265,7 +266,7 @@ def _chosen(wanted: RunFilter, view: View) -> list[tuple[str, tuple[str, ...]]]:
 def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tuple[str, list[Any]]:
     """The runs of one hour beyond the cursor, in order; by the index on time alone, and lazily."""
     way, beyond = ("DESC", "<") if direction == "older" else ("ASC", ">")
-    sql = "SELECT at_ms, run_no, {fits} FROM run WHERE learner_id = ? AND revision <= ?"
+    sql = "SELECT at_ms, run_no, learner_id = ?1 AND {fits} FROM run WHERE learner_id = ?1 AND revision <= ?"
     if hour == UNKNOWN:
         # A cursor with a time lies before all of these on the way to older runs, behind them to newer ones.
         within = cursor is not None and cursor.at_ms is None
@@ -289,7 +290,7 @@ def _fits(wanted: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[
     if arm_no is not None:
         part = {"in": f" AND o.flags & {INCLUDED} <> 0", "out": f" AND o.flags & {INCLUDED} = 0"}
         sql += (
-            " AND EXISTS (SELECT 1 FROM outcome o WHERE o.learner_id = run.learner_id"
+            " AND EXISTS (SELECT 1 FROM outcome o WHERE o.learner_id = ?1"
             f" AND o.run_no = run.run_no AND o.arm_no = ?{part.get(wanted.part or '', '')})"
         )
         values.append(arm_no)

@@ -108,8 +108,8 @@ def included_arms(facts: Facts, run_no: int) -> tuple[str, ...]:
 
 _ROWS: Final = (
     "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
-    " (SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"
-    f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id"
+    " (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1 AND o.run_no = r.run_no"
+    f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1"
     f" AND o.run_no = r.run_no AND o.flags & {INCLUDED} <> 0 AND o.flags & {REFERENCED} <> 0),"
     " r.duration_ms, r.n_calls FROM ({runs}) r ORDER BY r.run_no DESC"
 )
@@ -119,7 +119,7 @@ _ROWS: Final = (
 def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) -> tuple[RunRow, ...]:
     """The latest standing runs by number, newest first; ``before`` pages on."""
     latest = (
-        "SELECT * FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1 AND outcome <> 'empty'"
+        "SELECT * FROM run WHERE learner_id = ?1 AND revision <= ? AND standing = 1 AND outcome <> 'empty'"
         " AND run_no < ? ORDER BY run_no DESC LIMIT ?"
     )
     rows = snapshot.connection.rows(
@@ -131,7 +131,7 @@ def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) 
 
 def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     """These runs, by number, the highest first."""
-    named = "SELECT * FROM run WHERE learner_id = ? AND run_no IN ({})"
+    named = "SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({})"
     rows = snapshot.connection.rows_in(_ROWS.replace("{runs}", named), [snapshot.learner_id], run_nos)
     return tuple(RunRow._make(row) for row in rows)
 

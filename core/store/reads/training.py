@@ -53,7 +53,7 @@ _ADAPTERS: Final = "SELECT adapter_no, uri FROM adapter WHERE learner_id = ? AND
 def _unless(layer: str, execution: str, run: str) -> str:
     """No evaluation of this place by the same rater counts; all columns of the index of keys are named."""
     return (
-        " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = p.learner_id"
+        " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = ?1"
         f" AND n.layer_no = {layer} AND n.execution_no = {execution} AND n.run_no = {run} AND n.arm_no = 0"
         " AND n.rater = e.rater AND n.model = e.model AND n.rubric = e.rubric AND n.claimed_by = e.claimed_by"
         " AND n.counts = 1"
@@ -160,7 +160,7 @@ def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]
     return snapshot.connection.each(
         f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_SAID}"
         " FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x"
-        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no = 0"
+        " WHERE e.learner_id = ?1 AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no = 0"
         " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
         f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_NEARER}{more}"
         " ORDER BY e.evaluation_no, p.layer_no",
@@ -173,7 +173,7 @@ def _of_runs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
     return snapshot.connection.each(
         f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_SAID}"
         f" FROM evaluation e CROSS JOIN execution x {EXECUTIONS_BY_RUN} CROSS JOIN training_pair p"
-        " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
+        " WHERE e.learner_id = ?1 AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
         " AND x.learner_id = e.learner_id AND x.run_no = e.run_no AND x.run_no <> 0"
         " AND p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
         " AND (e.layer_no = 0 OR e.layer_no = p.layer_no)"

@@ -40,7 +40,7 @@ REWARDS_READ: Final = (
     f" WHEN p.arm_no IS NULL OR NOT {LISTED} THEN 'no_arm'\n"
     f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
     " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
-    f" {BY_RUN} WHERE c.learner_id = b.learner_id AND c.run_no = b.run_no AND c.run_no <> 0"
+    f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0"
     " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
     " AND c.undone = 0 AND c.standing = 1 AND c.observation_no > b.observation_no) THEN 'replaced'\n"
     f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVED} = 0 THEN 'no_observation'\n"
@@ -52,7 +52,7 @@ REWARDS_READ: Final = (
     "LEFT JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no\n"
     "LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0\n"
     "LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no\n"
-    "WHERE b.learner_id = ? AND b.standing = 1 AND b.undone = 0\n"
+    "WHERE b.learner_id = ?1 AND b.standing = 1 AND b.undone = 0\n"
     "GROUP BY b.arm_no, a.key, reader ORDER BY 1, 2"
 )
 """An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
