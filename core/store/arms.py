@@ -37,9 +37,9 @@ def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str |
 def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Remember priors that no import said before one does."""
     rows = txn.connection.rows_in(
-        "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ? AND arm_no IN ({})"
+        "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ?1 AND arm_no IN ({})"
         " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
-        "   WHERE p.learner_id = a.learner_id AND p.kind = 'prior' AND p.no = a.arm_no)",
+        "   WHERE p.learner_id = ?1 AND p.kind = 'prior' AND p.no = a.arm_no)",
         [txn.learner_id],
         arm_nos,
     )

@@ -618,8 +618,8 @@ def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
         [no for (no,) in alone],
     )
     beyond.connection.run_in(
-        "DELETE FROM version WHERE learner_id = ? AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM provenance s"
-        " WHERE s.learner_id = version.learner_id AND s.kind = 'run' AND s.no = version.run_no"
+        "DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM provenance s"
+        " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = version.run_no"
         " AND s.digest = version.digest)",
         place,
         run_nos,
@@ -651,8 +651,8 @@ def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
     )
     for table in ("layer", "adapter"):  # what only its texts had made
         connection.run(
-            f"DELETE FROM {table} WHERE learner_id = ? AND EXISTS (SELECT 1 FROM learner l"
-            f" WHERE l.learner_id = {table}.learner_id AND l.revision = 0)",
+            f"DELETE FROM {table} WHERE learner_id = ?1 AND EXISTS (SELECT 1 FROM learner l"
+            " WHERE l.learner_id = ?1 AND l.revision = 0)",
             [learner_id],
         )
     connection.run(

@@ -298,16 +298,16 @@ def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
 
 
 _UNTOLD: Final = (
-    "learner_id = ? AND execution_no IN (SELECT e.execution_no FROM execution e WHERE e.learner_id = ?"
+    "learner_id = ?1 AND execution_no IN (SELECT e.execution_no FROM execution e WHERE e.learner_id = ?1"
     " AND e.run_no <> 0 AND e.bare = 1 AND e.standing = 0 AND NOT EXISTS (SELECT 1 FROM provenance s"
-    " WHERE s.learner_id = e.learner_id AND s.kind = 'execution' AND s.no = e.execution_no))"
+    " WHERE s.learner_id = ?1 AND s.kind = 'execution' AND s.no = e.execution_no))"
 )
 
 
 def sweep_texts(connection: Connection, learner_id: int) -> None:
     """Remove what an import that never came to stand told of runs that are known."""
     for table in ("training_pair", "execution"):
-        connection.run(f"DELETE FROM {table} WHERE {_UNTOLD}", [learner_id, learner_id])
+        connection.run(f"DELETE FROM {table} WHERE {_UNTOLD}", [learner_id])
 
 
 # The learner as an adapter

@@ -53,8 +53,29 @@ def bound(sql: str) -> bool:
     into = _INSERT.match(sql)
     if into is not None and " SELECT " not in sql:
         return into[1] is not None
-    branches = re.split(r"\bUNION(?: ALL)?\b", sql)
+    branches = [
+        branch
+        for query in queries_of(sql)
+        for branch in re.split(r"\bUNION(?: ALL)?\b", query)
+        if "FROM" in branch or query == sql
+    ]
     return all(_BOUND.search(branch) for branch in branches) and (into is None or into[1] is not None)
+
+
+def queries_of(sql: str) -> list[str]:
+    """A statement and the queries inside it, each with what is inside it: of none another server may have to know.
+
+    >>> queries_of("SELECT (SELECT max(a) FROM b WHERE c IN (1)) FROM d")
+    ['SELECT (SELECT max(a) FROM b WHERE c IN (1)) FROM d', 'SELECT max(a) FROM b WHERE c IN (1)']
+    """
+    found = [sql]
+    for begin in re.finditer(r"\((?=SELECT\b)", sql):
+        depth, end = 1, begin.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(sql[end], 0)
+            end += 1
+        found.append(sql[begin.end() : end - 1])
+    return found
 
 
 @pytest.mark.parametrize("table", metadata.sorted_tables, ids=lambda table: table.name)
@@ -115,6 +136,11 @@ def test_a_learner_is_written_by_its_number(said: Said) -> None:
         ("SELECT 1 FROM run r JOIN learner l ON l.learner_id = r.learner_id", False),
         ("SELECT 1 FROM run WHERE learner_id = ? UNION ALL SELECT 1 FROM arm WHERE key = ?", False),
         ("UPDATE learner SET revision = revision + 1 WHERE name = ?", False),
+        (
+            "SELECT (SELECT 1 FROM arm a WHERE a.learner_id = r.learner_id) FROM run r WHERE r.learner_id = ?",
+            False,
+        ),
+        ("SELECT (SELECT 1 FROM arm a WHERE a.learner_id = ?1) FROM run r WHERE r.learner_id = ?1", True),
         ("INSERT INTO arm (learner_id, key) VALUES (?, ?)", True),
         ("INSERT INTO arm (arm_no, key) VALUES (?, ?)", False),
         ("INSERT INTO arm (learner_id, key) SELECT learner_id, key FROM staged_arm", False),

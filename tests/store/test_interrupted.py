@@ -24,7 +24,7 @@ STOPPED = "Stopped before anything was done."
         ("open_context", 130, STOPPED, False),
         ("Transaction.__init__", 130, STOPPED, False),
         ("Transaction.finish", 130, STOPPED, False),
-        ("Database._checkpoint", 130, "Stopped; something was stored before.", True),
+        ("Database._log_is_long", 130, STOPPED, False),
         ("written", 130, "Stopped; something was stored before.", True),
         ("Database.close", 0, None, True),
         ("WritersLock.close", 0, None, True),

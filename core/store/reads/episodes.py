@@ -333,10 +333,10 @@ def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[fl
 def runs_without_episode(snapshot: Snapshot) -> dict[str, int]:
     """Runs that stand and brought a reward of their source, and that no episode names, by format."""
     rows = snapshot.connection.rows(
-        "SELECT r.format, count(*) FROM run r WHERE r.learner_id = ? AND r.revision <= ? AND r.standing = 1"
+        "SELECT r.format, count(*) FROM run r WHERE r.learner_id = ?1 AND r.revision <= ? AND r.standing = 1"
         " AND r.reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM episode_run l JOIN episode e"
         " ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no AND e.standing = 1"
-        " WHERE l.learner_id = r.learner_id AND l.run_no = r.run_no) GROUP BY r.format",
+        " WHERE l.learner_id = ?1 AND l.run_no = r.run_no) GROUP BY r.format",
         [snapshot.learner_id, snapshot.revision],
     )
     return dict(sorted(rows))

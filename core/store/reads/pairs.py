@@ -14,10 +14,10 @@ _LEFT: Final = (
     " JOIN execution y ON y.learner_id = b.learner_id AND y.execution_no = b.execution_no AND y.standing = 1"
     " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
     " LEFT JOIN run s ON s.learner_id = y.learner_id AND s.run_no = y.run_no"
-    " WHERE a.learner_id = ? AND a.digest <> '' AND (? = 0 OR a.layer_no = ?)"
+    " WHERE a.learner_id = ?1 AND a.digest <> '' AND (? = 0 OR a.layer_no = ?)"
     " AND coalesce(r.standing, 1) = 1 AND coalesce(s.standing, 1) = 1"
     " AND a.response IS NOT NULL AND b.response IS NOT NULL AND a.response <> b.response"
-    " AND NOT EXISTS (SELECT 1 FROM choice c WHERE c.learner_id = a.learner_id AND c.layer_no = a.layer_no"
+    " AND NOT EXISTS (SELECT 1 FROM choice c WHERE c.learner_id = ?1 AND c.layer_no = a.layer_no"
     " AND c.rater = ? AND c.standing = 1 AND c.undone = 0 AND ((c.first_no = a.execution_no AND c.second_no ="
     " b.execution_no) OR (c.first_no = b.execution_no AND c.second_no = a.execution_no)))"
 )
