@@ -398,7 +398,10 @@ def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
     ([0, -1, 1, 0], ('a', 'b'))
     """
     told = list(values)
-    known = tuple(value for value in dict.fromkeys(told) if value is not None)
+    found = dict.fromkeys(told)
+    known = tuple(value for value in found if value is not None)
+    if len(found) < 2:  # all alike
+        return np.full(len(told), 0 if known else UNKNOWN), known
     places = {value: place for place, value in enumerate(known)} | {None: UNKNOWN}
     return np.fromiter(map(places.__getitem__, told), np.int64, len(told)), known
 

@@ -15,7 +15,7 @@ from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
 from core.store.crediting import credited_observations, due
 from core.store.damage import Difference, damage, glance, guarded
-from core.store.environments import Stored, counted_days, stored_days
+from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes
 from core.store.evaluations import counting_evaluations
@@ -62,7 +62,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("layer_quality", _qualities(snapshot)),
         *((kind, _subjects(snapshot, kind)) for kind in SUBJECTS),
         ("episode", _episodes(snapshot)),
-        ("environment_day", _days(snapshot)),
+        ("environment_day", _paid(snapshot)),
         ("observation", _in_force(snapshot)),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
@@ -368,9 +368,11 @@ _EPISODES: Final = 200
 """Which may have many steps each."""
 
 
-def _days(snapshot: Snapshot) -> Iterator[Difference]:
-    """Episodes add up, by day, to what is stored."""
-    yield from _compare("environment_day", stored_days(snapshot), counted_days(snapshot))
+def _paid(snapshot: Snapshot) -> Iterator[Difference]:
+    """Episodes add up, by day and by what is alike of them, to what is stored."""
+    days, kinds = counted_anew(snapshot)
+    yield from _compare("environment_day", stored_days(snapshot), days)
+    yield from _compare("environment_task", stored_kinds(snapshot), kinds)
 
 
 def _in_force(snapshot: Snapshot) -> Iterator[Difference]:

@@ -1,17 +1,20 @@
 """Environments: what pays rewards, by name; the scales people declared, as acts; and episodes added up by day.
 
 `environment_day` is a cache of the episodes that stand, by the scale in force: what an episode was counts off, what
-it is counts on, and another scale counts its environment again.
+it is counts on, and another scale counts its environment again. `environment_task` is one that knows no scale: how
+many of them are alike in task, model, end and reward, which is all that averages and their intervals go by.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from hashlib import blake2b
 from itertools import chain
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec.structs import astuple
 
 from core.columns import UNKNOWN
@@ -47,8 +50,17 @@ _RENEWED: Final = f"ON CONFLICT (learner_id, {_DAY}) DO UPDATE SET " + ", ".join
 )
 _USUAL: Final = Scale()
 _COUNTED: Final = (
-    "environment_no, at_ms, split, variant, model, n_steps, n_paid, finished, total_text, final_text"
+    "environment_no, at_ms, split, variant, model, task, n_steps, n_paid, finished, total_text, final_text"
 )
+_ALIKE: Final = ("split", "task", "variant", "model", "finished", "total_text", "final_text")
+_ALIKE_COLUMNS: Final = ("environment_no", "digest", *_ALIKE, "n")
+_COUNT_ON: Final = (
+    "ON CONFLICT (learner_id, environment_no, digest) DO UPDATE SET n = environment_task.n + excluded.n"
+)
+_ENCODER: Final = msgspec.json.Encoder()
+_DIGEST_BYTES: Final = 16
+Kind = tuple[int, str | None, str | None, str | None, str | None, int, str | None, str | None]
+"""Of episodes that are alike: environment, split, task, variant, model, whether they finished, total and final."""
 Place = tuple[int, int, str, str, str]
 """Environment, day, split, variant and model; "" and -1 where one is unknown."""
 
@@ -169,24 +181,59 @@ def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
 # Days
 
 
+class Counted:
+    """Episodes added up: by day, and how many are alike."""
+
+    def __init__(self) -> None:
+        self.days: dict[Place, Sums] = defaultdict(Sums)
+        self.kinds: Counter[Kind] = Counter()
+
+    def add(self, said: Row, came_to: Stored, scale: Scale) -> None:
+        """Count an episode; ``said`` is its environment, time, split, variant, model and task."""
+        environment_no, at_ms, split, variant, model, task = said
+        day = UNKNOWN if at_ms is None else at_ms // DAY_MS
+        place = (environment_no, day, split or "", variant or "", model or "")
+        self.days[place] = self.days[place].plus(sums_of(came_to.totals, scale))
+        self.kinds[environment_no, split, task, variant, model, *came_to[2:]] += 1
+
+
 class Changes:
-    """What of the days changes: episodes as they were are taken away, and as they are added."""
+    """What of the caches changes: episodes as they were are taken away, and as they are added."""
 
     def __init__(self) -> None:
         self._sums: dict[Place, Sums] = defaultdict(Sums)
+        self._kinds: Counter[Kind] = Counter()
 
-    def take(self, counted: Mapping[Place, Sums]) -> None:
+    def take(self, counted: Counted) -> None:
         """Take episodes away."""
-        for place, sums in counted.items():
+        for place, sums in counted.days.items():
             self._sums[place] = self._sums[place].minus(sums)
+        self._kinds.subtract(counted.kinds)
 
-    def add(self, counted: Mapping[Place, Sums]) -> None:
+    def add(self, counted: Counted) -> None:
         """Add episodes."""
-        for place, sums in counted.items():
+        for place, sums in counted.days.items():
             self._sums[place] = self._sums[place].plus(sums)
+        self._kinds.update(counted.kinds)
 
     def write(self, txn: Transaction) -> None:
-        """Put the days into the store; one without episodes goes."""
+        """Put them into the store; what no episode is of any more goes."""
+        self._write_days(txn)
+        self._write_kinds(txn)
+
+    def _write_kinds(self, txn: Transaction) -> None:
+        rows = [(kind[0], _digest(kind), *kind[1:], n) for kind, n in self._kinds.items() if n]
+        txn.connection.insert(
+            "environment_task", _ALIKE_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_COUNT_ON
+        )
+        fewer = [(txn.learner_id, row[0], row[1]) for row in rows if row[-1] < 0]
+        if fewer:
+            txn.connection.many(
+                "DELETE FROM environment_task WHERE learner_id = ? AND environment_no = ? AND digest = ? AND n = 0",
+                fewer,
+            )
+
+    def _write_days(self, txn: Transaction) -> None:
         changed = {place: sums for place, sums in sorted(self._sums.items()) if sums != Sums()}
         stored = _stored(txn, {place[0] for place in changed}, {place[1] for place in changed})
         kept = {place: stored.get(place, Sums()).plus(sums) for place, sums in changed.items()}
@@ -196,6 +243,18 @@ class Changes:
                 f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)", gone
             )
         _write(txn, kept)
+
+
+def _digest(kind: Kind) -> str:
+    return blake2b(_ENCODER.encode(kind[1:]), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
+    """How many episodes are alike, as it is stored: by environment and digest."""
+    rows = facts.connection.rows(
+        f"SELECT {', '.join(_ALIKE_COLUMNS)} FROM environment_task WHERE learner_id = ?", [facts.learner_id]
+    )
+    return {(row[0], row[1]): row[2:] for row in rows}
 
 
 def _write(txn: Transaction, kept: Mapping[Place, Sums]) -> None:
@@ -245,15 +304,18 @@ def stored_days(facts: Facts) -> dict[Place, Sums]:
     )
 
 
-def counted_days(facts: Facts) -> dict[Place, Sums]:
-    """Every day as the episodes that stand say."""
+def counted_anew(facts: Facts) -> tuple[dict[Place, Sums], dict[tuple[int, str], Row]]:
+    """Every day, and how many episodes are alike, as those that stand say."""
     rows = facts.connection.rows(
         "SELECT environment_no FROM environment WHERE learner_id = ?", [facts.learner_id]
     )
-    found: dict[Place, Sums] = {}
+    days: dict[Place, Sums] = {}
+    kinds: dict[tuple[int, str], Row] = {}
     for (number,) in rows:
-        found |= _counted_of(facts, number)
-    return found
+        found = _counted_of(facts, number)
+        days |= found.days
+        kinds |= {(kind[0], _digest(kind)): (*kind[1:], n) for kind, n in found.kinds.items()}
+    return days, kinds
 
 
 def count_again(txn: Transaction, environments: Sequence[int]) -> None:
@@ -263,12 +325,10 @@ def count_again(txn: Transaction, environments: Sequence[int]) -> None:
             "DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?",
             [txn.learner_id, number],
         )
-        _write(txn, _counted_of(txn, number))
+        _write(txn, _counted_of(txn, number).days)
 
 
-def _counted_of(
-    facts: Facts, environment_no: int, scales: Mapping[int, Scale] | None = None
-) -> dict[Place, Sums]:
+def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] | None = None) -> Counted:
     return _counted(
         facts.connection.each(
             f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1",
@@ -278,7 +338,7 @@ def _counted_of(
     )
 
 
-def counted_episodes(facts: Facts, numbers: Sequence[int]) -> dict[Place, Sums]:
+def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
     """What those of some episodes that stand add up to."""
     rows = facts.connection.rows_in(
         f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND standing = 1 AND episode_no IN ({{}})",
@@ -288,28 +348,22 @@ def counted_episodes(facts: Facts, numbers: Sequence[int]) -> dict[Place, Sums]:
     return _counted(rows, scales_of(facts, {row[0] for row in rows}))
 
 
-def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> dict[Place, Sums]:
-    found: dict[Place, Sums] = defaultdict(Sums)
+def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:
+    found = Counted()
     for row in rows:
-        place, totals = _place(*row[:5]), Stored(*row[5:]).totals
-        found[place] = found[place].plus(sums_of(totals, scales[place[0]]))
+        found.add(row[:6], Stored(*row[6:]), scales[row[0]])
     return found
 
 
-def _place(
-    environment_no: int, at_ms: int | None, split: str | None, variant: str | None, model: str | None
-) -> Place:
-    day = UNKNOWN if at_ms is None else at_ms // DAY_MS
-    return environment_no, day, split or "", variant or "", model or ""
-
-
 def count_on(txn: Transaction, said: Row, before: Totals, now: Totals) -> None:
-    """Count one episode that stands and goes on; ``said`` is its environment, time, split, variant and model."""
-    place = _place(*said)
-    scale = scales_of(txn, [place[0]])[place[0]]
+    """Count one episode that stands and goes on; ``said`` is its environment, time, split, variant, model, task."""
+    scale = scales_of(txn, [said[0]])[said[0]]
+    was, then = Counted(), Counted()
+    was.add(said, Stored.of(before), scale)
+    then.add(said, Stored.of(now), scale)
     changes = Changes()
-    changes.take({place: sums_of(before, scale)})
-    changes.add({place: sums_of(now, scale)})
+    changes.take(was)
+    changes.add(then)
     changes.write(txn)
 
 
@@ -376,7 +430,7 @@ def sums_of_environment(facts: Facts, environment_no: int) -> Sums:
 def sums_by(facts: Facts, environment_no: int, scale: Scale) -> Sums:
     """What the episodes of one would add up to by a scale."""
     found = Sums()
-    for sums in _counted_of(facts, environment_no, {environment_no: scale}).values():
+    for sums in _counted_of(facts, environment_no, {environment_no: scale}).days.values():
         found = found.plus(sums)
     return found
 

@@ -603,7 +603,7 @@ def add_step(
         "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
         " e.final_text, (SELECT max(s.step_no) FROM step s"
         " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no),"
-        " e.environment_no, e.at_ms, e.split, e.variant, e.model"
+        " e.environment_no, e.at_ms, e.split, e.variant, e.model, e.task"
         " FROM episode e LEFT JOIN provenance p ON p.learner_id = e.learner_id AND p.kind = 'episode'"
         " AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
         [txn.learner_id, uid],

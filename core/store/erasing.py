@@ -128,6 +128,8 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("episode_part.name", "episode_part.kind"),
             *(f"environment_day.{name}" for name in ("split", "variant", "model")),
             *("environment_day.reward_sum", "environment_day.reward_squares"),
+            *(f"environment_task.{name}" for name in ("digest", "split", "task", "variant", "model")),
+            *("environment_task.total_text", "environment_task.final_text"),
             *("episode_credit.uid", "episode_credit.episode", "episode_credit.rule"),
             *("setting.value", "setting.before", "undo.kind", "audit.action", "audit.act"),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("class", "model", "channel")),

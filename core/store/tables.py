@@ -834,6 +834,19 @@ environment_day = _clustered(
     _text("reward_squares"),
 )
 
+environment_task = _clustered(
+    "environment_task",  # how many episodes that stand are alike in all that an average or a rate goes by
+    _bulk_learner(),
+    _key("environment_no"),
+    Column(
+        "digest", Text, primary_key=True, nullable=False
+    ),  # of all that follows: together too long for a key
+    *(Column(name, Text) for name in ("split", "task", "variant", "model")),
+    _int("finished"),
+    *(Column(name, Text) for name in ("total_text", "final_text")),
+    _int("n"),
+)
+
 erased = _clustered(
     "erased",  # what no import may bring back, as a keyed digest that tells nothing of it
     _learner(),

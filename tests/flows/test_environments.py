@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.columns import UNKNOWN, EpisodeColumns
 from core.errors import InvalidInput, NotFound
 from core.flows import queries
 from core.flows.context import Context
@@ -17,6 +19,7 @@ from core.flows.episode import declare
 from core.flows.importing import import_files
 from core.records.episode import Episode, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodeRow
+from core.store.reads.episodes import alike_columns, episode_columns
 from tests.flows.test_episodes import file_of
 from tests.flows.world import START_MS, context_at, run_of
 
@@ -65,6 +68,28 @@ def passes(one: Episode, wanted: EpisodeFilter) -> bool:
         for name in ("environment", "split", "task", "model")
     )
     return named and kinds[wanted.outcome]
+
+
+def test_what_is_alike_counts_as_each_by_itself(world: Context) -> None:
+    """A list of environments reads how many episodes are alike, a page of one each of them."""
+    with world.reading() as snapshot:
+        each, alike = (sorted(_told(one(snapshot))) for one in (episode_columns, alike_columns))
+    assert each == alike
+    assert len(each) == len(PLAYED)
+
+
+def _told(columns: EpisodeColumns) -> Iterator[str]:
+    for place in range(len(columns)):
+        names = [
+            None if code[place] == UNKNOWN else known[code[place]]
+            for code, known in (
+                (columns.environment, columns.environments),
+                (columns.split, columns.splits),
+                (columns.task, columns.tasks),
+                (columns.model, columns.models),
+            )
+        ]
+        yield repr((names, columns.finished[place], columns.total[place], columns.final[place]))
 
 
 FILTERS = st.builds(

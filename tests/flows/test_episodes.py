@@ -387,6 +387,9 @@ def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
         "UPDATE environment_day SET successes = 0",
         "UPDATE environment_day SET reward_sum = '1.2'",
         "DELETE FROM environment_day",
+        "UPDATE environment_task SET n = n + 1",
+        "UPDATE environment_task SET task = 'another'",
+        "DELETE FROM environment_task",
     ],
 )
 def test_what_is_not_as_the_steps_say_is_found(spoiled: str, told_once: Path, tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ from core.store.episode_credits import credit_of
 from core.store.episodes import episodes_beside, runs_of_episode
 from core.store.reads.episodes import (
     Newest,
+    alike_columns,
     environment_names,
-    episode_columns,
     episode_page,
     is_paid_again,
     near_environments,
@@ -224,7 +224,7 @@ def episodes(
         names = wanted_environments(snapshot, environment)
         only = next(iter(names)) if environment is not None else None
         columns, scales = snapshot.together(
-            lambda: episode_columns(snapshot, only), lambda: declared_scales(snapshot)
+            lambda: alike_columns(snapshot, only), lambda: declared_scales(snapshot)
         )
 
         def one(number: int, rows: EpisodeColumns) -> EnvironmentSeen:

@@ -99,6 +99,42 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
     )
 
 
+def alike_columns(snapshot: Snapshot, environment_no: int | None = None) -> EpisodeColumns:
+    """The same without when each was: those that are alike are counted, and read at once."""
+    of_one = "" if environment_no is None else " AND environment_no = ?"
+    values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
+    numbers, splits, tasks, variants, models, finished, totals, finals, counts = snapshot.connection.columns(
+        "SELECT environment_no, split, task, variant, model, finished, total_text, final_text, n"
+        f" FROM environment_task WHERE learner_id = ?{of_one}",
+        values,
+    )
+    n = ints(counts)
+    known, environment = np.unique(ints(numbers), return_inverse=True)
+    named = environment_names(snapshot)
+    split, model = coded(splits), coded(models)
+    task, task_names = _tasks(tasks, environment, split[0], coded(variants)[0])
+    return EpisodeColumns(
+        environment=np.repeat(environment, n),
+        split=np.repeat(split[0], n),
+        task=np.repeat(task, n),
+        model=np.repeat(model[0], n),
+        at_ms=np.full(int(n.sum()), UNKNOWN),
+        finished=np.repeat(np.array(finished, dtype=np.bool_), n),
+        total=np.repeat(_floats(totals), n),
+        final=np.repeat(_floats(finals), n),
+        environments=tuple(named[number] for number in known.tolist()),
+        splits=split[1],
+        tasks=task_names,
+        models=model[1],
+    )
+
+
+def _floats(texts: Sequence[str | None]) -> Floats:
+    """Decimals as the numbers next to them; NaN where there is none."""
+    code, known = coded(texts)
+    return np.array([*map(float, known), np.nan])[code]  # unknown is -1: the last
+
+
 def _tasks(names: Sequence[str | None], *within: Ints) -> tuple[Ints, tuple[str, ...]]:
     """A number for each task of a name within environment, split and variant, and the name of each."""
     name, known = coded(names)
