@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -196,7 +197,7 @@ def _apply_arms(
     facts: Facts, table: str, key: tuple[str, ...], sums: Mapping[tuple[int, int, int], list[int]]
 ) -> None:
     """Add to one of the rollups of arms; a row that nothing is left of goes."""
-    flat = (value for place in sorted(sums) for value in (*place, *sums[place]))
+    flat = chain.from_iterable([(*place, *sums[place]) for place in sorted(sums)])
     upsert = adding(table, key, ARM_SUMS)
     facts.connection.insert(table, (*key, *ARM_SUMS), facts.learner_id, flat, upsert=upsert)
     emptied = [(facts.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
@@ -297,7 +298,7 @@ def apply_usage(facts: Facts, rollup: Rollup) -> None:
 def _apply_usage(facts: Facts, table: str, place: str, usage: Mapping[UsageHour, list[int]]) -> None:
     if not usage:
         return
-    flat = (value for kind in sorted(usage) for value in (*kind, *usage[kind]))
+    flat = chain.from_iterable([(*kind, *usage[kind]) for kind in sorted(usage)])
     key = (place, *USAGE_KIND)
     upsert = adding(table, key, USAGE_SUMS)
     facts.connection.insert(table, (*key, *USAGE_SUMS), facts.learner_id, flat, upsert=upsert)

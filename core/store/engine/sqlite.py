@@ -58,6 +58,7 @@ _LOG_BYTES: Final = 1 << 20
 _KEPT_READERS: Final = 8
 _PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
+_KEPT_LISTS: Final = 1_024
 _ROWS_PER_STATEMENT: Final = 64
 _ROWS_TURNED: Final = 256
 _KEPT_STATEMENTS: Final = 256
@@ -99,9 +100,9 @@ class Connection(port.Connection):
         self._driver.execute(_spoken(sql), values)
 
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
-        said = _spoken(sql)
-        for part, marks in _parted(values):
-            self._driver.execute(said.replace("{}", marks), [*head, *part])
+        for start in range(0, len(values), _MAX_VARIABLES):
+            part = values[start : start + _MAX_VARIABLES]
+            self._driver.execute(_listed(sql, len(part)), [*head, *part])
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self._driver.executemany(_spoken(sql), rows)
@@ -142,10 +143,13 @@ class Connection(port.Connection):
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
+        if len(values) <= _MAX_VARIABLES:
+            if not values:
+                return []
+            return self._driver.execute(_listed(sql, len(values)), [*head, *values, *tail]).fetchall()
         found: list[Row] = []
-        said = _spoken(sql)
-        for part, marks in _parted(values):
-            found += self._driver.execute(said.replace("{}", marks), [*head, *part, *tail])
+        for start in range(0, len(values), _MAX_VARIABLES):
+            found += self.rows_in(sql, head, values[start : start + _MAX_VARIABLES], tail)
         return found
 
     def go_on_numbering(self) -> None:
@@ -161,11 +165,10 @@ class Connection(port.Connection):
         return int(n_pages) * int(page_bytes)
 
 
-def _parted(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
-    """As many values at a time as a statement takes, and their places in it."""
-    for start in range(0, len(values), _MAX_VARIABLES):
-        part = values[start : start + _MAX_VARIABLES]
-        yield part, ",".join("?" * len(part))
+@lru_cache(maxsize=_KEPT_LISTS)
+def _listed(sql: str, n_values: int) -> str:
+    """A statement with places for so many values of its list."""
+    return _spoken(sql).replace("{}", ",".join("?" * n_values))
 
 
 @lru_cache(maxsize=4 * _ROWS_PER_STATEMENT)
