@@ -113,13 +113,13 @@ def _moved(txn: Transaction, entries: Sequence[Entry], before: Mapping[int, ArmR
     arm_nos = {entry.arm_no for entry in entries}
     if any(entry.run_no for entry in entries) or not arm_nos <= before.keys():
         return arm_rows(txn, arm_nos)
-    rows = dict(before)
+    rows = {arm_no: [*row] for arm_no, row in before.items()}
     for entry in entries:
-        alpha, beta, pulls = rows[entry.arm_no]
-        rows[entry.arm_no] = ArmRow(
-            alpha + entry.success_micro, beta + entry.failure_micro, pulls + entry.counted_pulls
-        )
-    return rows
+        row = rows[entry.arm_no]
+        row[0] += entry.success_micro
+        row[1] += entry.failure_micro
+        row[2] += entry.counted_pulls
+    return {arm_no: ArmRow._make(row) for arm_no, row in rows.items()}
 
 
 def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> Entry:

@@ -56,7 +56,7 @@ def _grown(engine: str, scale: Scale, first: Located, then: Located) -> Iterator
     yield timed.row(what.format("one reward"), base, _GOAL)
     for depth in _DEPTHS:
         timed = pairs(
-            lambda _: _page(small, None),
+            lambda _, depth=depth: _page(small, _place(n_small, depth)),  # type: ignore[misc]
             lambda _, depth=depth: _page(large, _place(n_large, depth)),  # type: ignore[misc]
             scale.n_durable_pairs,
             collect=False,

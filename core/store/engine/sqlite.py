@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote
@@ -60,6 +60,8 @@ _PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
 _KEPT_LISTS: Final = 1_024
 _ROWS_PER_STATEMENT: Final = 64
+_WIDE: Final = 10
+"""Columns from which on rows are written one by one."""
 _ROWS_TURNED: Final = 256
 _KEPT_STATEMENTS: Final = 256
 """Prepared statements a writer keeps: rests of up to 63 rows have statements of their own."""
@@ -113,9 +115,13 @@ class Connection(port.Connection):
     def insert(
         self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
     ) -> None:
-        """Many rows in a statement, which halves what each of them costs."""
+        """Many narrow rows in a statement, which halves what each of them costs; wide ones gain nothing by it."""
         flat = iter(values)
         names, width = tuple(columns), len(columns)
+        if width > _WIDE:
+            rows = zip(repeat(learner_id), *[flat] * width, strict=False)  # the flat values end all at once
+            self._driver.executemany(_insert_sql(table, names, 1, upsert), rows)
+            return
         size = _ROWS_PER_STATEMENT * width
         rest = (learner_id, *islice(flat, size))
         if len(rest) <= size:
