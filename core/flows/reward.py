@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,7 +15,16 @@ from core.records.judged import INCLUDED, OBSERVED
 from core.records.observation import Amount, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.ledger import Entry, add_observations
-from core.store.reads import ArmRow, FoundRun, arm_rows, find_run, listed_rows, newest_about, outcome_of
+from core.store.reads import (
+    ArmRow,
+    FoundRun,
+    arm_rows,
+    find_run,
+    find_runs,
+    listed_rows,
+    newest_about,
+    outcome_of,
+)
 from core.store.replies import Reply, keep_replies, replies_of, reply_to
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
@@ -69,9 +79,12 @@ def _answered(
     txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int]
 ) -> dict[int, RewardAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    kept = replies_of(txn, [key for index in indexes if (key := orders[index].key) is not None])
+    kept, known = txn.together(
+        lambda: replies_of(txn, [key for index in indexes if (key := orders[index].key) is not None]),
+        lambda: _known(txn, [orders[index] for index in indexes]),
+    )
     first = {index: _first_answer(kept, orders[index]) for index in indexes}
-    made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None]))
+    made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None], known))
     return {index: next(made) if answer is None else answer for index, answer in first.items()}
 
 
@@ -82,14 +95,28 @@ def _first_answer(kept: Mapping[str, Reply], order: RewardOrder) -> RewardAnswer
     return repeated_of(kept[order.key], order.key, order.payload(), RewardAnswer)
 
 
-def _record(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+class Known(NamedTuple):
+    """Listed arms, where these stand, and runs, that orders name: each is looked up once."""
+
+    arm_nos: dict[str, int]
+    rows: Mapping[int, ArmRow]
+    runs: Mapping[str, FoundRun]
+
+
+def _known(txn: Facts, orders: Sequence[RewardOrder]) -> Known:
+    found, runs = txn.together(
+        lambda: listed_rows(txn, {order.arm for order in orders}),
+        lambda: find_runs(txn, {order.run for order in orders if order.run is not None}),
+    )
+    return Known({arm: arm_no for arm, (arm_no, _) in found.items()}, dict(found.values()), runs)
+
+
+def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> list[RewardAnswer]:
     if not orders:
         return []
-    found = listed_rows(txn, {order.arm for order in orders})
-    arm_nos = {arm: arm_no for arm, (arm_no, _) in found.items()}
-    entries = [entry_of(txn, order, arm_nos) for order in orders]
+    entries = [entry_of(txn, order, known) for order in orders]
     numbers = add_observations(txn, entries)
-    posteriors = _moved(txn, entries, dict(found.values()))
+    posteriors = _moved(txn, entries, known.rows)
     answers = [
         _answer(txn, number, order, entry, posteriors.get(entry.arm_no))
         for number, order, entry in zip(numbers, orders, entries, strict=True)
@@ -122,16 +149,15 @@ def _moved(txn: Transaction, entries: Sequence[Entry], before: Mapping[int, ArmR
     return {arm_no: ArmRow._make(row) for arm_no, row in rows.items()}
 
 
-def entry_of(txn: Transaction, order: RewardOrder, arm_nos: dict[str, int]) -> Entry:
-    """Order → ledger row, after asking the record whether it admits it.
-
-    ``arm_nos`` holds the arms that are listed, and those that orders before it made.
-    """
-    arm_no = arm_nos.get(order.arm)
+def entry_of(txn: Transaction, order: RewardOrder, known: Known) -> Entry:
+    """Order → ledger row, after asking the record whether it admits it."""
+    arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
-        arm_no = arm_nos[order.arm] = _made_arm(txn, order)
-    run = None if order.run is None else standing_run(txn, order.run)
-    if run is not None:
+        arm_no = known.arm_nos[order.arm] = _made_arm(txn, order)
+    if order.run is None:
+        run = None
+    else:
+        run = standing(txn, known.runs.get(order.run), order.run)
         admit(txn, order, run, arm_no)
         nothing_newer(txn, order, run, arm_no)
     amount = Amount.of(order.reward)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Final
 
@@ -51,9 +51,14 @@ _CHOICE: Final = msgspec.json.Decoder(Choice)
 def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Rollup:
     """What standing runs (with everything observed of them) and ledger rows about no run add up to."""
     rollup = Rollup()
-    for start in range(0, len(run_nos), CHUNK):
-        _rollup_runs(rollup, facts, run_nos[start : start + CHUNK])
-    rows = facts.connection.rows_in(_LEDGER_LOOSE_SQL, [facts.learner_id], loose)
+
+    def add_runs() -> None:
+        for start in range(0, len(run_nos), CHUNK):
+            _rollup_runs(rollup, facts, run_nos[start : start + CHUNK])
+
+    rows, _ = facts.together(
+        lambda: facts.connection.rows_in(_LEDGER_LOOSE_SQL, [facts.learner_id], loose), add_runs
+    )
     facts.epochs.load(row[1] for row in rows)
     for row in rows:
         _add_observation(rollup, row, facts.epochs.of(row[1], row[7]))
@@ -78,10 +83,26 @@ def run_facts(row: Row) -> RunFacts:
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
-    known = facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos)
-    runs = {row[0]: row[1:] for row in known}
-    outcomes = facts.connection.rows_in(_OUTCOME_SQL, [facts.learner_id], list(runs))
-    ledger = facts.connection.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], list(runs))
+    runs: dict[int, Row] = {}
+
+    def know() -> None:
+        known = facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos)
+        runs.update((row[0], row[1:]) for row in known)
+
+    def beside() -> tuple[list[Row], list[Row]]:
+        named = run_nos if is_one else list(runs)
+        return facts.together(
+            lambda: facts.connection.rows_in(_OUTCOME_SQL, [facts.learner_id], named),
+            lambda: facts.connection.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], named),
+        )
+
+    is_one = len(run_nos) == 1  # which hardly ever doesn't stand; of many all may, and needn't be read then
+    if is_one:
+        _, (outcomes, ledger) = facts.together(know, beside)
+        outcomes, ledger = (found if runs else [] for found in (outcomes, ledger))
+    else:
+        know()
+        outcomes, ledger = beside()
     facts.epochs.load({row[1] for row in outcomes})
     for row in runs.values():
         rollup.add_run(run_facts(row[1:]))
@@ -356,8 +377,8 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
     hours: dict[int, list[int]] = defaultdict(list)
     for arm_no, hour in _newest_hours(facts, arm_nos):
         hours[hour].append(arm_no)
-    for hour in sorted(hours):
-        rollup = rollup_facts(facts, *_facts_of_hour(facts, hour, hours[hour]))
+    asked = [partial(_rollup_of_hour, facts, hour, hours[hour]) for hour in sorted(hours)]
+    for hour, rollup in zip(sorted(hours), facts.together(*asked), strict=True):
         for arm_no in hours[hour]:
             at_ms = rollup.last.get((arm_no, facts.epochs.current(arm_no)))
             if at_ms is not None:
@@ -365,40 +386,51 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
     return found
 
 
+def _rollup_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> Rollup:
+    return rollup_facts(facts, *_facts_of_hour(facts, hour, arm_nos))
+
+
 def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, int]]:
     """(arm, newest hour with a pull, or part of one, in its present epoch).
 
     The days are kept by arm, and lead to the hours.
     """
-    for arm_no, epoch, day in facts.connection.rows_in(
+    days = facts.connection.rows_in(
         "SELECT arm_no, epoch, max(day) FROM arm_day WHERE learner_id = ? AND arm_no IN ({})"
         " AND pulls + part_micro > 0 AND day >= 0 GROUP BY arm_no, epoch",
         [facts.learner_id],
         arm_nos,
-    ):
-        if epoch == facts.epochs.current(arm_no):
-            (row,) = facts.connection.rows(
-                f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
-                " AND arm_no = ? AND epoch = ? AND pulls + part_micro > 0",
-                [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
-            )
-            if row[0] is not None:
-                yield arm_no, row[0]
+    )
+
+    def hour(arm_no: int, epoch: int, day: int) -> tuple[int, int | None]:
+        ((found,),) = facts.connection.rows(
+            f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
+            " AND arm_no = ? AND epoch = ? AND pulls + part_micro > 0",
+            [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
+        )
+        return arm_no, found
+
+    asked = [partial(hour, *row) for row in days if row[1] == facts.epochs.current(row[0])]
+    for arm_no, found in facts.together(*asked):
+        if found is not None:
+            yield arm_no, found
 
 
 def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs that ended in an hour, and ledger rows of it about these arms: the runs they are about, and the rest."""
     begin, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
-    runs = facts.connection.rows(
-        "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
-        [facts.learner_id, facts.revision, begin, end],
-    )
-    ledger = facts.connection.rows_in(
-        f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"
-        " AND at_ms >= ? AND at_ms < ?",
-        [facts.learner_id],
-        arm_nos,
-        [begin, end],
+    runs, ledger = facts.together(
+        lambda: facts.connection.rows(
+            "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
+            [facts.learner_id, facts.revision, begin, end],
+        ),
+        lambda: facts.connection.rows_in(
+            f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"
+            " AND at_ms >= ? AND at_ms < ?",
+            [facts.learner_id],
+            arm_nos,
+            [begin, end],
+        ),
     )
     about = {run_no for (run_no,) in runs} | {run_no for run_no, _ in ledger if run_no}
     return sorted(about), [number for run_no, number in ledger if not run_no]

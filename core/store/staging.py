@@ -260,7 +260,7 @@ class _Beyond(Snapshot):
     """The facts of a learner, staged ones too."""
 
     def __init__(self, connection: Connection, learner_id: int, staged: Staged) -> None:
-        self.connection = connection
+        self.connection, self.together = connection, connection.together
         self.learner_id = learner_id
         self.staged = staged
         self.shows_texts = True
