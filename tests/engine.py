@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 from urllib.parse import quote
 from weakref import WeakSet
@@ -31,7 +32,9 @@ from core.store.store import Store
 from core.store.tables import metadata
 from tests.store.postgres import address
 
-_EMPTY = "armscope_empty"
+_OWN = token_hex(4)
+_EMPTY, _BARE = f"armscope_empty_{_OWN}", f"armscope_bare_{_OWN}"
+"""Names of this process's databases: others may have theirs on the same server, or have left them there."""
 _MOST_SPARE = 16
 """Databases that are kept to be given out again, of some 10 MB each."""
 
@@ -63,7 +66,8 @@ class Cluster:
             if template == _EMPTY and self._spare:
                 self._names[real] = self._spare.pop()
             else:
-                self._names[real] = f"{template.rpartition('-')[0] or template}-{next(self._number)}"
+                of = _BARE if template == "template0" else template.rpartition("-")[0] or template
+                self._names[real] = f"{of}-{next(self._number)}"
                 self._make(self._names[real], template)
         return self.server(self._names[real])
 
@@ -132,6 +136,8 @@ class Cluster:
 
     def close(self) -> None:
         self.forget()
+        for name in [*self._spare, _EMPTY]:
+            self._admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
         self._admin.close()
 
     def _make(self, name: str, template: str) -> None:
@@ -207,6 +213,11 @@ def kept_in(store: Store) -> Path:
     """The file that a store is kept in."""
     assert isinstance(store.place, Path), "a test of the file itself"
     return store.place
+
+
+def located(path: Path) -> Located:
+    """Where what a test names by a path is, for a process that knows of no server."""
+    return _RUNNING[-1].at(path) if _RUNNING else path
 
 
 def named(store: Store) -> Path:

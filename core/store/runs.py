@@ -165,6 +165,7 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
         told = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
         rows.append((*told, session_key(run_no, *session_of(version.columns)), *version.columns))
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
+    txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])
     apply(txn, _rollup_new(txn, [(judged, telling.version) for judged, telling in fresh]))
 

@@ -82,8 +82,8 @@ class Store:
         nothing but its transaction, uses nothing up (an iterator, an open file), and returns what is to be
         remembered of it. What all calls have in common is given here: who acts, when, a new learner's origin.
         SQLite calls it once, and tells whatever fails: there is nobody between it and the file. Where a server's
-        answer to a commit was lost, the learner's row tells whether it stands, unless others wrote after it: then
-        `StoreUnsure` is raised, and what has a uid or a key may be sent again.
+        answer to a commit was lost, the learner's row tells whether it stands, and where others wrote after it, a
+        fact that it recorded: so what has no key is done once, too. Where there is none, `StoreUnsure` is raised.
         """
         memories: dict[str, Memory] = self.database.remembered
 

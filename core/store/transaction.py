@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from random import Random
-from typing import Final, NamedTuple
+from random import getrandbits
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -47,7 +47,6 @@ _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERED)
 
 _MAX_REMEMBERED: Final = 50_000
 _TOKEN_BITS: Final = 63
-_tokens: Final = Random()  # noqa: S311 - nobody is kept out by them; they only must not come twice
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_tokens.seed)
 _END: Final = (
@@ -289,7 +288,8 @@ class Transaction:
         self.revision: int = row[3]
         self.staged = Staged(*row[5:8])
         self._was_staged = self.staged.import_no > 0
-        self._token = _tokens.getrandbits(_TOKEN_BITS)
+        # Nobody is kept out by it, it only must not come twice; a child made by fork draws others.
+        self._token = getrandbits(_TOKEN_BITS)
         self._next: dict[str, int] = dict(zip(NUMBERED, row[8:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(connection, self.learner_id)
@@ -303,6 +303,8 @@ class Transaction:
                 self.erased = memory.erased
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
         self._has_news = False
+        self._told_by: tuple[str, list[Any]] | None = None
+        """What asks for a fact of this write that no other can have recorded."""
         self._keep_before_what_is_staged()
 
     @cached_property
@@ -359,8 +361,17 @@ class Transaction:
         """Write the counters back, and what tells this state from every other."""
         self.connection.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
 
+    def note_run(self, uid: str) -> None:
+        """Note that a run is recorded, by which it may be told later that this write stands."""
+        self._told_by = (
+            "SELECT 1 FROM run WHERE learner_id = ? AND uid = ? AND revision = ?",
+            [self.learner_id, uid, self.revision],
+        )
+
     def stands(self, connection: Connection) -> bool | None:
-        """Whether this write is on disk, asked of its learner's row by another; None where others wrote after it."""
+        """Whether this write is on disk, asked by another of its learner's row, and where others wrote after it of a
+        fact that it recorded; None where it recorded none, and nobody can tell.
+        """
         row = connection.row(
             "UPDATE learner SET token = token WHERE learner_id = ? AND name = ? RETURNING revision, token",
             [self.learner_id, self.name],
@@ -370,7 +381,9 @@ class Transaction:
         revision, token = row
         if token == self._token:
             return True
-        return None if revision >= self._first_revision else False
+        if revision < self._first_revision:
+            return False
+        return None if self._told_by is None else connection.row(*self._told_by) is not None
 
     @property
     def memory(self) -> Memory:
@@ -404,7 +417,7 @@ class Transaction:
     def audit_all(self, action: ActionName, changes: Iterable[tuple[str | None, Detail]]) -> None:
         """Note several changes of one kind."""
         said = list(changes)
-        rows = (
+        rows: list[Row] = [
             (
                 number,
                 self.actor.name,
@@ -415,8 +428,15 @@ class Transaction:
                 self.revision,
             )
             for number, (act, detail) in enumerate(said, self.number("audit", len(said)))
-        )
+        ]
         self.connection.insert("audit", _AUDIT, self.learner_id, chain.from_iterable(rows))
+        if rows:
+            number, actor, _, _, detail, at_ms, revision = rows[0]
+            self._told_by = (
+                "SELECT 1 FROM audit WHERE learner_id = ? AND audit_no = ? AND actor = ? AND action = ?"
+                " AND detail = ? AND at_ms = ? AND revision = ?",
+                [self.learner_id, number, actor, action, detail, at_ms, revision],
+            )
 
     # Arms
 

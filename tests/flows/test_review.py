@@ -40,8 +40,10 @@ from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.review import Control, Draft, Given, QueueAsks, ReviewItem
 from core.records.rubric import Level, Rubric
+from core.settings import Located
 from core.store.queues import Placed
 from core.store.review import hidden_evaluations, hidden_subjects
+from tests.engine import located
 from tests.flows.reviewers import QUEUE, Desk, desk_at, judge_all, n_done, thirty
 from tests.flows.world import START_MS, context_at, run_of
 
@@ -63,8 +65,8 @@ def taken(context: Context, queue: str = QUEUE) -> ReviewItem:
 # Several at once
 
 
-def _reviewer(path: Path, name: str, barrier: Barrier, told: multiprocessing.Queue[list[int]]) -> None:
-    context = replace(context_at(path, name=name, role="reviewer"), clock=utc_now_ms)
+def _reviewer(place: Located, name: str, barrier: Barrier, told: multiprocessing.Queue[list[int]]) -> None:
+    context = replace(context_at(place, name=name, role="reviewer"), clock=utc_now_ms)
     barrier.wait()
     told.put(judge_all(context))
     context.store.close()
@@ -81,7 +83,8 @@ def test_processes_over_one_queue_judge_each_item_as_often_as_it_needs(
     names = ["ann", "bob", "cay"][: n_reviewers + 1]
     start = multiprocessing.get_context("spawn")
     barrier, told = start.Barrier(len(names)), start.Queue()
-    processes = [start.Process(target=_reviewer, args=(path, name, barrier, told)) for name in names]
+    place = located(path)
+    processes = [start.Process(target=_reviewer, args=(place, name, barrier, told)) for name in names]
     for one in processes:
         one.start()
     judged = [number for _ in names for number in told.get(timeout=120)]

@@ -16,6 +16,7 @@ from core.flows.pace import USUAL, Pace
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.settings import Located
 from core.store.store import Store
 from tests.engine import running
 
@@ -64,10 +65,11 @@ def paced(pace: Pace) -> Iterator[None]:
 
 
 def context_at(
-    path: Path, *, learner: str = "default", name: str = "mara", role: Role = "operator"
+    path: Located, *, learner: str = "default", name: str = "mara", role: Role = "operator"
 ) -> Context:
     """A context whose clock moves 20 minutes with every act, and whose dice are seeded."""
-    put_empty_database(path)
+    if isinstance(path, Path):
+        put_empty_database(path)
     ticks = count()
     seeds = count(1)
     return Context(

@@ -171,6 +171,19 @@ def do(context: Context, folder: Path) -> None:
     written: list[Transaction] = []
     context.write("settings", written.append)
     assert context.store.database.write(written[0].stands)
+
+    def noted(txn: Transaction) -> None:
+        txn.audit("settings", None, {})
+        written.append(txn)
+
+    def named(txn: Transaction) -> None:
+        txn.note_run("r")
+        written.append(txn)
+
+    context.write("settings", noted)
+    context.write("ingest", named)
+    context.write("settings", lambda _: None)
+    assert [context.store.database.write(one.stands) for one in written] == [None, True, False]
     create_learner(context, "second")
     with pytest.raises(UnknownLearner):
         queries.status(context.of("third"))

@@ -20,6 +20,7 @@ from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import chain, count, islice, repeat
 from selectors import EVENT_READ, DefaultSelector
+from threading import local
 from typing import Any, Final, NoReturn
 from weakref import finalize
 
@@ -517,6 +518,8 @@ class Database(port.Database):
         self.place = server
         self.remembered: dict[str, Any] = {}
         self.has_written = False
+        self._held = local()
+        """Of each thread what it imports by."""
         self._asked = _read_address(server)
         settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
         self._asked["options"] = f"{self._asked.get('options') or ''} {settings}".strip()
@@ -563,6 +566,7 @@ class Database(port.Database):
         with translated(self.place, "write", unless=is_passing), self._lent() as loan:
             connection = Connection(loan.driver, _WRITE)
             answer = work(connection)
+            self._check_held()
             if not is_told_apart:
                 connection.flush()
             try:
@@ -619,9 +623,26 @@ class Database(port.Database):
                         waiting()
                     lock.run("SET lock_timeout = 0")
                     lock.rows("SELECT pg_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
+            self._held.by = lock
             yield
         finally:
+            self._held.by = None
             driver.close()
+
+    def _check_held(self) -> None:
+        """Whoever imports, and so is the only one, writes nothing any more once it may be another: the lock goes with
+        the connection that holds it.
+        """
+        lock: Connection | None = getattr(self._held, "by", None)
+        if lock is None:
+            return
+        try:
+            lock.rows("SELECT 1")
+        except psycopg.Error as problem:
+            raise StoreUnusable(
+                f"The connection to {self.place} that kept other imports waiting was lost; this one is void.",
+                next_step="Import it again.",
+            ) from problem
 
     @contextmanager
     def locked(self) -> Iterator[None]:
