@@ -103,7 +103,8 @@ def reason(error: BaseException, raw: bytes) -> str:
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     if isinstance(error, msgspec.ValidationError):
-        return f"has another shape than its format: {error}"
+        ours = error.__cause__  # what a record says of itself is a sentence
+        return str(ours) if isinstance(ours, ArmscopeError) else f"has another shape than its format: {error}"
     if isinstance(error, msgspec.DecodeError):
         return _malformed(str(error), raw)
     return str(error)

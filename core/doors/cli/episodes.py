@@ -195,6 +195,9 @@ def _credit(line: typer.Context, uid: str, rule: CreditRule | None, *, yes: bool
     if not yes:
         _confirm(context, uid, rule)
     made: CreditAnswer = verb("credit_episode").call(context, CreditInput(uid=uid, rule=rule))
+    if made.id is None:  # nobody could be
+        answer(line, made, lambda: say(tables.credited(made)))
+        return
     written(line, context, made, tables.credited(made), act=made.id)
 
 
