@@ -6,8 +6,6 @@ the learner by its number, as all statements of an act do: a database that is sp
 
 from __future__ import annotations
 
-import os
-import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -47,8 +45,6 @@ _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERED)
 
 _MAX_REMEMBERED: Final = 50_000
 _TOKEN_BITS: Final = 63
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_tokens.seed)
 _END: Final = (
     f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERED)}"
     " WHERE learner_id = ?"
