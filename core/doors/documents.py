@@ -181,4 +181,5 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
         "learners": answer.learners,
         "differences_count": answer.n_differences,
         "differences": [{"learner": name, **found._asdict()} for name, found in answer.found],
+        "servers": answer.servers,
     }

@@ -168,6 +168,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "first_run",
         "last_run",
         "open_to_others",
+        "servers",
     ]
     assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
     assert list(status["baseline"]) == [
@@ -335,6 +336,7 @@ def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path
         "ok": True,
         "learners": ["default"],
         "differences_count": 0,
+        "servers": [],
         "differences": [],
     }
     assert document(filled("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0

@@ -123,7 +123,9 @@ def test_what_is_there_is_spread_once_and_stays_as_it_is(whole: Server, tmp_path
     with closing(context.store):
         assert context.store.database.distribution() is not None
         lively(context.of("another"), tmp_path)
-        assert queries.verify(context).clean
+        found = queries.verify(context)
+        assert (found.clean, found.servers) == (True, done.servers)
+        assert queries.status(context).servers == done.servers
         assert context.store.size() > 0
 
 

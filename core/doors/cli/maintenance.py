@@ -32,7 +32,10 @@ def verify(line: typer.Context) -> None:
 
     def tell() -> None:
         if found.clean:
-            say(f"Everything equals the fold of the facts ({number_of(len(found.learners), 'learner')}).")
+            where = f", on {', '.join(found.servers)}" if found.servers else ""
+            say(
+                f"Everything equals the fold of the facts ({number_of(len(found.learners), 'learner')}{where})."
+            )
             return
         say(f"{found.n_differences:,} differences:")
         heads = ("learner", "table", "key", "stored", "recomputed")

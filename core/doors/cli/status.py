@@ -28,6 +28,7 @@ def _say_status(found: queries.Status) -> None:
     truncated = f" ({baseline.truncated_runs:,} truncated)" if baseline.truncated_runs else ""
     rows = [
         ("database", found.database),
+        *([("distributed over", ", ".join(found.servers))] if found.servers else []),
         ("learner", f"{found.learner} ({found.phase}, detection {found.mode}, revision {found.revision:,})"),
         ("runs", f"{found.runs:,} ({found.observed:,} observed; skipped: {skipped}; {found.empty:,} empty)"),
         ("arms", f"{found.arms:,} with {found.pulls:,} pulls{_need_a_look(found)}"),

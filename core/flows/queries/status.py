@@ -50,6 +50,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     ``need_a_look``: how many arms do, by the name of what they are judged to be. ``offers`` are selections that were
     given away through a door, ``offers_unobserved`` those of which nothing was reported (so far): they count against
     no arm. ``open_to_others``: files of the database that other users of this machine can read.
+    ``servers``: those of a cluster that its tables are spread over, none where one has them all.
     """
 
     database: str
@@ -71,6 +72,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     first_run: str | None
     last_run: str | None
     open_to_others: tuple[str, ...]
+    servers: tuple[str, ...] = ()
 
 
 def status(context: Context) -> Status:
@@ -100,6 +102,7 @@ def status(context: Context) -> Status:
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
         open_to_others=tuple(str(file) for file in files_of(context.store.place) if is_open_to_others(file)),
+        servers=context.store.servers(),
     )
 
 

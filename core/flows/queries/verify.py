@@ -17,12 +17,16 @@ from core.store.failures import damaged
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """Whether every cache equals the fold of its facts; ``found`` holds the first differences."""
+    """Whether every cache equals the fold of its facts; ``found`` holds the first differences.
+
+    ``servers``: those of a cluster that its tables are spread over, none where one has them all.
+    """
 
     clean: bool
     learners: tuple[str, ...]
     n_differences: int
     found: tuple[tuple[str, Difference], ...]
+    servers: tuple[str, ...] = ()
 
     def problem(self, database: Located) -> StoreDamaged:
         """What was found, as the one error."""
@@ -48,5 +52,9 @@ def verify(context: Context, *, limit: int = 100, progress: Progress | None = No
                 if len(found) < limit:
                     found.append((name, Difference(*map(str, difference))))
     return Verification(
-        clean=not n_differences, learners=names, n_differences=n_differences, found=tuple(found)
+        clean=not n_differences,
+        learners=names,
+        n_differences=n_differences,
+        found=tuple(found),
+        servers=context.store.servers(),
     )
