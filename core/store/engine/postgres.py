@@ -151,7 +151,7 @@ class Connection(port.Connection):
             try:
                 return self._sent(asked)
             except psycopg.OperationalError as problem:
-                if self._renewed is None or not is_lost(problem):
+                if self._renewed is None or not is_lost(problem) or _is_anothers(problem):
                     raise
                 self._driver, self._waiting = self._renewed(), [(_READ, ())]
 
@@ -321,6 +321,11 @@ class Connection(port.Connection):
             b"SELECT pg_catalog.pg_database_size(pg_catalog.current_database())"
         ).fetchall()
         return int(size)
+
+
+def _is_anothers(problem: psycopg.Error) -> bool:
+    """Whether the server itself says that it lost another, one of its cluster's: asking it anew brings nothing."""
+    return (problem.sqlstate or "").startswith("08")
 
 
 def _fetch(name: bytes, n_rows: int) -> bytes:
