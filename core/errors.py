@@ -188,6 +188,12 @@ class StoreBusy(StoreError):
     code = "store_busy"
 
 
+class StoreAway(StoreError):
+    """One of the servers that share a database out; what the others keep can be read and written."""
+
+    code = "store_away"
+
+
 class StoreReadOnly(StoreError):
     code = "store_read_only"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from typing import Final, Literal, get_args
 
 import msgspec
 
-from core.errors import Conflict, StoreError
+from core.errors import Conflict, StoreAway, StoreError
 from core.flows.context import Context
 from core.flows.names import readable
 from core.flows.queries.frame import DEMO_ORIGIN
@@ -22,8 +22,8 @@ from core.statistics.overview import silent_days
 from core.statistics.savings import PlainSavings, plain_savings
 from core.store import reads
 from core.store.alerts import standing_alerts
-from core.store.fleet import Glance, glances
-from core.store.transaction import Snapshot, Transaction
+from core.store.fleet import Glance, glances, moments
+from core.store.transaction import Transaction
 
 LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
 """Its data can't be read; something needs somebody; there is no run yet; it only watches; it selects."""
@@ -68,32 +68,47 @@ def learners(context: Context, *, kept: Kept | None = None) -> list[LearnerSumma
     learner that can't be read is told as such, and the others none the less. What is ``kept`` of learners to which
     nothing happened is not read again; it is for one database.
     """
-    with _everywhere(context) as snapshot:
-        moments = reads.learner_moments(snapshot)
-        alarms: dict[str, set[AlertKind]] = {}
-        for row in standing_alerts(snapshot):
-            alarms.setdefault(row.learner, set()).add(row.kind)
+    _permit(context)
+    told = moments(context.store)
+    away = {name: one for name, one in told.items() if isinstance(one, StoreError)}
+    there = {name: one for name, one in told.items() if not isinstance(one, StoreError)}
     kept = {} if kept is None else kept
-    for past in kept.keys() - {*moments.values()}:
+    for past in kept.keys() - {*there.values()}:
         kept.pop(past, None)
-    known = {name: moments[name] for name in readable(context.actor, moments)}
-    return _summaries(context, known, alarms, kept)
+    known = {name: there[name] for name in readable(context.actor, there)}
+    rows = _summaries(context, known, _alarms(context), kept)
+    rows += [_unreadable(name, away[name]) for name in readable(context.actor, away)]
+    return sorted(rows, key=lambda one: one.name)
 
 
 def fleet_moment(context: Context) -> Hashable:
     """What tells one state of all learners, and of the alerts that stand, from every other."""
-    with _everywhere(context) as snapshot:
-        moments = tuple(reads.learner_moments(snapshot).items())
-        return snapshot.moment, readable(context.actor, dict(moments)), moments
+    _permit(context)
+    told = moments(context.store)
+    seen = tuple((name, str(one) if isinstance(one, StoreError) else one) for name, one in told.items())
+    alerts: Hashable = None
+    with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
+        alerts = snapshot.moment
+    return alerts, readable(context.actor, told), seen
 
 
-@contextmanager
-def _everywhere(context: Context) -> Iterator[Snapshot]:
-    """One moment of the database; raises `Denied` for whoever may read no learner, whatever learners there are."""
+def _permit(context: Context) -> None:
+    """Raises `Denied` for whoever may read no learner, whatever learners there are."""
     if not context.actor.grants:
         authorise(context.actor, "read", None)
-    with context.store.reading(INSTALLATION) as snapshot:
-        yield snapshot
+
+
+def _alarms(context: Context) -> dict[str, set[AlertKind]]:
+    """Alerts that stand, by learner; none where whoever keeps them doesn't answer."""
+    found: dict[str, set[AlertKind]] = {}
+    with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
+        for row in standing_alerts(snapshot):
+            found.setdefault(row.learner, set()).add(row.kind)
+    return found
+
+
+def _unreadable(name: str, problem: StoreError) -> LearnerSummary:
+    return LearnerSummary(name=name, state="unreadable", problem=problem.problem)
 
 
 def create_learner(context: Context, name: str) -> LearnerSummary:
@@ -133,7 +148,7 @@ def _summaries(
         if isinstance(one, Glance):
             rows.append(_summary(name, one, saved[moment], alarms.get(name, set()), now_ms))
         elif one is not None:
-            rows.append(LearnerSummary(name=name, state="unreadable", problem=one.problem))
+            rows.append(_unreadable(name, one))
     return rows
 
 

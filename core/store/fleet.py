@@ -7,12 +7,12 @@ Every statement groups by ``learner_id`` alone, so that servers which share lear
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from core.errors import ArmscopeError, StoreError
+from core.errors import ArmscopeError, StoreAway, StoreError
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
 from core.records.times import DAY_HOURS, HOUR_MS
@@ -20,9 +20,11 @@ from core.store.damage import UNREADABLE
 from core.store.engine import Connection
 from core.store.engine.words import BY_TIME
 from core.store.failures import damaged
+from core.store.reads.log import LearnerMoment
 from core.store.store import Store
 from core.store.tables import LISTED
 
+_T = TypeVar("_T")
 _HEADS: Final = (
     "SELECT learner_id, origin, settings, revision FROM learner WHERE learner_id IN ({}) AND revision > 0"
 )
@@ -82,18 +84,40 @@ class Glance(NamedTuple):
     compared: Sequence[Compared]
 
 
+def moments(store: Store) -> dict[str, LearnerMoment | StoreError]:
+    """The moment of every learner, by name, sorted, or why it can't be told."""
+    with store.database.reading() as connection:
+        named = connection.rows(
+            "SELECT learner_id, name FROM learner_name WHERE learner_id > 0 ORDER BY name"
+        )
+    found = _each(store, [number for number, _ in named], _moments_of)
+    return {name: found[number] for number, name in named if number in found}
+
+
 def glances(store: Store, learner_ids: Sequence[int]) -> dict[int, Glance | StoreError]:
     """Learners by number, each at a glance, or why it can't be read; one that is gone meanwhile is left out."""
+    return _each(store, learner_ids, _glances_of)
+
+
+def _each(
+    store: Store,
+    learner_ids: Sequence[int],
+    read: Callable[[Connection, Sequence[int]], Mapping[int, _T]],
+) -> dict[int, _T | StoreError]:
+    """What is read of learners together; where that can't be, of each server's by themselves, then of each half."""
     if not learner_ids:
         return {}
     try:
         with store.database.reading() as connection:
-            return _read(connection, learner_ids)
+            return {**read(connection, learner_ids)}
     except (ArmscopeError, *UNREADABLE) as problem:
-        if len(learner_ids) == 1:
-            return {learner_ids[0]: _told(store, problem)}
-    middle = len(learner_ids) // 2
-    return glances(store, learner_ids[:middle]) | glances(store, learner_ids[middle:])
+        parts = store.database.apart(learner_ids)
+        if len(parts) < 2 and (len(learner_ids) == 1 or isinstance(problem, StoreAway)):
+            return dict.fromkeys(learner_ids, _told(store, problem))
+    if len(parts) < 2:
+        middle = len(learner_ids) // 2
+        parts = [learner_ids[:middle], learner_ids[middle:]]
+    return {number: one for part in parts for number, one in _each(store, part, read).items()}
 
 
 def _told(store: Store, problem: Exception) -> StoreError:
@@ -102,7 +126,16 @@ def _told(store: Store, problem: Exception) -> StoreError:
     return damaged(store.place, f"{type(problem).__name__}: {problem}")
 
 
-def _read(connection: Connection, learner_ids: Sequence[int]) -> dict[int, Glance | StoreError]:
+def _moments_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, LearnerMoment]:
+    rows = connection.rows_in(
+        "SELECT learner_id, revision, token FROM learner WHERE learner_id IN ({}) AND revision > 0",
+        [],
+        learner_ids,
+    )
+    return {row[0]: LearnerMoment(*row) for row in rows}
+
+
+def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, Glance]:
     def by_learner(sql: str) -> Mapping[int, Sequence[Any]]:
         return {number: rest for number, *rest in connection.rows_in(sql, [], learner_ids)}
 
@@ -110,7 +143,7 @@ def _read(connection: Connection, learner_ids: Sequence[int]) -> dict[int, Glanc
     compared: dict[int, list[Compared]] = {}
     for number, n_baseline, baseline, n_selected, selected in connection.rows_in(_COMPARED, [], learner_ids):
         compared.setdefault(number, []).append((n_baseline, baseline, n_selected, selected))
-    found: dict[int, Glance | StoreError] = {}
+    found: dict[int, Glance] = {}
     for number, origin, settings, revision in connection.rows_in(_HEADS, [], learner_ids):
         n_runs, pause_days = days.get(number, (0, 0))
         found[number] = Glance(

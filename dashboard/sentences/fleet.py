@@ -72,13 +72,14 @@ def name(text: str) -> str:
 
 
 def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> str:
-    """Who can't be read, and why the first of them can't; Markdown."""
+    """Who can't be read, and why; Markdown."""
     names = [name(one.name) for one in rows[:at_most]]
     if len(rows) > at_most:
         names.append(f"{wording.count(len(rows) - at_most)} more")
+    why = " ".join(dict.fromkeys(one.problem or "" for one in rows[:at_most]))
     return (
         f"**{wording.things(len(rows), 'learner')} can’t be read**: {wording.listed(names)}. "
-        f"{wording.literal(rows[0].problem or '')} The others are shown."
+        f"{wording.literal(why)} The others are shown."
     )
 
 

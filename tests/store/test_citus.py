@@ -211,7 +211,7 @@ def test_learners_of_a_server_that_is_away_are_told_and_the_others_shown(server:
             _start()
     away = [one for one in found if one.state == "unreadable"]
     assert 0 < len(away) < len(found)
-    assert all(f":{_port()}" in str(one.problem) for one in away)
+    assert all(f":{_PORTS[_folder()]}" in str(one.problem) for one in away)
     assert {one.name: one.state for one in found if one not in away}.items() <= before.items()
     assert {one.name for one in found} == before.keys()
 
@@ -302,12 +302,12 @@ def _folder() -> Path:
     return Path(os.environ[WORKER])
 
 
-def _port() -> str:
-    return (_folder() / "postmaster.pid").read_text().splitlines()[3]
+_PORTS: dict[Path, str] = {}
 
 
 def _kill() -> None:
     """Every process of the worker at once."""
+    _PORTS[_folder()] = (_folder() / "postmaster.pid").read_text().splitlines()[3]
     first = int((_folder() / "postmaster.pid").read_text().splitlines()[0])
     os.kill(first, signal.SIGSTOP)
     found = subprocess.run(
@@ -324,7 +324,12 @@ def _start() -> None:
     programs = Path(
         subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
     )
-    (_folder() / "postmaster.pid").unlink(missing_ok=True)  # nobody reaps it here, and so it would look alive
+    # Nobody reaps it here, and so it would look alive.
+    for left in (
+        (_folder() / "postmaster.pid"),
+        *_folder().parent.glob(f".s.PGSQL.{_PORTS.get(_folder())}*"),
+    ):
+        left.unlink(missing_ok=True)
     with Path(os.devnull).open("w") as nowhere:
         subprocess.run(
             [programs / "pg_ctl", "-D", _folder(), "-l", _folder() / "log", "-w", "start"],

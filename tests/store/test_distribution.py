@@ -36,8 +36,10 @@ ABOUT_ALL = {
     "core/store/reads/across.py:n_runs": "how large a backup is",
     "core/store/reads/across.py:n_runs_beyond": "two databases are compared before one takes the other's place",
     "core/store/reads/across.py:n_acts_beyond": "the same of their acts",
-    "core/store/fleet.py:_read.<locals>.by_learner": "learners at a glance: a list of numbers",
-    "core/store/fleet.py:_read": "the same",
+    "core/store/fleet.py:moments": "the list of learners, from the small table of their names",
+    "core/store/fleet.py:_moments_of": "learners at a glance: a list of numbers",
+    "core/store/fleet.py:_glances_of.<locals>.by_learner": "the same",
+    "core/store/fleet.py:_glances_of": "the same",
     "core/store/copying.py:copy_rows": "a whole database is copied, table by table",
 }
 """What is asked of all learners, by who asks it, each with its reason."""

@@ -224,7 +224,7 @@ def episodes(
         names = wanted_environments(snapshot, environment)
         only = next(iter(names)) if environment is not None else None
         columns, scales = snapshot.together(
-            lambda: alike_columns(snapshot, only), lambda: declared_scales(snapshot)
+            lambda: alike_columns(snapshot, names, only), lambda: declared_scales(snapshot)
         )
 
         def one(number: int, rows: EpisodeColumns) -> EnvironmentSeen:

@@ -6,7 +6,7 @@ learners, so that an act, a page and a check of one learner ask one server. What
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -115,6 +115,22 @@ def keeping_distributed(connection: Connection) -> Iterator[None]:
     finally:
         event.remove(Table, "before_create", without_references)
         event.remove(Table, "after_create", spread)
+
+
+def apart(connection: Connection, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
+    """Learners by the server that has their rows, which is known without asking it."""
+    if not is_distributed(connection):
+        return [learner_ids]
+    by_server: dict[tuple[str, int], list[int]] = {}
+    for number, *server in connection.rows_in(
+        "SELECT n.learner_id, p.nodename, p.nodeport FROM learner_name n JOIN pg_dist_shard_placement p"
+        " ON p.shardid = get_shard_id_for_distribution_column('learner', n.learner_id)"
+        " WHERE n.learner_id IN ({}) ORDER BY n.learner_id",
+        [],
+        learner_ids,
+    ):
+        by_server.setdefault((server[0], server[1]), []).append(number)
+    return list(by_server.values())
 
 
 def size(connection: Connection) -> int:

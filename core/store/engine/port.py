@@ -261,6 +261,10 @@ class Database(ABC):
     def distribution(self) -> Distribution | None:
         """Over which servers the tables are spread; None: one has them all."""
 
+    def apart(self, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
+        """The same numbers, those apart that different servers keep."""
+        return [learner_ids]
+
     @abstractmethod
     def close(self) -> None:
         """Let go of whatever is open; a block after it opens it again."""

@@ -698,6 +698,10 @@ class Database(port.Database):
         with self.migrating() as (_, connection):
             return citus.distribute(connection, self.place)
 
+    def apart(self, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
+        with self.reading() as connection:
+            return citus.apart(connection, learner_ids)
+
     def distribution(self) -> Distribution | None:
         with self.reading() as connection:
             return citus.distribution(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Literal
@@ -13,6 +14,7 @@ from psycopg import errors
 from core.errors import (
     ArmscopeError,
     InvalidInput,
+    StoreAway,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -89,6 +91,8 @@ def _told(problem: psycopg.Error, place: Server, doing: str) -> StoreError | Inv
     return kind(said.format(place=place, doing=doing, words=_words(problem)), next_step=step)
 
 
+_NODE: Final = re.compile(r"remote node (?:\S+@)?(\S+:\d+)")
+"""How a cluster's server names another."""
 _Refusal = tuple[type[StoreError], str, str]
 _TOO_MANY: Final = (errors.TooManyConnections,)
 _REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
@@ -129,6 +133,11 @@ _UNKNOWN: Final[_Refusal] = (
 def _unreached(problem: psycopg.Error, place: Server) -> StoreError:
     """Why there is no connection, by the server's words: it tells no code before it has let somebody in."""
     said = str(problem)
+    if (away := _NODE.search(said)) is not None:
+        return StoreAway(
+            f"The server {away[1]}, which keeps some learners of {place}, doesn't answer.",
+            next_step="Start it again; learners that other servers keep go on meanwhile.",
+        )
     if is_refused_for_now(problem):
         kind, busy, step = _REFUSALS[_TOO_MANY]
         return kind(busy.format(place=place), next_step=step)

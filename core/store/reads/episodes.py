@@ -99,8 +99,12 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
     )
 
 
-def alike_columns(snapshot: Snapshot, environment_no: int | None = None) -> EpisodeColumns:
-    """The same without when each was: those that are alike are counted, and read at once."""
+def alike_columns(
+    snapshot: Snapshot, named: Mapping[int, str], environment_no: int | None = None
+) -> EpisodeColumns:
+    """The same without when each was: those that are alike are counted, and read at once. ``named`` are all
+    environments, by number.
+    """
     of_one = "" if environment_no is None else " AND environment_no = ?"
     values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
     numbers, splits, tasks, variants, models, finished, totals, finals, counts = snapshot.connection.columns(
@@ -110,7 +114,6 @@ def alike_columns(snapshot: Snapshot, environment_no: int | None = None) -> Epis
     )
     n = ints(counts)
     known, environment = np.unique(ints(numbers), return_inverse=True)
-    named = environment_names(snapshot)
     split, model = coded(splits), coded(models)
     task, task_names = _tasks(tasks, environment, split[0], coded(variants)[0])
     return EpisodeColumns(
