@@ -39,12 +39,16 @@ _LAST: Final = (
     "SELECT r.learner_id, max(r.at_ms) FROM (SELECT h.learner_id, max(h.hour) AS hour FROM"
     " (SELECT learner_id, max(day) AS day FROM usage_day WHERE learner_id IN ({}) AND outcome <> 'empty'"
     " GROUP BY learner_id) AS d JOIN usage_hour h ON h.learner_id = d.learner_id"
-    f" AND h.hour >= d.day * {DAY_HOURS} AND h.outcome <> 'empty' AND h.n > 0 GROUP BY h.learner_id) AS x"
+    f" AND h.learner_id IN ({{}}) AND h.hour >= d.day * {DAY_HOURS} AND h.outcome <> 'empty' AND h.n > 0"
+    " GROUP BY h.learner_id) AS x"
     f" JOIN run r {BY_TIME} ON r.learner_id = x.learner_id AND r.at_ms >= x.hour * {HOUR_MS}"
     f" AND r.at_ms < (x.hour + 1) * {HOUR_MS} JOIN learner l ON l.learner_id = r.learner_id"
-    " WHERE r.revision <= l.revision AND r.standing = 1 AND r.outcome <> 'empty' GROUP BY r.learner_id"
+    " WHERE r.learner_id IN ({}) AND l.learner_id IN ({}) AND r.revision <= l.revision AND r.standing = 1"
+    " AND r.outcome <> 'empty' GROUP BY r.learner_id"
 )
-"""When the last run ended: the days lead to the hour, and the hour to the run."""
+"""When the last run ended: the days lead to the hour, and the hour to the run. Each table names the learners, or a
+server of many would ask all others.
+"""
 _ARMS: Final = (
     "SELECT a.learner_id, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
     f" AND p.arm_no = a.arm_no WHERE a.learner_id IN ({{}}) AND {LISTED} GROUP BY a.learner_id"

@@ -113,7 +113,7 @@ def _many(sql: str, rows: Sequence[Sequence[object]]) -> _Text:
 def _listed(sql: str, head: Sequence[object], values: Sequence[object], tail: Sequence[object] = ()) -> _Text:
     """The same for a list of any length: as of two values."""
     some = [*values[:1], *values[-1:]] or [None, None]
-    return sql.replace("{}", "?, ?"), [[*head, *some, *tail]]
+    return sql.replace("{}", "?, ?"), [[*head, *some * sql.count("{}"), *tail]]
 
 
 def _insert(

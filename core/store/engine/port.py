@@ -78,7 +78,8 @@ class Connection(ABC):
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
-        """The rows of a statement whose ``{}`` stands for a list of values, over as many as there are.
+        """The rows of a statement whose ``{}`` stands for a list of values, over as many as there are; said again,
+        with no other mark in between, it is the same list.
 
         ``head`` are the values before the list, ``tail`` those after it. A long list is asked for in parts, so
         neither order nor sums of the whole may be left to the statement.

@@ -84,7 +84,7 @@ def _said(sql: str, kind: str = "") -> bytes:
     b'SELECT 1 FROM run r WHERE r.learner_id = $1 AND uid = $2 AND run_no IN (SELECT 2 WHERE x = $1)'
     """
     spoken = _spoken(sql).replace("NOT IN ({})", "<> ALL({})").replace("IN ({})", "= ANY({})")
-    numbers = count(2 if "?1" in spoken else 1)
+    numbers, listed = count(2 if "?1" in spoken else 1), 0
     parts = spoken.split("'")  # every second part stands between quotes
     for place in range(0, len(parts), 2):
         pieces = parts[place].replace("{}", "?\0").split("?")
@@ -93,8 +93,11 @@ def _said(sql: str, kind: str = "") -> bytes:
             if piece.startswith("1"):
                 numbered += ("$", piece)
                 continue
-            cast = f"::{kind}[]" if piece.startswith("\0") else ""
-            numbered += (f"${next(numbers)}{cast}", piece.removeprefix("\0"))
+            if not piece.startswith("\0"):
+                numbered += (f"${next(numbers)}", piece)
+                continue
+            listed = listed or next(numbers)
+            numbered += (f"${listed}::{kind}[]", piece.removeprefix("\0"))
         parts[place] = "".join(numbered)
     return "'".join(parts).encode()
 

@@ -149,13 +149,18 @@ class Connection(port.Connection):
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
-        if len(values) <= _MAX_VARIABLES:
-            if not values:
-                return []
-            return self._driver.execute(_listed(sql, len(values)), [*head, *values, *tail]).fetchall()
+        if not values:
+            return []
+        n_lists = sql.count("{}")
+        at_most = _MAX_VARIABLES // n_lists
+        if len(values) <= at_most:
+            said = _listed(sql, len(values))
+            return self._driver.execute(
+                said, [*head, *chain.from_iterable([values] * n_lists), *tail]
+            ).fetchall()
         found: list[Row] = []
-        for start in range(0, len(values), _MAX_VARIABLES):
-            found += self.rows_in(sql, head, values[start : start + _MAX_VARIABLES], tail)
+        for start in range(0, len(values), at_most):
+            found += self.rows_in(sql, head, values[start : start + at_most], tail)
         return found
 
     def go_on_numbering(self) -> None:
