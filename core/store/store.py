@@ -179,11 +179,6 @@ class Store:
         with self.database.reading() as connection:
             return connection.size()
 
-    def servers(self) -> tuple[str, ...]:
-        """Those of a cluster that the tables are spread over; none where one has them all."""
-        spread = self.database.distribution()
-        return () if spread is None else spread.servers
-
     def damage_behind(self, problem: Exception, learner: str) -> StoreDamaged | None:
         """What a failure comes from, if damage can lead to it and the file is damaged; None where it doesn't."""
         if isinstance(problem, ArmscopeError) and type(problem) is not StoreUnusable:

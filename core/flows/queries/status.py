@@ -78,8 +78,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def status(context: Context) -> Status:
     """A learner in one answer."""
     with context.reading() as snapshot:
-        (totals, columns, need_a_look), used, made = snapshot.together(
-            lambda: _looked(snapshot), lambda: used_in(snapshot, View()), lambda: offer_counts(snapshot)
+        (totals, columns, need_a_look), used, made, servers = snapshot.together(
+            lambda: _looked(snapshot),
+            lambda: used_in(snapshot, View()),
+            lambda: offer_counts(snapshot),
+            snapshot.connection.servers,
         )
         saved = savings_in(snapshot, used, len(columns)).overall
     return Status(
@@ -102,7 +105,7 @@ def status(context: Context) -> Status:
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
         open_to_others=tuple(str(file) for file in files_of(context.store.place) if is_open_to_others(file)),
-        servers=context.store.servers(),
+        servers=servers,
     )
 
 

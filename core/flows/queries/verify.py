@@ -51,10 +51,11 @@ def verify(context: Context, *, limit: int = 100, progress: Progress | None = No
                 n_differences += 1
                 if len(found) < limit:
                     found.append((name, Difference(*map(str, difference))))
+        servers = snapshot.connection.servers()
     return Verification(
         clean=not n_differences,
         learners=names,
         n_differences=n_differences,
         found=tuple(found),
-        servers=context.store.servers(),
+        servers=servers,
     )

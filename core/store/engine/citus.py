@@ -37,11 +37,9 @@ def is_distributed(connection: Connection) -> bool:
     return _has_citus(connection) and _HEAD in _spread(connection)
 
 
-def distribution(connection: Connection) -> Distribution | None:
-    """Over which servers the tables are spread; None where one has them all."""
-    if not is_distributed(connection):
-        return None
-    return Distribution(servers=_workers(connection), n_tables=len(_spread(connection)))
+def servers(connection: Connection) -> tuple[str, ...]:
+    """Those that the tables are spread over; none where one has them all."""
+    return _workers(connection) if is_distributed(connection) else ()
 
 
 def distribute(connection: Connection, place: Server) -> Distribution:
@@ -52,7 +50,7 @@ def distribute(connection: Connection, place: Server) -> Distribution:
             next_step="Install Citus on each server, and in this database of each: CREATE EXTENSION citus; then name"
             " the workers to the coordinator: SELECT citus_add_node('HOST', PORT).",
         )
-    if not (servers := _workers(connection)):
+    if not (workers := _workers(connection)):
         raise InvalidInput(
             f"The tables of {place} can't be distributed: the coordinator knows no worker.",
             next_step="Name them to it: SELECT citus_add_node('HOST', PORT), once for each.",
@@ -61,7 +59,7 @@ def distribute(connection: Connection, place: Server) -> Distribution:
     missing = [name for name in sorted(metadata.tables) if name not in there]
     if missing:
         _distribute(connection, missing)
-    return Distribution(servers=servers, n_tables=len(metadata.tables), n_moved=len(missing))
+    return Distribution(servers=workers, n_moved=len(missing))
 
 
 def _distribute(connection: Connection, missing: list[str]) -> None:

@@ -28,8 +28,7 @@ class Distribution(NamedTuple):
     """Over which servers of a cluster the tables of a database are spread, and how many were spread just now."""
 
     servers: tuple[str, ...]
-    n_tables: int
-    n_moved: int = 0
+    n_moved: int
 
 
 class Connection(ABC):
@@ -84,6 +83,10 @@ class Connection(ABC):
         ``head`` are the values before the list, ``tail`` those after it. A long list is asked for in parts, so
         neither order nor sums of the whole may be left to the statement.
         """
+
+    def servers(self) -> tuple[str, ...]:
+        """Those of a cluster that the tables are spread over; none where one has them all."""
+        return ()
 
     @overload
     def together(self, a: Callable[[], T1], b: Callable[[], T2], /) -> tuple[T1, T2]: ...
@@ -257,10 +260,6 @@ class Database(ABC):
 
         Raises `InvalidInput` where there is no cluster.
         """
-
-    @abstractmethod
-    def distribution(self) -> Distribution | None:
-        """Over which servers the tables are spread; None: one has them all."""
 
     def apart(self, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
         """The same numbers, those apart that different servers keep."""

@@ -317,6 +317,9 @@ class Connection(port.Connection):
         found = self._ask(b"SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()")
         return frozenset(name for (name,) in found)
 
+    def servers(self) -> tuple[str, ...]:
+        return citus.servers(self)
+
     def size(self) -> int:
         if citus.is_distributed(self):
             return citus.size(self)
@@ -704,10 +707,6 @@ class Database(port.Database):
     def apart(self, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
         with self.reading() as connection:
             return citus.apart(connection, learner_ids)
-
-    def distribution(self) -> Distribution | None:
-        with self.reading() as connection:
-            return citus.distribution(connection)
 
     def close(self) -> None:
         self._pool.dispose()

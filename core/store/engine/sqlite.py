@@ -366,9 +366,6 @@ class Database(port.Database):
             next_step="Copy it to a server with Citus first: armscope copy FILE postgresql://HOST/DATABASE",
         )
 
-    def distribution(self) -> None:
-        return None
-
     def close(self) -> None:
         """Close every connection; the writer under the lock, because closing may checkpoint."""
         self._close_readers()
