@@ -57,7 +57,8 @@ class Cluster:
     def server(self, name: str) -> Server:
         """The address of a database."""
         user, host = (quote(str(self._asked.get(part) or ""), safe="") for part in ("user", "host"))
-        return Server(f"postgresql://{user}@/{name}?host={host}")
+        port = f"&port={self._asked['port']}" if self._asked.get("port") else ""
+        return Server(f"postgresql://{user}@/{name}?host={host}{port}")
 
     def at(self, path: Path, *, template: str = "template0") -> Server:
         """The database that stands for a path, made if there is none: without a table, but from a template."""

@@ -666,8 +666,9 @@ def test_a_server_without_a_free_connection_is_waited_for_and_then_busy(
     server: Server, cluster: Cluster
 ) -> None:
     cluster.ask(f'ALTER DATABASE "{server.name}" CONNECTION LIMIT 0')
+    cluster.ask("DROP ROLE IF EXISTS armscope_guest")
     cluster.ask("CREATE ROLE armscope_guest LOGIN")
-    guest = Database(Server(server.url.replace("//armscope@", "//armscope_guest@")), patience_s=0.2)
+    guest = Database(Server(re.sub(r"//\w*@", "//armscope_guest@", server.url)), patience_s=0.2)
     with pytest.raises(StoreBusy, match="no connection free"), guest.reading():
         pass
     cluster.ask(f'ALTER DATABASE "{server.name}" CONNECTION LIMIT -1')

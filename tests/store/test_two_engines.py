@@ -40,6 +40,9 @@ TYPES: dict[type | None, int] = {int: 20, float: 701, bytes: 17, bool: 16, str: 
 """As what values are sent: numbers always as int8 and float8; what a text or a NULL is, the statement says."""
 
 
+pytestmark = pytest.mark.of_file  # it asks each engine by itself
+
+
 @pytest.fixture(scope="module")
 def said() -> Said:
     """Everything that the store says."""
