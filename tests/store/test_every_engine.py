@@ -6,6 +6,7 @@ The server is one of the tests' own, or one that ``ARMSCOPE_TEST_POSTGRES`` name
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
