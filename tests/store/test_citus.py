@@ -240,6 +240,9 @@ def test_a_worker_is_killed_and_a_shard_moved_under_writers(
     time.sleep(2)
     for writer in writers:
         writer.end()
+    assert [writer.process.returncode for writer in writers] == [0] * N_WRITERS, [
+        one.problems for one in writers
+    ]
     pauses = [_longest_pause(writer) for writer in writers]
     theirs = [
         pause_s for pause_s, from_s in pauses if killed_s - 1 < from_s < started_s and pause_s > _AWAY_S
@@ -251,9 +254,6 @@ def test_a_worker_is_killed_and_a_shard_moved_under_writers(
             f"\n{n_told} acknowledged, {lost} lost, {double} double; {len(theirs)} learners of the killed worker"
             f" paused {max(theirs):.2f} s, the others at most {max(others):.2f} s; {moved}\n"
         )
-    assert [writer.process.returncode for writer in writers] == [0] * N_WRITERS, [
-        one.problems for one in writers
-    ]
     assert (lost, double) == (0, 0)
     assert 0 < len(theirs) < N_WRITERS
 

@@ -43,7 +43,7 @@ from core.errors import StoreUnsure, StoreUnusable
 from core.settings import Server
 from core.store.engine import citus, port, words
 from core.store.engine.port import Distribution, Row, T
-from core.store.engine.refused import is_lost, is_passing, is_refused_for_now, translated
+from core.store.engine.refused import is_lost, is_of_another, is_passing, is_refused_for_now, translated
 from core.store.tables import metadata
 
 OLDEST: Final = 15
@@ -154,7 +154,7 @@ class Connection(port.Connection):
             try:
                 return self._sent(asked)
             except psycopg.OperationalError as problem:
-                if self._renewed is None or not is_lost(problem) or _is_anothers(problem):
+                if self._renewed is None or not is_lost(problem) or is_of_another(problem):
                     raise
                 self._driver, self._waiting = self._renewed(), [(_READ, ())]
 
@@ -327,11 +327,6 @@ class Connection(port.Connection):
             b"SELECT pg_catalog.pg_database_size(pg_catalog.current_database())"
         ).fetchall()
         return int(size)
-
-
-def _is_anothers(problem: psycopg.Error) -> bool:
-    """Whether the server itself says that it lost another, one of its cluster's: asking it anew brings nothing."""
-    return (problem.sqlstate or "").startswith("08")
 
 
 def _fetch(name: bytes, n_rows: int) -> bytes:

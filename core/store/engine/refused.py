@@ -30,8 +30,25 @@ _NOT_NOW: Final = ("too many clients", "remaining connection slots", "too many c
 """In what words a server says, to who has no connection yet, that it may have one for them soon."""
 
 
+_OF_ANOTHER: Final = (
+    "SSL SYSCALL error",
+    "server closed the connection unexpectedly",
+    "connection not open",
+    "remote node",
+)
+"""In what words a cluster's server tells, under codes of all kinds, that it lost one of the others."""
+
+
+def is_of_another(problem: psycopg.Error) -> bool:
+    """Whether a server tells that it lost another one, of its cluster."""
+    said = problem.diag.message_primary or ""
+    return (problem.sqlstate or "").startswith("08") or any(words in said for words in _OF_ANOTHER)
+
+
 def is_lost(problem: BaseException) -> bool:
-    """Whether the connection is gone, or there was none to be had."""
+    """Whether the connection is gone, or one behind it, or there was none to be had."""
+    if isinstance(problem, psycopg.Error) and is_of_another(problem):
+        return True
     if not isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     state = problem.sqlstate or ""
