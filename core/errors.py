@@ -26,6 +26,7 @@
         ├── Closed                "closed"             it was closed, and is used again
         ├── NoDatabase            "no_database"        nothing has been recorded where it should be
         ├── SchemaMismatch        "schema_mismatch"
+        ├── StoreAway             "store_away"
         ├── StoreBusy             "store_busy"
         ├── StoreReadOnly         "store_read_only"
         ├── StoreFull             "store_full"

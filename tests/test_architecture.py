@@ -306,11 +306,12 @@ MAY_SKIP = [
     "tests/conformance/test_qortex_beside.py",
     "tests/conftest.py",
     "tests/journeys/conftest.py",
+    "tests/store/test_citus.py",
     "tests/store/test_every_engine.py",
 ]
 """The real agent runs may be missing, Debian's Chromium (`.ci/run` installs it), an SQLite that can be listened to
-(Debian's can), a network to install other programs from to compare with, and a system whose libpq tells what
-it sends; nothing else.
+(Debian's can), a network to install other programs from to compare with, a system whose libpq tells what it
+sends, and a Citus cluster, which nobody can install in a moment; nothing else.
 """
 
 

@@ -101,7 +101,15 @@ REACHED: Final[Mapping[str, Reached]] = {
     # ids, kinds, models, settings: nobody's words. A run's uid stays, or the run would come again beside itself.
     **dict.fromkeys(
         (
-            *("learner.name", "learner.origin", "learner.settings", "arm.key", "arm.type", "arm.label"),
+            *(
+                "learner.name",
+                "learner_name.name",
+                "learner.origin",
+                "learner.settings",
+                "arm.key",
+                "arm.type",
+                "arm.label",
+            ),
             *("run.uid", "run.format", "run.unit", "run.provider", "run.model", "run.channel", "run.class"),
             *("run.phase", "run.status", "run.outcome", "run.inventory", "run.not_offered", "run.choice"),
             *("decision.reason", "evidence.place", "provenance.kind", "provenance.said"),

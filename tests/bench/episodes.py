@@ -21,7 +21,7 @@ from core.records.episode_page import EpisodeCursor
 from core.statistics.rewards.lint import FINDINGS, found_in
 from core.statistics.rewards.paid import Paid, columns_of
 from core.store.episodes import tell_episodes
-from core.store.reads.episodes import alike_columns, episode_columns
+from core.store.reads.episodes import alike_columns, environment_names, episode_columns
 from core.store.transaction import Snapshot
 from tests.bench import bare, harness
 from tests.bench.harness import Row, pairs
@@ -142,9 +142,11 @@ def data(scale: harness.Scale, folder: Path) -> list[Row]:
         with context.reading() as snapshot:
             columns(snapshot)
 
+    with context.reading() as snapshot:
+        named = environment_names(snapshot)
     rows = []
     for name, sql, columns in (
-        ("episodes", _ALIKE, alike_columns),
+        ("episodes", _ALIKE, lambda snapshot: alike_columns(snapshot, named)),
         ("environment", _EACH, lambda snapshot: episode_columns(snapshot, 2)),
     ):
         timed = pairs(partial(fetch, sql), partial(read, columns), n_pairs, collect=False)

@@ -44,7 +44,8 @@ def many_learners(path: Path, n_learners: int, n_runs: int) -> Context:
     with sqlite3.connect(path) as driver:
         (first,) = driver.execute("SELECT max(learner_id) FROM learner").fetchone()
         copies = [(number, f"agent {number:05}") for number in range(first + 1, first + n_learners)]
-        driver.executemany(_copying(driver, "learner", first, "learner_id", "name"), copies)
+        for table in ("learner_name", "learner"):
+            driver.executemany(_copying(driver, table, first, "learner_id", "name"), copies)
         for table in _COPIED:
             driver.executemany(_copying(driver, table, first, "learner_id"), [one[:1] for one in copies])
     driver.close()
@@ -54,10 +55,10 @@ def many_learners(path: Path, n_learners: int, n_runs: int) -> Context:
 def _copying(driver: sqlite3.Connection, table: str, learner_id: int, *given: str) -> str:
     """A statement that copies a learner's rows; some columns are given."""
     names = [row[1] for row in driver.execute(f'PRAGMA table_info("{table}")') if row[1] not in given]
-    kept, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(given))
+    kept = [f'"{name}"' for name in names]
     return (
-        f'INSERT INTO "{table}" ({", ".join(given)}, {kept}) SELECT {marks}, {kept} FROM "{table}"'
-        f" WHERE learner_id = {learner_id}"
+        f'INSERT INTO "{table}" ({", ".join([*given, *kept])}) SELECT {", ".join(["?" for _ in given] + kept)}'
+        f' FROM "{table}" WHERE learner_id = {learner_id}'
     )
 
 
@@ -66,7 +67,7 @@ def _fetch(driver: sqlite3.Connection, numbers: Sequence[int]) -> None:
         part = numbers[start : start + _AT_A_TIME]
         for sql in _STATEMENTS:
             marks = ",".join("?" * len(part))
-            driver.execute(_SPOKEN(sql).replace("{}", marks), part).fetchall()
+            driver.execute(_SPOKEN(sql).replace("{}", marks), [*part] * sql.count("{}")).fetchall()
 
 
 def _ask(context: Context, n_learners: int) -> None:

@@ -58,8 +58,8 @@ def test_a_database_that_was_being_made_is_made_again() -> None:
 )
 def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int) -> None:
     found = figures(2, n_acts=30, n_losses=n_losses, synchronous=synchronous)
-    assert found.lost > 0
     if synchronous == "NORMAL":
+        assert found.lost > 0
         said = [
             one for one in found.unexplained if "in its log can't be read" in one or "damaged place" in one
         ]

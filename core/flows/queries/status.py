@@ -82,7 +82,7 @@ def status(context: Context) -> Status:
             lambda: _looked(snapshot),
             lambda: used_in(snapshot, View()),
             lambda: offer_counts(snapshot),
-            snapshot.connection.servers,
+            lambda: reads.servers(snapshot),
         )
         saved = savings_in(snapshot, used, len(columns)).overall
     return Status(

@@ -51,7 +51,7 @@ def verify(context: Context, *, limit: int = 100, progress: Progress | None = No
                 n_differences += 1
                 if len(found) < limit:
                     found.append((name, Difference(*map(str, difference))))
-        servers = snapshot.connection.servers()
+        servers = reads.servers(snapshot)
     return Verification(
         clean=not n_differences,
         learners=names,

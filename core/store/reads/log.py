@@ -38,6 +38,11 @@ def learner_moments(snapshot: Snapshot) -> dict[str, LearnerMoment]:
     return {name: LearnerMoment(*rest) for name, *rest in rows}
 
 
+def servers(snapshot: Snapshot) -> tuple[str, ...]:
+    """The servers the database is spread over, by address; none where one server or file holds all of it."""
+    return snapshot.connection.servers()
+
+
 def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = ()) -> tuple[AuditEntry, ...]:
     """The latest changes, newest first, each with whether it is undone by now; without ``hidden`` evaluations."""
     return audit_page(snapshot, AuditFilter(), limit=limit, hidden=hidden).entries
