@@ -66,7 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``database`` is the path of an SQLite file, or a PostgreSQL server's database; `from_environment` fills what
     the caller leaves out (None) from ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, and the database then from its
-    default. An empty variable counts as unset; an empty name that the caller gives is an error, never a silent
+    default. ``read_database`` is a standby of that server, which pages are read from (``ARMSCOPE_READ_DATABASE``). An
+    empty variable counts as unset; an empty name that the caller gives is an error, never a silent
     default.
 
     >>> Settings.from_environment({}, database="sqlite:///runs.db").database
@@ -74,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     database: Located
+    read_database: Located | None = None
     learner: str | None = None
     actor: Actor
 
@@ -83,21 +85,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         environment: Mapping[str, str] = os.environ,
         *,
         database: str | None = None,
+        read_database: str | None = None,
         learner: str | None = None,
     ) -> Settings:
         named = (environment.get("ARMSCOPE_LEARNER") or None) if learner is None else learner
+        read = environment.get("ARMSCOPE_READ_DATABASE") if read_database is None else read_database
         return cls(
             database=database_at(
                 (environment.get("ARMSCOPE_DATABASE") or None) if database is None else database
             ),
+            read_database=database_at(read) if read else None,
             learner=None if named is None else check_learner(named),
             actor=local_operator(),
         )
 
     def as_environment(self) -> dict[str, str]:
         """What a child process needs to find the same data."""
-        database = self.database.url if isinstance(self.database, Server) else str(self.database)
-        return {"ARMSCOPE_DATABASE": database, "ARMSCOPE_LEARNER": self.learner or ""}
+        return {
+            "ARMSCOPE_DATABASE": _address(self.database),
+            "ARMSCOPE_READ_DATABASE": "" if self.read_database is None else _address(self.read_database),
+            "ARMSCOPE_LEARNER": self.learner or "",
+        }
+
+
+def _address(place: Located) -> str:
+    return place.url if isinstance(place, Server) else str(place)
 
 
 def default_database() -> Path:

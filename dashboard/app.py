@@ -16,6 +16,7 @@ if str(_HERE.parent) not in sys.path:
 import streamlit as st  # noqa: E402 - the path comes first
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer  # noqa: E402
 
+from core import explained  # noqa: E402
 from core.errors import ArmscopeError, Denied, Unidentified  # noqa: E402
 from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
@@ -100,7 +101,10 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -
 def _footer(frame: Frame) -> None:
     """Where the data are, how far they go, how arms are recognised, and the one time zone."""
     place, revision = wording.literal(frame.database), wording.count(frame.revision)
-    facts = f"Data in {place}, revision {revision}. Detection: {frame.settings.mode}. All times are UTC."
+    read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
+    facts = (
+        f"Data in {place}, revision {revision}.{read} Detection: {frame.settings.mode}. All times are UTC."
+    )
     st.space("small")
     with both_ends():
         st.markdown(small(facts), width="content")

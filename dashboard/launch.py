@@ -11,14 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
+from msgspec import structs
 
-from core.doors.cli import asked, command, context_of, done, following
+from core.doors.cli import ReadDatabase, asked, command, context_of, done, following
 from core.doors.cli import main as run
 from core.doors.http.address import claimable_port, url_of
 from core.doors.progress import counted
 from core.doors.terminal import say
 from core.errors import NotInstalled
-from core.settings import Located, Server, Settings, database_at, demo_database, local_operator, set_variables
+from core.settings import (
+    DEFAULT_LEARNER,
+    Located,
+    Server,
+    Settings,
+    database_at,
+    demo_database,
+    local_operator,
+    set_variables,
+)
 
 if TYPE_CHECKING:
     from dashboard.sign_in import SignIn
@@ -72,21 +82,31 @@ def serve(
     address: Address = "127.0.0.1",
     browser: Browser = True,
     proxy: Proxies = None,
+    read_database: ReadDatabase = None,
 ) -> None:
     """Open the dashboard.
 
     Where ARMSCOPE_AUTH names a secrets file, people sign in.
     """
     _refuse_without("serve")
-    place = asked(line).settings().database
+    settings = asked(line).settings(read_database=read_database)
+    place = settings.database
     was_there = isinstance(place, Server) or place.exists()
-    context = context_of(line, create=True)  # runs come in through its pages, too
+    context = context_of(
+        line, create=True, read_database=read_database
+    )  # runs come in through its pages, too
     context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
     )
     _serve(
-        line, place, context.learner, *fresh, address=address, port=port, browser=browser, proxies=proxy or ()
+        line,
+        structs.replace(settings, learner=context.learner),
+        *fresh,
+        address=address,
+        port=port,
+        browser=browser,
+        proxies=proxy or (),
     )
 
 
@@ -120,7 +140,14 @@ def demo(
             lambda: say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.", to_copy),
         )
     else:
-        _serve(line, place, LEARNER, to_copy, address=address, port=port, browser=browser)
+        _serve(
+            line,
+            Settings(database=place, learner=LEARNER, actor=local_operator()),
+            to_copy,
+            address=address,
+            port=port,
+            browser=browser,
+        )
 
 
 @command(examples=["report november.html"])
@@ -153,8 +180,7 @@ def report(
 
 def _serve(
     line: typer.Context,
-    place: Located,
-    learner: str,
+    settings: Settings,
     *more: str,
     address: str,
     port: int,
@@ -165,12 +191,12 @@ def _serve(
 
     check_place(address, proxies, signs_in=auth_file() is not None)
     chosen = claimable_port(address, port)
-    sign_in = _sign_in(place, chosen)
+    sign_in = _sign_in(settings.database, chosen)
     if sign_in is not None and sign_in.is_shared:
         more = (*more, f"Others on this machine can read {sign_in.file}, and sign as anybody: chmod 600 it.")
-    set_variables(Settings(database=place, learner=learner, actor=local_operator()).as_environment())
+    set_variables(settings.as_environment())
     url = url_of(address, chosen) if sign_in is None else sign_in.origin
-    at = Serving(url=url, database=str(place), learner=learner)
+    at = Serving(url=url, database=str(settings.database), learner=settings.learner or DEFAULT_LEARNER)
     words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
     done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import

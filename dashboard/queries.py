@@ -43,7 +43,7 @@ from core.statistics.heatmap import RowChoice
 from core.statistics.overview import Overview
 from core.statistics.savings import Savings
 from dashboard.cache import Cache
-from dashboard.reading import asked, asked_anew, asked_of_all, belief_view, reading
+from dashboard.reading import asked, asked_anew, asked_of_all, belief_view, reading, wherever
 
 EVERY_EPISODE: Final = EpisodeFilter()
 _IMPORTS_READ: Final = 100
@@ -59,12 +59,13 @@ def frame_of(context: Context) -> queries.Frame:
     """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
     in every rerun.
     """
-    return asked_anew(context, "frame", lambda: queries.frame(context))
+    pages = context.for_pages()
+    return asked_anew(pages, "frame", lambda: queries.frame(pages))
 
 
 def revision() -> queries.Revision:
     """The learner's present revision and number of runs; whether they still are so is asked anew."""
-    context = reading().context
+    context = reading().pages
     return asked_anew(context, "revision", lambda: queries.revision(context))
 
 
@@ -77,9 +78,9 @@ _seen_learners: Final = Cache(4)
 
 def fleet() -> Sequence[LearnerSummary]:
     """Every learner that whoever looks may read, at a glance; those are read again to whom something happened."""
-    context = reading().context
+    context = reading().pages
     kept: Kept = _seen_learners.kept(str(context.store.place), dict)
-    moment = fleet_moment(context), context.clock() // _LEARNERS_EACH_MS
+    moment = wherever(context, lambda: fleet_moment(context))(), context.clock() // _LEARNERS_EACH_MS
     return asked_of_all(context, moment, "learners", lambda: learners(context, kept=kept))
 
 
@@ -89,35 +90,33 @@ def fleet() -> Sequence[LearnerSummary]:
 def belief() -> queries.Belief:
     """Every arm in view with what is believed of it."""
     here = reading()
-    return asked(
-        "belief", belief_view(here.view), lambda: queries.belief(here.context, belief_view(here.view))
-    )
+    return asked("belief", belief_view(here.view), lambda: queries.belief(here.pages, belief_view(here.view)))
 
 
 def everything() -> queries.Belief:
     """Every arm as it stands now, whatever the filters say: what an act works on."""
     here = reading()
-    return asked("belief", View(), lambda: queries.belief(here.context, View()))
+    return asked("belief", View(), lambda: queries.belief(here.pages, View()))
 
 
 def as_of() -> queries.Belief:
     """Every arm as of the end of the span, whatever the types chosen."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
-    return asked("belief", view, lambda: queries.belief(here.context, view))
+    return asked("belief", view, lambda: queries.belief(here.pages, view))
 
 
 def inclusion() -> queries.Inclusion:
     """Chance of inclusion in the next run, by arm, and among whose candidates."""
     here = reading()
-    return asked("inclusion", None, lambda: queries.inclusion(here.context))
+    return asked("inclusion", None, lambda: queries.inclusion(here.pages))
 
 
 def judgements() -> Mapping[str, Judgement]:
     """What is to be said of every arm by the end of the span, by id, whatever the types chosen."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
-    return asked("judgements", view, lambda: queries.judgements(here.context, view, inclusion=inclusion()))
+    return asked("judgements", view, lambda: queries.judgements(here.pages, view, inclusion=inclusion()))
 
 
 def truth() -> dict[str, float]:
@@ -134,33 +133,33 @@ def planted_environments() -> Mapping[str, demo.World]:
 def overview() -> Overview:
     """The first page in numbers."""
     here = reading()
-    today = here.context.clock() // DAY_MS  # how long no run has come is told anew each day
-    return asked(("overview", today), here.view, lambda: queries.overview(here.context, here.view))
+    today = here.pages.clock() // DAY_MS  # how long no run has come is told anew each day
+    return asked(("overview", today), here.view, lambda: queries.overview(here.pages, here.view))
 
 
 def confidence() -> Confidence:
     """How much is known of the arms."""
     here = reading()
-    return asked("confidence", here.view, lambda: queries.confidence(here.context, here.view))
+    return asked("confidence", here.view, lambda: queries.confidence(here.pages, here.view))
 
 
 def pulls_needed(width: float) -> Ints:
     """Further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
     here = reading()
     view = belief_view(here.view)
-    return asked(("pulls needed", width), view, lambda: queries.pulls_needed(here.context, view, width=width))
+    return asked(("pulls needed", width), view, lambda: queries.pulls_needed(here.pages, view, width=width))
 
 
 def unread() -> queries.Unread:
     """Observations that no posterior reads."""
     here = reading()
-    return asked("unread", None, lambda: queries.unread(here.context))
+    return asked("unread", None, lambda: queries.unread(here.pages))
 
 
 def savings() -> Savings:
     """What the selection saves."""
     here = reading()
-    return asked("savings", here.view, lambda: queries.savings(here.context, here.view))
+    return asked("savings", here.view, lambda: queries.savings(here.pages, here.view))
 
 
 # One arm
@@ -171,33 +170,33 @@ def arm_path(arm: str) -> queries.ArmPath:
     here = reading()
     until_ms = here.view.until_ms
     return asked(
-        ("arm path", arm), View(until_ms=until_ms), lambda: queries.arm_path(here.context, arm, until_ms)
+        ("arm path", arm), View(until_ms=until_ms), lambda: queries.arm_path(here.pages, arm, until_ms)
     )
 
 
 def arm_ledger(arm: str, after: queries.LedgerPlace) -> queries.ArmLedger:
     """A page of an arm's observations."""
     here = reading()
-    question = ("arm ledger", arm, after, here.context.actor)
-    return asked(question, None, lambda: queries.arm_ledger(here.context, arm, after=after))
+    question = ("arm ledger", arm, after, here.pages.actor)
+    return asked(question, None, lambda: queries.arm_ledger(here.pages, arm, after=after))
 
 
 def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
     """A page of the runs that an arm was in or left out of."""
     here = reading()
-    return asked(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.context, arm, cursor=cursor))
+    return asked(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.pages, arm, cursor=cursor))
 
 
 def arm_notes(arm: str) -> tuple[Note, ...]:
     """What people wrote about an arm, newest first."""
     here = reading()
-    return asked(("arm notes", arm), None, lambda: queries.notes(here.context, arm))
+    return asked(("arm notes", arm), None, lambda: queries.notes(here.pages, arm))
 
 
 def near_arms(wanted: str) -> tuple[str, ...]:
     """Ids that a mistyped one may have meant."""
     here = reading()
-    return asked(("near arms", wanted), None, lambda: queries.near_arms(here.context, wanted))
+    return asked(("near arms", wanted), None, lambda: queries.near_arms(here.pages, wanted))
 
 
 # Evaluations
@@ -207,9 +206,9 @@ def evaluations(wanted: EvaluationFilter, before: int | None = None) -> Evaluati
     """A page of evaluations; what it shows depends on who asks."""
     here = reading()
     return asked(
-        ("evaluations", wanted, before, here.context.actor),
+        ("evaluations", wanted, before, here.pages.actor),
         None,
-        lambda: queries.seen_evaluations(here.context, wanted, before=before),
+        lambda: queries.seen_evaluations(here.pages, wanted, before=before),
     )
 
 
@@ -217,34 +216,32 @@ def bias_watch(wanted: EvaluationFilter) -> queries.BiasWatch:
     """Who judges, how, what blocks an export, and who parts from the others."""
     here = reading()
     return asked(
-        ("bias watch", wanted, here.context.actor), None, lambda: queries.bias_watch(here.context, wanted)
+        ("bias watch", wanted, here.pages.actor), None, lambda: queries.bias_watch(here.pages, wanted)
     )
 
 
 def agreement(wanted: EvaluationFilter) -> queries.AgreementSeen:
     """How far those who judge agree."""
     here = reading()
-    return asked(
-        ("agreement", wanted, here.context.actor), None, lambda: queries.agreement(here.context, wanted)
-    )
+    return asked(("agreement", wanted, here.pages.actor), None, lambda: queries.agreement(here.pages, wanted))
 
 
 def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Every grader, and every version of a rubric, that anything was judged by."""
     here = reading()
-    return asked("evaluated names", None, lambda: queries.evaluated(here.context))
+    return asked("evaluated names", None, lambda: queries.evaluated(here.pages))
 
 
 def rubrics() -> tuple[RubricRow, ...]:
     """Versions of the rubric that stand, newest first."""
     here = reading()
-    return asked("rubrics", None, lambda: rubrics_of(here.context))
+    return asked("rubrics", None, lambda: rubrics_of(here.pages))
 
 
 def layers() -> queries.LayersSeen:
     """Layers by quality, and bare ones."""
     here = reading()
-    return asked("layers", None, lambda: queries.layers(here.context))
+    return asked("layers", None, lambda: queries.layers(here.pages))
 
 
 # Runs
@@ -260,7 +257,7 @@ def seen_runs(
         question,
         here.view,
         lambda: queries.seen_runs(
-            here.context, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
+            here.pages, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
         ),
     )
 
@@ -268,7 +265,7 @@ def seen_runs(
 def run(name: str) -> queries.RunStory:
     """Everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
-    return asked(("run", name, here.context.actor), None, lambda: queries.run(here.context, name))
+    return asked(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
 
 
 # Episodes
@@ -277,7 +274,7 @@ def run(name: str) -> queries.RunStory:
 def environments(wanted: EpisodeFilter) -> tuple[queries.EnvironmentSeen, ...]:
     """What each environment's episodes that pass came to; none for an environment that nobody told of."""
     here = reading()
-    return asked(("environments", wanted), None, lambda: _environments(here.context, wanted))
+    return asked(("environments", wanted), None, lambda: _environments(here.pages, wanted))
 
 
 def _environments(context: Context, wanted: EpisodeFilter) -> tuple[queries.EnvironmentSeen, ...]:
@@ -294,7 +291,7 @@ def environment(name: str, wanted: EpisodeFilter = EVERY_EPISODE) -> queries.Env
         ("environment", name, wanted),
         None,
         lambda: queries.environment(
-            here.context,
+            here.pages,
             name,
             split=wanted.split,
             task=wanted.task,
@@ -310,7 +307,7 @@ def compared(environment: str, models: tuple[str, ...], by: queries.Compared) ->
     return asked(
         ("compared", environment, models, by),
         None,
-        lambda: queries.compare(here.context, environment, models=models, compared=by),
+        lambda: queries.compare(here.pages, environment, models=models, compared=by),
     )
 
 
@@ -320,39 +317,39 @@ def episode_list(wanted: EpisodeFilter, cursor: EpisodeCursor | None, direction:
     return asked(
         ("episode list", wanted, cursor, direction),
         None,
-        lambda: queries.episode_list(here.context, wanted, cursor=cursor, direction=direction),
+        lambda: queries.episode_list(here.pages, wanted, cursor=cursor, direction=direction),
     )
 
 
 def without_episode() -> queries.RunsWithoutEpisode:
     """Runs whose source paid them, of which no episode tells."""
     here = reading()
-    return asked("without episode", None, lambda: queries.without_episode(here.context))
+    return asked("without episode", None, lambda: queries.without_episode(here.pages))
 
 
 def preview_declare(environment: str, said: Mapping[str, Any]) -> ScaleAnswer:
     """What declaring a scale would change; nothing is declared."""
     here = reading()
     question = ("preview declare", environment, tuple(said.items()))
-    return asked(question, None, lambda: preview_declared(here.context, environment, **said))
+    return asked(question, None, lambda: preview_declared(here.pages, environment, **said))
 
 
 def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
     """What crediting an episode would change; nothing is credited."""
     here = reading()
-    return asked(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.context, uid, rule))
+    return asked(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.pages, uid, rule))
 
 
 def episode(uid: str) -> queries.EpisodeSeen:
     """One episode, step by step; its texts are for who may read them. Raises `NotFound`."""
     here = reading()
-    return asked(("episode", uid, here.context.actor), None, lambda: queries.episode(here.context, uid))
+    return asked(("episode", uid, here.pages.actor), None, lambda: queries.episode(here.pages, uid))
 
 
 def episode_runs(uid: str) -> queries.RunsOfEpisode:
     """The runs that were made in an episode, and their arms."""
     here = reading()
-    return asked(("episode runs", uid), None, lambda: queries.episode_runs(here.context, uid))
+    return asked(("episode runs", uid), None, lambda: queries.episode_runs(here.pages, uid))
 
 
 # What was done
@@ -361,7 +358,7 @@ def episode_runs(uid: str) -> queries.RunsOfEpisode:
 def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
     """The last entries of the audit log."""
     here = reading()
-    return asked(("changes", limit), None, lambda: queries.changes(here.context, limit=limit))
+    return asked(("changes", limit), None, lambda: queries.changes(here.pages, limit=limit))
 
 
 class Batch(NamedTuple):
@@ -377,7 +374,7 @@ class Batch(NamedTuple):
 def batches() -> dict[str, Batch]:
     """The batches that rewards belong to, by the id of each reward, as far as the last changes tell."""
     here = reading()
-    return asked("batches", None, lambda: _batches(queries.changes(here.context, limit=_UNDOS_READ)))
+    return asked("batches", None, lambda: _batches(queries.changes(here.pages, limit=_UNDOS_READ)))
 
 
 def _batches(entries: Sequence[AuditEntry]) -> dict[str, Batch]:
@@ -397,7 +394,7 @@ def _batches(entries: Sequence[AuditEntry]) -> dict[str, Batch]:
 def undoers() -> dict[str, frozenset[str]]:
     """Who undid what is undone, by the act's id, among the last changes: they may let it stand again."""
     here = reading()
-    return asked("undoers", None, lambda: _undoers(queries.changes(here.context, limit=_UNDOS_READ)))
+    return asked("undoers", None, lambda: _undoers(queries.changes(here.pages, limit=_UNDOS_READ)))
 
 
 def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
@@ -412,38 +409,38 @@ def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
 def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     """The last rewards that this person or anybody gave, newest first."""
     here = reading()
-    actor = None if everyone else here.context.actor.name
+    actor = None if everyone else here.pages.actor.name
     return asked(
-        ("rewards", limit, actor, here.context.actor),
+        ("rewards", limit, actor, here.pages.actor),
         None,
-        lambda: queries.rewards(here.context, limit=limit, actor=actor),
+        lambda: queries.rewards(here.pages, limit=limit, actor=actor),
     )
 
 
 def resets() -> tuple[Reset, ...]:
     """Every reset, newest first."""
     here = reading()
-    return asked("resets", None, lambda: queries.resets(here.context))
+    return asked("resets", None, lambda: queries.resets(here.pages))
 
 
 def setting_changes() -> tuple[queries.SettingChange, ...]:
     """The latest changes of settings, newest first."""
     here = reading()
     return asked(
-        "setting changes", None, lambda: queries.setting_changes(here.context, limit=_SETTING_CHANGES_READ)
+        "setting changes", None, lambda: queries.setting_changes(here.pages, limit=_SETTING_CHANGES_READ)
     )
 
 
 def imports() -> tuple[queries.PastImport, ...]:
     """The latest imports, newest first."""
     here = reading()
-    return asked("imports", None, lambda: queries.imports(here.context, limit=_IMPORTS_READ))
+    return asked("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
 
 
 def place() -> maintenance.Place:
     """Where the data are, and how large at this revision."""
     here = reading()
-    return asked("place", None, lambda: maintenance.place(here.context))
+    return asked("place", None, lambda: maintenance.place(here.pages))
 
 
 # What would come of it
@@ -454,7 +451,7 @@ def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) ->
     here = reading()
     question = ("preview reward", arm, value, run, correct)
     return asked(
-        question, None, lambda: queries.preview_reward(here.context, arm, value, run=run, correct=correct)
+        question, None, lambda: queries.preview_reward(here.pages, arm, value, run=run, correct=correct)
     )
 
 
@@ -462,7 +459,7 @@ def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
     """What many rewards would change, and which of them can't be given; nothing is written."""
     here = reading()
     question = ("preview batch", tuple(rewards))
-    return asked(question, None, lambda: queries.preview_batch(here.context, rewards))
+    return asked(question, None, lambda: queries.preview_batch(here.pages, rewards))
 
 
 def preview_reset(
@@ -472,7 +469,7 @@ def preview_reset(
     here = reading()
     question = ("preview reset", arms, types, target)
     return asked(
-        question, None, lambda: queries.preview_reset(here.context, arms=arms, types=types, target=target)
+        question, None, lambda: queries.preview_reset(here.pages, arms=arms, types=types, target=target)
     )
 
 
@@ -480,14 +477,14 @@ def alerts() -> AlertsSeen:
     """Who is told when something is wrong, and the latest that was; of the installation, so no moment of a learner
     says when it is old.
     """
-    return alerts_of(reading().context, limit=10)
+    return alerts_of(reading().pages, limit=10)
 
 
 def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:
     """What settings would change; nothing is changed."""
     here = reading()
     question = ("preview settings", msgspec.json.encode(changes))
-    return asked(question, None, lambda: queries.preview_settings(here.context, changes))
+    return asked(question, None, lambda: queries.preview_settings(here.pages, changes))
 
 
 def problem_with(name: str, value: object) -> str | None:
@@ -503,4 +500,4 @@ def preview_undo(act_id: str, *, again: bool) -> queries.UndoPreview:
     """What taking an act back would change; nothing is changed."""
     here = reading()
     question = ("preview undo", act_id, again)
-    return asked(question, None, lambda: queries.preview_undo(here.context, act_id, again=again))
+    return asked(question, None, lambda: queries.preview_undo(here.pages, act_id, again=again))

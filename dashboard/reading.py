@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import local
 from typing import Final, cast
 
 import streamlit as st
 
-from core.errors import Denied
+from core.errors import Denied, StoreError
 from core.flows import queries
 from core.flows.context import Context, open_context
 from core.flows.names import learner_names
@@ -59,6 +60,11 @@ class Reading:
     compact: bool
     presenting: bool
 
+    @cached_property
+    def pages(self) -> Context:
+        """Where pages look, who show what may be a moment old; an act is done in the ``context``."""
+        return self.context.for_pages()
+
     def may(self, action: Action) -> bool:
         """Whether the page should offer an action; the flow decides again when it is called."""
         return not self.presenting and self.context.may(action)
@@ -69,7 +75,8 @@ def opened() -> Context:
     where people sign in, for nobody yet.
     """
     wanted = Settings.from_environment()
-    kept = _contexts.kept((str(wanted.database), wanted.learner), lambda: open_context(wanted))
+    places = (str(wanted.database), str(wanted.read_database), wanted.learner)
+    kept = _contexts.kept(places, lambda: open_context(wanted))
     return replace(kept, actor=who.NOBODY if who.people_sign_in() else wanted.actor)
 
 
@@ -178,18 +185,36 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
     """An answer of the frame's moment; one that a write overtook meanwhile is shown, but not kept as if it were."""
     here = reading()
     return _answers.kept(
-        _key(question, view), ask, still=lambda: queries.sight(here.context) == here.frame.sight
+        _key(question, view),
+        wherever(here.pages, ask),
+        still=lambda: queries.sight(here.pages) == here.frame.sight,
     )
 
 
 def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    return _answers.kept((str(context.store.place), context.learner, queries.sight(context), question), ask)
+    sight = wherever(context, lambda: queries.sight(context))()
+    return _answers.kept((str(context.store.place), context.learner, sight, question), wherever(context, ask))
 
 
 def asked_of_all(context: Context, moment: Hashable, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer about all learners at a moment of all of them, which is looked up each time."""
-    return _answers.kept((str(context.store.place), moment, question), ask)
+    return _answers.kept((str(context.store.place), moment, question), wherever(context, ask))
+
+
+def wherever(context: Context, ask: Callable[[], Answer]) -> Callable[[], Answer]:
+    """Have it asked once more where the standby that should have told it gave way: then it is left alone."""
+    standby = context.store.standby
+
+    def asked_twice() -> Answer:
+        try:
+            return ask()
+        except StoreError:
+            if standby is None or standby.problem is None:
+                raise
+            return ask()
+
+    return asked_twice
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:

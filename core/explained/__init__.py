@@ -20,3 +20,4 @@ from core.explained.run import (
     verdict,
     why,
 )
+from core.explained.server import server

@@ -94,6 +94,10 @@ class Context:
         """The same for another learner."""
         return replace(self, learner=learner, is_named=True)
 
+    def for_pages(self) -> Context:
+        """The same, to look at: what may be a moment old comes from the standby, where there is one."""
+        return self if self.store.standby is None else replace(self, store=self.store.for_pages())
+
     def write(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
         """Authorise, then one transaction: what ``work`` returns, once it is on disk. The default learner is made
         when first written to.
@@ -197,7 +201,7 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     UnknownLearner
         Nobody said which of several learners; what is about the ``whole`` database does not ask.
     """
-    store = Store(settings.database, create=create)
+    store = Store(settings.database, create=create, read_place=settings.read_database)
     if settings.learner is not None:
         return Context(store=store, learner=settings.learner, actor=settings.actor)
     try:

@@ -90,7 +90,7 @@ class Glance(NamedTuple):
 
 def moments(store: Store) -> dict[str, LearnerMoment | StoreError]:
     """The moment of every learner, by name, sorted, or why it can't be told."""
-    with store.database.reading() as connection:
+    with store.reading_all() as connection:
         named = connection.rows(
             "SELECT learner_id, name FROM learner_name WHERE learner_id > 0 ORDER BY name"
         )
@@ -112,7 +112,7 @@ def _each(
     if not learner_ids:
         return {}
     try:
-        with store.database.reading() as connection:
+        with store.reading_all() as connection:
             return {**read(connection, learner_ids)}
     except (ArmscopeError, *UNREADABLE) as problem:
         parts = store.database.apart(learner_ids)

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from copy import copy
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ from core.store.failures import damaged
 from core.store.files import files_of
 from core.store.schema import prepare
 from core.store.staging import Part, Stage, sweep
+from core.store.standby import Standby
 from core.store.transaction import Memory, Snapshot, Transaction
 
 _T = TypeVar("_T")
@@ -45,14 +47,24 @@ class Store:
     """
 
     def __init__(
-        self, place: Located, *, create: bool = True, lock_timeout_s: float = LOCK_TIMEOUT_S
+        self,
+        place: Located,
+        *,
+        create: bool = True,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        read_place: Located | None = None,
     ) -> None:
+        """``read_place``: a standby that pages are read from."""
+        self.standby: Standby | None = None
+        self._is_for_pages = False
         self.database = open_database(place, lock_timeout_s=lock_timeout_s)
         self.refusals = Refusals()
         self._counts_days = True
         self._numbers: dict[str, int] = {}
         try:
             prepare(self.database, create=create)
+            if read_place is not None:
+                self.standby = Standby(read_place, self.database)
         except BaseException:
             self.database.close()  # not some time later: a reader that stays open keeps the log of the file
             raise
@@ -104,6 +116,8 @@ class Store:
         if len(memories) >= _MAX_MEMORIES:
             memories.clear()
         memories[learner] = txn.memory
+        if self.standby is not None:
+            self.standby.has_shown(learner, txn.revision)
         return answer
 
     @contextmanager
@@ -140,11 +154,38 @@ class Store:
     @contextmanager
     def reading(self, learner: str) -> Iterator[Snapshot]:
         """One learner at one moment; it may not exist yet (`Snapshot.exists`)."""
-        with self._told_apart(learner), self.database.reading() as connection:
-            snapshot = Snapshot(connection, learner, self._numbers.get(learner))
+        with self._told_apart(learner), ExitStack() as block:
+            snapshot = self._begun(block, learner)
             if snapshot.exists:
                 self._numbers[learner] = snapshot.learner_id
             yield snapshot
+
+    @contextmanager
+    def reading_all(self) -> Iterator[Connection]:
+        """All learners at one moment."""
+        with ExitStack() as block:
+            standby = self.standby if self._is_for_pages else None
+            connection = None if standby is None else standby.begin_all(block)
+            yield block.enter_context(self.database.reading()) if connection is None else connection
+
+    def for_pages(self) -> Store:
+        """The same, of which what may be a moment old is read from the standby, where there is one; a moment that
+        was written or shown here is not forgotten.
+        """
+        if self.standby is None:
+            return self
+        pages = copy(self)
+        pages._is_for_pages = True
+        return pages
+
+    def _begun(self, block: ExitStack, learner: str) -> Snapshot:
+        number, standby = self._numbers.get(learner), self.standby if self._is_for_pages else None
+        if standby is not None and (found := standby.begin(block, learner, number)) is not None:
+            return found
+        snapshot = Snapshot(block.enter_context(self.database.reading()), learner, number)
+        if standby is not None:
+            standby.has_shown(learner, snapshot.revision)
+        return snapshot
 
     def settle(self) -> None:
         """After very much was written; what stands stands, whether this can be done or not."""
@@ -228,4 +269,6 @@ class Store:
     def close(self) -> None:
         with suppress(StoreError):
             self.refusals.flush(self)
+        if self.standby is not None:
+            self.standby.close()
         self.database.close()

@@ -169,6 +169,10 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "last_run",
         "open_to_others",
         "servers",
+        "standing",
+        "read_database",
+        "read_standing",
+        "read_problem",
     ]
     assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
     assert list(status["baseline"]) == [

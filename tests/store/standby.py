@@ -43,6 +43,23 @@ class Pair:
         """The standby alone."""
         return Server(f"postgresql://{NAME}@/{database}?host={_folder(self.standby_address)}")
 
+    def follow(self) -> None:
+        """Wait until the standby has all that the primary wrote."""
+        ((place,),) = self.ask_primary("SELECT pg_current_wal_lsn()::text")
+        while not self.ask_standby(f"SELECT 1 WHERE pg_last_wal_replay_lsn() >= '{place}'"):
+            time.sleep(0.01)
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Whoever asks the standby is shown nothing new."""
+        self.ask_standby("SELECT pg_wal_replay_pause()")
+        while self.ask_standby("SELECT pg_get_wal_replay_pause_state()") != [("paused",)]:
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            self.ask_standby("SELECT pg_wal_replay_resume()")
+
     def receive_nothing(self) -> None:
         """Take the standby's receiver away, and wait until it is gone: from here on it lags behind."""
         self.ask_standby("ALTER SYSTEM SET primary_conninfo = ''")

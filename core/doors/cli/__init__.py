@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 
 from core.doors.cli.program.app import (
     Asked,
+    ReadDatabase,
     answer,
     app,
     asked,

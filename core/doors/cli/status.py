@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of
+from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
 from core.doors.terminal import say, say_facts
 from core.doors.verbs import Input, verb
 
@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 
 
 @command(examples=["status", "--database demo.db status --json"])
-def status(line: typer.Context) -> None:
-    found: queries.Status = verb("status").call(context_of(line), Input())
+def status(line: typer.Context, read_database: ReadDatabase = None) -> None:
+    found: queries.Status = verb("status").call(context_of(line, read_database=read_database), Input())
     answer(line, found, lambda: _say_status(found))
 
 
 def _say_status(found: queries.Status) -> None:
+    from core.explained import server  # with what it explains of runs comes the store
+
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in found.skipped.items() if count) or "none"
     baseline = found.baseline
     truncated = f" ({baseline.truncated_runs:,} truncated)" if baseline.truncated_runs else ""
     rows = [
         ("database", found.database),
+        *([("server", server(found.standing))] if found.standing else []),
         *([("distributed over", ", ".join(found.servers))] if found.servers else []),
+        *([("pages are read from", _read_from(found))] if found.read_database else []),
         ("learner", f"{found.learner} ({found.phase}, detection {found.mode}, revision {found.revision:,})"),
         ("runs", f"{found.runs:,} ({found.observed:,} observed; skipped: {skipped}; {found.empty:,} empty)"),
         ("arms", f"{found.arms:,} with {found.pulls:,} pulls{_need_a_look(found)}"),
@@ -47,6 +51,15 @@ def _say_status(found: queries.Status) -> None:
         say("", f"Other users of this machine can read it. To end that: chmod go= {files}")
     if not found.runs:
         say("", "Nothing is recorded yet. Next: armscope import <files or folders>, or armscope demo.")
+
+
+def _read_from(found: queries.Status) -> str:
+    """The standby, or why the primary is asked in its place."""
+    from core.explained import server
+
+    if found.read_standing is None:
+        return f"the primary, for the standby can't be asked: {found.read_problem}"
+    return f"{found.read_database} ({server(found.read_standing)})"
 
 
 _VERDICTS: Final[Mapping[str, str]] = {

@@ -12,6 +12,7 @@ from core.records.actor import Role
 from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
+from core.records.standing import Standing
 from core.store import reads
 from core.store.transaction import Moment, Snapshot
 
@@ -60,6 +61,7 @@ class Frame:
     channels: tuple[str, ...]
     types: tuple[ArmType, ...]
     is_demo: bool
+    standing: Standing | None
     sight: Sight
 
     @property
@@ -101,11 +103,12 @@ def revision(context: Context) -> Revision:
 def frame(context: Context) -> Frame:
     """What surrounds every page."""
     with context.reading() as snapshot:
-        totals, counts, (models, channels), seen = snapshot.together(
+        totals, counts, (models, channels), seen, standing = snapshot.together(
             lambda: reads.totals(snapshot),
             lambda: reads.arm_counts(snapshot),
             lambda: reads.strata(snapshot),
             lambda: _sight(context, snapshot),
+            lambda: reads.standing(snapshot),
         )
         return Frame(
             learner=context.learner,
@@ -122,6 +125,7 @@ def frame(context: Context) -> Frame:
             channels=channels,
             types=tuple(counts),
             is_demo=snapshot.origin.startswith(DEMO_ORIGIN),
+            standing=standing,
             sight=seen,
         )
 

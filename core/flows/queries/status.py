@@ -13,6 +13,7 @@ from core.flows.queries.savings import savings_in, used_in
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
+from core.records.standing import Standing
 from core.records.times import iso
 from core.records.view import View
 from core.statistics import savings as savings_of
@@ -50,7 +51,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     ``need_a_look``: how many arms do, by the name of what they are judged to be. ``offers`` are selections that were
     given away through a door, ``offers_unobserved`` those of which nothing was reported (so far): they count against
     no arm. ``open_to_others``: files of the database that other users of this machine can read.
-    ``servers``: those of a cluster that its tables are spread over, none where one has them all.
+    ``servers``: those of a cluster that its tables are spread over, none where one has them all. ``standing``: what
+    the server is to others that keep the same database, None of a file. ``read_database`` is the standby that pages
+    are read from, None where none is named; ``read_standing`` what that is, None where it can't be asked, and
+    ``read_problem`` why it can't.
     """
 
     database: str
@@ -73,18 +77,25 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     last_run: str | None
     open_to_others: tuple[str, ...]
     servers: tuple[str, ...] = ()
+    standing: Standing | None = None
+    read_database: str | None = None
+    read_standing: Standing | None = None
+    read_problem: str | None = None
 
 
 def status(context: Context) -> Status:
     """A learner in one answer."""
     with context.reading() as snapshot:
-        (totals, columns, need_a_look), used, made, servers = snapshot.together(
+        (totals, columns, need_a_look), used, made, servers, standing = snapshot.together(
             lambda: _looked(snapshot),
             lambda: used_in(snapshot, View()),
             lambda: offer_counts(snapshot),
             lambda: reads.servers(snapshot),
+            lambda: reads.standing(snapshot),
         )
         saved = savings_in(snapshot, used, len(columns)).overall
+    standby = context.store.standby
+    read_standing = None if standby is None else standby.standing()
     return Status(
         database=str(context.store.place),
         learner=context.learner,
@@ -106,6 +117,10 @@ def status(context: Context) -> Status:
         last_run=iso(totals.last_at_ms),
         open_to_others=tuple(str(file) for file in files_of(context.store.place) if is_open_to_others(file)),
         servers=servers,
+        standing=standing,
+        read_database=None if standby is None else str(standby.place),
+        read_standing=read_standing,
+        read_problem=None if standby is None or standby.problem is None else standby.problem.problem,
     )
 
 

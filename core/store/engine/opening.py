@@ -7,10 +7,15 @@ from importlib.util import find_spec
 from core.errors import NotInstalled
 from core.settings import Located, Server
 from core.store.engine import port, sqlite
+from core.store.engine.port import PATIENCE_S
 
 
-def open_database(place: Located, *, lock_timeout_s: float = sqlite.LOCK_TIMEOUT_S) -> port.Database:
-    """The database at a place, opened or to be made. Raises `NotInstalled` where its engine's driver is missing."""
+def open_database(
+    place: Located, *, lock_timeout_s: float = sqlite.LOCK_TIMEOUT_S, patience_s: float = PATIENCE_S
+) -> port.Database:
+    """The database at a place, opened or to be made; a server is waited for with ``patience_s``. Raises
+    `NotInstalled` where its engine's driver is missing.
+    """
     if not isinstance(place, Server):
         return sqlite.Database(place, lock_timeout_s=lock_timeout_s)
     if find_spec("psycopg") is None:
@@ -20,4 +25,4 @@ def open_database(place: Located, *, lock_timeout_s: float = sqlite.LOCK_TIMEOUT
         )
     from core.store.engine import postgres  # noqa: PLC0415 - an extra, and nothing that a file needs
 
-    return postgres.Database(place, lock_timeout_s=lock_timeout_s)
+    return postgres.Database(place, lock_timeout_s=lock_timeout_s, patience_s=patience_s)

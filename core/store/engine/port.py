@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from sqlalchemy import Connection as Transacted
 
+from core.records.standing import Standing
 from core.settings import Located
 
+PATIENCE_S: Final = 10.0
+"""How long a write that a server took back is tried again, and a connection waited for."""
 Row = tuple[Any, ...]
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -87,6 +90,16 @@ class Connection(ABC):
     def servers(self) -> tuple[str, ...]:
         """Those of a cluster that the tables are spread over; none where one has them all."""
         return ()
+
+    def standing(self) -> Standing | None:
+        """What the server is to others that keep the same database; None where no server keeps it."""
+        return None
+
+    def identity(self) -> str | None:
+        """What tells a database of a server from every other: a standby has that of its primary. None where it can't
+        be told.
+        """
+        return None
 
     @overload
     def together(self, a: Callable[[], T1], b: Callable[[], T2], /) -> tuple[T1, T2]: ...

@@ -40,16 +40,18 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from core.errors import StoreUnsure, StoreUnusable
+from core.records.standing import Standing
 from core.settings import Server
 from core.store.engine import citus, port, words
-from core.store.engine.port import Distribution, Row, T
+from core.store.engine.port import PATIENCE_S, Distribution, Row, T
 from core.store.engine.refused import is_lost, is_of_another, is_passing, is_refused_for_now, translated
 from core.store.tables import metadata
 
 OLDEST: Final = 15
 """The oldest PostgreSQL that is spoken to."""
-_PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.05
+_LEAST_TIMEOUT_S: Final = 2
+"""Less can't be told to the driver."""
 _KEPT: Final = 4
 _MOST: Final = 24
 """Connections that are kept for the next, and how many there may be."""
@@ -68,6 +70,22 @@ _KEPT_TEXTS: Final = 2_048
 _MOST_WAITING: Final = 100
 """So many statements go in one round trip; more are not kept back."""
 
+_STANDING: Final = b"""
+SELECT pg_catalog.pg_is_in_recovery(),
+    pg_catalog.current_setting('synchronous_standby_names') <> ''
+        AND pg_catalog.current_setting('synchronous_commit') IN ('on', 'remote_apply', 'remote_write'),
+    (SELECT count(*) FROM pg_catalog.pg_stat_replication WHERE coalesce(state, 'streaming') = 'streaming'),
+    CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+        THEN (SELECT max(CASE WHEN replay_lsn = pg_catalog.pg_current_wal_lsn() THEN 0
+            ELSE extract(epoch FROM replay_lag) END) FROM pg_catalog.pg_stat_replication)
+    WHEN pg_catalog.pg_last_wal_receive_lsn() = pg_catalog.pg_last_wal_replay_lsn()
+        AND EXISTS (SELECT 1 FROM pg_catalog.pg_stat_wal_receiver) THEN 0
+    ELSE extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()) END::float8
+"""
+"""A standby that has replayed all it received, and goes on receiving, is level, however long nothing was written."""
+_IDENTITY: Final = (
+    b"SELECT system_identifier || '/' || pg_catalog.current_database() FROM pg_catalog.pg_control_system()"
+)
 _spoken: Final = words.speaker(words.POSTGRESQL)
 logging.getLogger("psycopg").addHandler(
     logging.NullHandler()
@@ -320,6 +338,22 @@ class Connection(port.Connection):
     def servers(self) -> tuple[str, ...]:
         return citus.servers(self)
 
+    def standing(self) -> Standing | None:
+        (row,) = self._ask(_STANDING).fetchall()
+        is_standby, synchronous, n_standbys, lag_s = row
+        return Standing(
+            role="standby" if is_standby else "primary",
+            synchronous=None if is_standby else bool(synchronous),
+            standbys=None if is_standby else int(n_standbys),
+            lag_s=None if lag_s is None else max(float(lag_s), 0.0),
+        )
+
+    def identity(self) -> str | None:
+        try:
+            return str(self._ask(_IDENTITY).fetchall()[0][0])
+        except psycopg.errors.InsufficientPrivilege:
+            return None
+
     def size(self) -> int:
         if citus.is_distributed(self):
             return citus.size(self)
@@ -518,7 +552,7 @@ class Database(port.Database):
     place: Server
 
     def __init__(
-        self, server: Server, *, lock_timeout_s: float = 60.0, patience_s: float = _PATIENCE_S
+        self, server: Server, *, lock_timeout_s: float = 60.0, patience_s: float = PATIENCE_S
     ) -> None:
         """``patience_s``: how long a write is tried again, and a connection waited for."""
         self.place = server
@@ -530,7 +564,7 @@ class Database(port.Database):
         settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
         self._asked["options"] = f"{self._asked.get('options') or ''} {settings}".strip()
         self._asked.setdefault("application_name", "armscope")
-        self._asked.setdefault("connect_timeout", round(_PATIENCE_S))
+        self._asked.setdefault("connect_timeout", max(round(patience_s), _LEAST_TIMEOUT_S))
         self._patience_s = patience_s
         self._connected = partial(_connected, server, self._asked, patience_s)
         self._pool = QueuePool(

@@ -133,6 +133,11 @@ _REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
         "{place} can only be read: it is a standby, or set to be read only.",
         "Name the primary, for example postgresql://a,b/armscope?target_session_attrs=read-write.",
     ),
+    (errors.SerializationFailure,): (
+        StoreBusy,
+        "{place} took back what was being asked of it: {words}.",
+        "Try again; of a standby that does it often, set hot_standby_feedback = on.",
+    ),
     (errors.InsufficientPrivilege,): (
         StoreReadOnly,
         "This user may not {doing} in {place}: {words}.",

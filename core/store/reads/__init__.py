@@ -24,7 +24,15 @@ from core.store.reads.ledger import (
     resets,
     standing_correction,
 )
-from core.store.reads.log import LearnerMoment, audit_entries, audit_page, learner_moments, learners, servers
+from core.store.reads.log import (
+    LearnerMoment,
+    audit_entries,
+    audit_page,
+    learner_moments,
+    learners,
+    servers,
+    standing,
+)
 from core.store.reads.notes import notes
 from core.store.reads.recent import arm_hours, recent_days
 from core.store.reads.runs import (

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
+from core.records.standing import Standing
 from core.store.engine import Row
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
@@ -41,6 +42,11 @@ def learner_moments(snapshot: Snapshot) -> dict[str, LearnerMoment]:
 def servers(snapshot: Snapshot) -> tuple[str, ...]:
     """The servers the database is spread over, by address; none where one server or file holds all of it."""
     return snapshot.connection.servers()
+
+
+def standing(snapshot: Snapshot) -> Standing | None:
+    """What the server that is asked is to others that keep the same database; None where no server keeps it."""
+    return snapshot.connection.standing()
 
 
 def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = ()) -> tuple[AuditEntry, ...]:

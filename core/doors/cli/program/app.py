@@ -51,6 +51,14 @@ Database = Annotated[
         help="File, sqlite:/// or postgresql:// URL [ARMSCOPE_DATABASE]; default: the user's data folder.",
     ),
 ]
+ReadDatabase = Annotated[
+    str | None,
+    typer.Option(
+        "--read-database",
+        metavar="URL",
+        help="A standby of the server, which pages are read from [ARMSCOPE_READ_DATABASE].",
+    ),
+]
 Learner = Annotated[
     str | None,
     typer.Option(
@@ -102,8 +110,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             ["armscope", *[word for name, said in named if said is not None for word in (name, said)]]
         )
 
-    def settings(self) -> Settings:
-        return Settings.from_environment(database=self.database, learner=self.learner)
+    def settings(self, *, read_database: str | None = "") -> Settings:
+        return Settings.from_environment(
+            database=self.database, read_database=read_database, learner=self.learner
+        )
 
 
 def _said_version(wanted: bool) -> None:
@@ -318,11 +328,16 @@ def asked(line: typer.Context) -> Asked:
     return found
 
 
-def context_of(line: typer.Context, *, create: bool = False, whole: bool = False) -> Context:
-    """The context that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular."""
+def context_of(
+    line: typer.Context, *, create: bool = False, whole: bool = False, read_database: str | None = ""
+) -> Context:
+    """The context that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular.
+    Only who shows pages, or tells of them, has a ``read_database``; None: the one that the environment names.
+    """
     from core.flows.context import open_context
 
-    context = line.meta[_CONTEXT] = open_context(asked(line).settings(), create=create, whole=whole)
+    settings = asked(line).settings(read_database=read_database)
+    context = line.meta[_CONTEXT] = open_context(settings, create=create, whole=whole)
     line.call_on_close(context.store.close)  # under the lock; at the interpreter's end nobody would hold it
     return context
 

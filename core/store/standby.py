@@ -1,0 +1,133 @@
+"""Standby: another server that keeps the same database, a moment behind, from which pages are read.
+
+Whoever wrote something, or was shown it, never sees an earlier state: as long as the standby does not have it, the
+primary is asked. So it is, too, while the standby can't be.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, suppress
+from threading import Lock
+from typing import Final
+
+from core.errors import InvalidSetting, StoreError
+from core.records.standing import Standing
+from core.settings import Located, Server
+from core.store.engine import Connection, Database
+from core.store.engine.opening import open_database
+from core.store.schema import prepare
+from core.store.transaction import Snapshot
+
+_PATIENCE_S: Final = 2.0
+_REST_S: Final = 10.0
+"""How long it is waited for, and then left alone: whoever looks at a page has the primary."""
+
+
+class Standby:
+    """Reads from a standby of a primary. Raises `InvalidSetting` where it is none of it."""
+
+    def __init__(self, place: Located, primary: Database) -> None:
+        if not (isinstance(place, Server) and isinstance(primary.place, Server)):
+            raise InvalidSetting(
+                f"Pages can be read from a standby of a PostgreSQL server, got {place} for {primary.place}.",
+                next_step="Name no database to read pages from: readers of a file wait for nobody.",
+            )
+        self.place = place
+        self.problem: StoreError | None = None
+        """Why it could not be asked the last time; None where it could."""
+        self._primary = primary
+        self._database: Database | None = None
+        self._opening = Lock()
+        self._asked_again_s = 0.0
+        self._seen: dict[str, int] = {}
+        """The revision of each learner that somebody here wrote or was shown."""
+        self._awaited: set[str] = set()
+        """Learners of which it may not have that revision yet."""
+        try:
+            self._opened()
+        except StoreError as problem:
+            self._rest(None, problem, None)
+
+    def has_shown(self, learner: str, revision: int) -> None:
+        """Somebody here knows of a revision of a learner, from the primary."""
+        if revision > self._seen.get(learner, 0):
+            self._seen[learner] = revision
+            self._awaited.add(learner)
+
+    def begin(self, block: ExitStack, learner: str, number: int | None) -> Snapshot | None:
+        """A learner for the rest of a block; None where the primary has to be asked."""
+        with suppress(StoreError), ExitStack() as here:
+            connection = self._begun(here)
+            snapshot = None if connection is None else Snapshot(connection, learner, number)
+            if snapshot is not None and self._has_come_to(snapshot):
+                block.push(here.pop_all())
+                return snapshot
+        return None
+
+    def begin_all(self, block: ExitStack) -> Connection | None:
+        """All learners for the rest of a block; None where the primary has to be asked."""
+        with suppress(StoreError), ExitStack() as here:
+            if not self._awaited and (connection := self._begun(here)) is not None:
+                block.push(here.pop_all())
+                return connection
+        return None
+
+    def _has_come_to(self, snapshot: Snapshot) -> bool:
+        """Whether it has of a learner all that somebody here was shown; from now on that is at least this."""
+        if not snapshot.exists or snapshot.revision < self._seen.get(snapshot.name, 0):
+            return False
+        self._seen[snapshot.name] = snapshot.revision
+        self._awaited.discard(snapshot.name)
+        return True
+
+    def standing(self) -> Standing | None:
+        """What it is, and how far behind; None where it can't be asked, for the reason that is its ``problem``."""
+        self._asked_again_s = 0.0
+        with suppress(StoreError), ExitStack() as block:
+            connection = self._begun(block)
+            return None if connection is None else connection.standing()
+        return None
+
+    def _begun(self, block: ExitStack) -> Connection | None:
+        """A block of reading in it; None while it is left alone, because something failed in one before."""
+        if time.monotonic() < self._asked_again_s:
+            return None
+        block.push(self._rest)
+        connection = block.enter_context(self._opened().reading())
+        self.problem = None
+        return connection
+
+    def _rest(self, kind: object, problem: BaseException | None, trace: object) -> None:  # noqa: ARG002
+        """Leave it alone for a while where a block fails."""
+        if isinstance(problem, StoreError):
+            self.problem, self._asked_again_s = problem, time.monotonic() + _REST_S
+
+    def _opened(self) -> Database:
+        """Opened once; it may have no such schema yet, or not be there."""
+        with self._opening:
+            if self._database is None:
+                database = open_database(self.place, patience_s=_PATIENCE_S)
+                try:
+                    prepare(database, create=False)
+                    _check_same(self._primary, database)
+                except BaseException:
+                    database.close()
+                    raise
+                self._database = database
+            return self._database
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+
+def _check_same(primary: Database, standby: Database) -> None:
+    """Refuse another database in the standby's place, as far as both tell which they are."""
+    with primary.reading() as ours, standby.reading() as theirs:
+        told = ours.identity(), theirs.identity()
+    if None not in told and told[0] != told[1]:
+        raise InvalidSetting(
+            f"Pages can be read from a standby of {primary.place}, got {standby.place}, which keeps other data.",
+            next_step="Name the primary's own standby to read pages from, or none.",
+        )

@@ -1,0 +1,48 @@
+"""A dashboard whose pages come from a standby says so at the foot, and shows whoever acts what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows.context import open_context
+from core.flows.learn import record
+from core.settings import Settings
+from tests.dashboard.conftest import Open, check, texts
+from tests.flows.world import run_of
+from tests.store.standby import Pair, pair
+
+pytestmark = pytest.mark.of_file  # it brings servers of its own
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Pair]:
+    with pair(synchronous=False) as made:
+        yield made
+
+
+def test_the_foot_says_from_where_pages_are_read(
+    both: Pair, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both.ask_primary("CREATE DATABASE shown")
+    here = both.server("shown").url
+    monkeypatch.setenv("ARMSCOPE_DATABASE", here)
+    monkeypatch.setenv("ARMSCOPE_READ_DATABASE", both.standby("shown").url)
+    context = open_context(Settings.from_environment({}, database=here))
+    record(context, run_of("first"))
+    context.store.close()
+    both.follow()
+    page = open_page("rewards", reward_run="first", reward_arm="tool:other:a")
+    assert foot(page) == "Read from: standby, level with the primary."
+    with both.held_back():
+        next(button for button in page.button if button.label == "Send reward").click().run()
+        check(page)
+        assert any("corrected this to 1 just now" in text for text in texts(page))
+        assert foot(page).startswith("Read from: primary, asynchronous, 1 standby")
+
+
+def foot(page: AppTest) -> str:
+    (found,) = [text for text in texts(page) if "Read from: " in text]
+    return f"Read from: {found.partition('Read from: ')[2].partition(' Detection')[0]}"
