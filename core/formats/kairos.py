@@ -35,7 +35,7 @@ from core.records.evaluation import (
 from core.records.javascript import rewritten
 from core.records.layer import LayerUri, parse_uri
 from core.records.limits import Count, Share, kept, shown
-from core.records.times import MINUTE_MS, instant
+from core.records.times import HOUR_MS, MINUTE_MS, instant
 
 Pairing = Literal["prompt", "layer"]
 ROOT: Final = "(root)"
@@ -660,17 +660,18 @@ def _or_unset(text: str | None) -> str | msgspec.UnsetType:
 
 
 def _time(at_ms: int | None) -> str | None:
-    """As `core.records.times.iso` writes it, faster for times of one minute."""
+    """As `core.records.times.iso` writes it, faster for times of one hour."""
     if at_ms is None or at_ms < 0:
         return None
-    minute, rest = divmod(at_ms, MINUTE_MS)
+    hour, rest = divmod(at_ms, HOUR_MS)
+    minutes, rest = divmod(rest, MINUTE_MS)
     seconds, millis = divmod(rest, 1000)
-    return f"{_minute(minute)}:{seconds:02d}.{millis:03d}Z"
+    return f"{_hour(hour)}{minutes:02d}:{seconds:02d}.{millis:03d}Z"
 
 
 @lru_cache(maxsize=4096)
-def _minute(minute: int) -> str:
-    return instant(minute * MINUTE_MS).isoformat()[:16]
+def _hour(hour: int) -> str:
+    return instant(hour * HOUR_MS).isoformat()[:14]
 
 
 # Reading training rows back
