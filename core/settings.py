@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -55,6 +56,21 @@ class Server(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Which of the server's databases."""
         return urlsplit(self.url).path.removeprefix("/") or str(self)
+
+    @property
+    def short(self) -> str:
+        """Which database, and on which machines.
+
+        >>> Server("postgresql://mara@a:5433,b/armscope?target_session_attrs=read-write").short
+        'armscope on a, b'
+        >>> Server("postgresql:///armscope?host=/run/postgresql").short
+        'armscope on this machine'
+        """
+        parts = urlsplit(self.url)
+        hosts = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
+        named = [re.sub(r":\d+$", "", host) for host in hosts.split(",")]
+        machines = dict.fromkeys("this machine" if host[:1] in {"", "/"} else host for host in named)
+        return f"{self.name} on {', '.join(machines)}"
 
 
 Located: TypeAlias = Path | Server

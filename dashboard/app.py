@@ -21,6 +21,7 @@ from core.errors import ArmscopeError, Denied, Unidentified  # noqa: E402
 from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
+from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import OVERVIEW  # noqa: E402
@@ -83,7 +84,7 @@ def main() -> None:
     with panel("This page", still="the other pages still work"):
         page.run()
     if not window.presenting():
-        _footer(first)
+        _footer(context, first)
     actions.page_is_drawn()
 
 
@@ -98,9 +99,11 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -
     role.role_badge(context, frame, behind)
 
 
-def _footer(frame: Frame) -> None:
+def _footer(context: Context, frame: Frame) -> None:
     """Where the data are, how far they go, how arms are recognised, and the one time zone."""
-    place, revision = wording.literal(frame.database), wording.count(frame.revision)
+    kept = context.store.place
+    place = wording.literal(kept.short if isinstance(kept, Server) else frame.database)
+    revision = wording.count(frame.revision)
     read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
     facts = (
         f"Data in {place}, revision {revision}.{read} Detection: {frame.settings.mode}. All times are UTC."

@@ -7,6 +7,7 @@ from typing import Final
 
 import streamlit as st
 
+from core.settings import Server
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.popover import lazy_popover
@@ -44,8 +45,9 @@ def facts() -> None:
 def _backup() -> None:
     """A new file for the copy; the one proposed lies beside the data."""
     frame = reading().frame
+    place = reading().context.store.place
     # Of a server's database the name alone, beside whatever this process was started in.
-    path = Path(Path(frame.database).name).absolute() if "://" in frame.database else Path(frame.database)
+    path = Path(place.name).absolute() if isinstance(place, Server) else place
     proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
     file = st.text_input(
         "New file, on this machine",
