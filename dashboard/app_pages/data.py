@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.settings import Server
 from dashboard import queries, sentences
 from dashboard.reading import reading
 from dashboard.widgets.data import export_form, import_form, import_history, training_form, where
@@ -15,7 +16,9 @@ from dashboard.widgets.words import muted, section, sentence
 def page() -> None:
     here = reading()
     sentence(sentences.data(here.frame.n_runs, here.frame.n_arms, queries.imports()), here.tokens)
-    muted("Importing again changes nothing; every import can be undone; nothing leaves this machine.")
+    is_served = isinstance(here.context.store.place, Server)
+    goes = "runs go to the database’s server alone" if is_served else "nothing leaves this machine"
+    muted(f"Importing again changes nothing; every import can be undone; {goes}.")
     st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")
     with left:
