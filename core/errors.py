@@ -39,7 +39,7 @@ Each message says what is wrong, the value received and what is allowed; ``next`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 
@@ -60,9 +60,17 @@ class ArmscopeError(Exception):
     def __str__(self) -> str:
         return f"{self.problem} {self.next_step}"
 
+    def __reduce__(self) -> tuple[Callable[..., ArmscopeError], tuple[object, ...], dict[str, object]]:
+        """How it comes to another process: as a pool's, which would wait for ever for one that can't be read."""
+        return _again, (type(self), *self.args), self.__dict__
+
     def as_answer(self) -> dict[str, object]:
         """The one error shape of every door."""
         return {"ok": False, "error": self.problem, "code": self.code, "next": self.next_step}
+
+
+def _again(kind: type[ArmscopeError], *told: object) -> ArmscopeError:
+    return kind.__new__(kind, *told)
 
 
 class InvalidInput(ArmscopeError, ValueError):

@@ -221,6 +221,12 @@ def located(path: Path) -> Located:
     return _RUNNING[-1].at(path) if _RUNNING else path
 
 
+def address_of(path: Path) -> str:
+    """What a command line names it by."""
+    place = located(path)
+    return place.url if isinstance(place, Server) else str(place)
+
+
 def named(store: Store) -> Path:
     """The path that a test names a database by, whatever keeps it."""
     return _RUNNING[-1].path_of(store.place) if isinstance(store.place, Server) else store.place

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -418,6 +419,21 @@ def _classes() -> dict[str, type[ArmscopeError]]:
         for name, value in vars(errors).items()
         if inspect.isclass(value) and issubclass(value, ArmscopeError)
     }
+
+
+def test_an_error_comes_whole_to_another_process() -> None:
+    """A pool whose worker raises one would wait for ever for what it can't read."""
+    for kind in _classes().values():
+        problem = kind("It is wrong, got 1.", next_step="Send 2.")
+        problem.lines = {3: "wrong"}  # type: ignore[attr-defined]
+        come = pickle.loads(pickle.dumps(problem))
+        assert type(come) is kind
+        assert (come.problem, come.next_step, str(come), vars(come)) == (
+            problem.problem,
+            problem.next_step,
+            str(problem),
+            vars(problem),
+        )
 
 
 def test_the_error_tree_is_as_drawn() -> None:

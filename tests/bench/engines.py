@@ -6,9 +6,11 @@ is asked through a socket of the same machine; what lies between two machines co
 
 from __future__ import annotations
 
+import os
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +26,8 @@ from tests.bench import episodes, judged_pages, pages
 from tests.bench.durable import orders, partly
 from tests.bench.harness import Pairs, Row, Scale, pairs
 from tests.bench.worlds import N_ARMS, context_at, runs, write_lines
-from tests.engine import Cluster
-from tests.store.crowd import Writer, all_write
+from tests.engine import COORDINATOR, Cluster, Spread
+from tests.store.crowd import STARTING, Writer, all_write
 from tests.store.postgres import address
 
 SETTINGS: Final = (
@@ -45,6 +47,7 @@ _SLOW_MS: Final = 5.0
 """Where SQLite needs less, the way to the server is most of it, and the ratio is not judged."""
 _OF_PAGES: Final = 3.0
 _OF_WAITS: Final = 12.0
+_RECORDERS: Final = 8
 _KEYED: Final = 20
 """Rewards that each of many writers gives."""
 _ASKED_BEFORE: Final = 12
@@ -68,6 +71,7 @@ def side_by_side(scale: Scale, folder: Path) -> list[Row]:
             *_imports(scale, folder, server),
             *_acts(scale, folder, server),
             *_writers(scale, folder, server),
+            *_rates(scale, folder, server),
             *_pages(scale, folder, server),
         ]
 
@@ -96,10 +100,14 @@ def _imports(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
             n,
         )
         _check(files[0], kept[0])
+        per_run = [context.store.size() / scale.n_bulk_runs for context in (files[0], kept[0])]
         for context in (*files, *kept):
             context.store.close()
         rate = scale.n_bulk_runs / timed.ours_ms * 1_000
-        note = f"{scale.n_bulk_runs:,} runs, {N_ARMS} arms; {rate:,.0f} runs/s"
+        note = (
+            f"{scale.n_bulk_runs:,} runs, {N_ARMS} arms; {rate:,.0f} runs/s; {per_run[0]:,.0f} and"
+            f" {per_run[1]:,.0f} B a run"
+        )
         yield timed.row(f"PostgreSQL: {name}", _BASE, goal, note)
 
 
@@ -197,6 +205,52 @@ def _crowd(place: Located, n_writers: int, whose: str) -> tuple[list[float], flo
     if problems or len(kept) != n_writers * _KEYED or found != len(kept) or not is_clean:
         raise AssertionError(f"every reward must be kept once, got {found} of {len(kept)}: {problems[:1]}")
     return [wait for one in told for wait in one.waits_ms], max(sum(one.waits_ms) for one in told)
+
+
+# How much an installation takes
+
+
+def _rates(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
+    """Runs a second of many processes that record one after the other, each for a learner of its own; of a cluster,
+    too, where ``ARMSCOPE_TEST_CITUS`` names one.
+    """
+    places: dict[str, Callable[[], Located]] = {
+        "SQLite": lambda: folder / "rates.db",
+        "PostgreSQL": lambda: server.fresh(folder / "rates served"),
+    }
+    with ExitStack() as clusters:
+        if COORDINATOR in os.environ:
+            spread = clusters.enter_context(closing(Spread(os.environ[COORDINATOR])))
+            places["Citus"] = lambda: spread.fresh(folder / "rates spread")
+        for engine, place in places.items():
+            at, n = place(), min(scale.n_writers, _RECORDERS)
+            context_at(at).store.close()
+            with STARTING.Pool(n) as pool:
+                pool.starmap(_recorded, [(at, f"warm {one}", _WARM) for one in range(n)], chunksize=1)
+                began = time.perf_counter()
+                done = pool.starmap(
+                    _recorded, [(at, f"own {one}", scale.n_writes) for one in range(n)], chunksize=1
+                )
+                took_s = time.perf_counter() - began
+            yield Row(
+                name=f"{engine}: runs a second",
+                base="none",
+                figure=sum(done) / took_s,
+                unit="/s",
+                goal=None,
+                n=sum(done),
+                note=f"{n} processes, {N_ARMS} arms a run, each run on disk before the next",
+            )
+
+
+def _recorded(place: Located, learner: str, n_runs: int) -> int:
+    """Runs of one learner, one after the other; how many stand."""
+    context = context_at(place).of(learner)
+    for run in runs(n_runs):
+        record(context, run)
+    found = queries.revision(context).n_runs
+    context.store.close()
+    return found
 
 
 # What pages ask

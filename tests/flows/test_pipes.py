@@ -16,6 +16,7 @@ from core.flows import queries
 from core.flows.importing import import_files
 from core.formats import Limits
 from tests.conftest import ROOT
+from tests.engine import address_of
 from tests.flows.test_import_laws import seen
 from tests.flows.world import context_at
 from tests.formats.agents import made_up
@@ -26,7 +27,8 @@ CONTENT = b"".join(made_up("claude-code"))
 
 
 def armscope(folder: Path, *arguments: str, content: bytes) -> subprocess.CompletedProcess[bytes]:
-    program = [sys.executable, "-c", "from dashboard.launch import main; main()", "--database", "a.db"]
+    program = [sys.executable, "-c", "from dashboard.launch import main; main()"]
+    program += ["--database", address_of(folder / "a.db")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [*program, *arguments], cwd=folder, input=content, capture_output=True, check=False, env=environment

@@ -23,6 +23,7 @@ from core.flows.importing.pattern import LearnerPattern
 from core.flows.importing.spread import SpreadAnswer, import_spread
 from core.flows.learners import learners
 from core.records.actor import Actor
+from tests.engine import address_of
 from tests.flows.world import context_at
 from tests.store.worlds import lines_file, run_line
 
@@ -149,7 +150,7 @@ def test_what_cannot_be_done_is_said_before_anything_is(context: Context, tmp_pa
 def _begun(database: Path, folder: Path) -> subprocess.Popen[bytes]:
     words = [
         "--database",
-        str(database),
+        address_of(database),
         "--json",
         "import",
         str(folder),

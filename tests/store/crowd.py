@@ -18,9 +18,9 @@ from core.records.actor import Actor
 from core.settings import Located
 from core.store.store import Store
 
-_STARTING: Final = multiprocessing.get_context("forkserver")
+STARTING: Final = multiprocessing.get_context("forkserver")
 _PROGRAM: Final = getattr(sys.modules["__main__"], "__spec__", None)
-_STARTING.set_forkserver_preload([__name__, *([] if _PROGRAM is None else [_PROGRAM.name])])
+STARTING.set_forkserver_preload([__name__, *([] if _PROGRAM is None else [_PROGRAM.name])])
 """What each of them would begin by loading."""
 _PATIENCE_S: Final = 120
 
@@ -48,10 +48,10 @@ class Told:
 
 def all_write(writers: Sequence[Writer]) -> list[Told]:
     """Let them all write, beginning at the same moment."""
-    begun: Barrier = _STARTING.Barrier(len(writers))
-    told: Queue[tuple[int, Told]] = _STARTING.Queue()
+    begun: Barrier = STARTING.Barrier(len(writers))
+    told: Queue[tuple[int, Told]] = STARTING.Queue()
     started = [
-        _STARTING.Process(target=_write, args=(number, writer, begun, told), daemon=True)
+        STARTING.Process(target=_write, args=(number, writer, begun, told), daemon=True)
         for number, writer in enumerate(writers)
     ]
     for process in started:
