@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
-from functools import partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from random import Random
@@ -27,14 +26,11 @@ from types import FrameType
 from typing import IO, Final
 
 from core.doors.cli import main
-from core.errors import NotFound, StoreUnsure
 from core.flows.context import Context
 from core.flows.evaluate import evaluate_all
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record, record_all
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
+from core.flows.reward import reward_all
 from core.formats import open_sources
 from core.records.actor import Actor
 from core.records.reward import RewardOrder
@@ -45,6 +41,7 @@ from tests.conftest import ROOT
 from tests.engine import file_database
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.store import judging
+from tests.store.steady import is_over, keep_acting
 
 NOBODY = 65_534
 N_RUNS = 10**6
@@ -264,44 +261,13 @@ def write(path: str, seed: str, n_batches: str, n_runs: str) -> None:
         say(f"rewards {' '.join(keys)}")
 
 
-def own_arm(name: str) -> str:
-    """The arm that is made for the acts of this name, and is in none of any other's."""
-    return f"tool:other:own-{name}"
-
-
 def act(url: str, learner: str, seed: str) -> None:
-    """Act until standard input ends: a run with an arm of its own, a reward and a note of it, now and then a reset.
-    What has a uid or a key is sent again as long as nobody knows whether it stands. Say each answer, and when.
-    """
+    """Act until standard input ends; say each answer, and when."""
     context = Context(
         store=Store(Server(url)), learner=learner, actor=Actor(name=f"mara-{seed}"), clock=lambda: START_MS
     )
-    number = 0
-    while not select.select([sys.stdin], [], [], 0)[0]:
-        number += 1
-        name = f"{seed}-{number}"
-        arm = own_arm(name)
-        run = run_of(name, arms=("a", "b", f"own-{name}"), calls=[f"own-{name}"])
-        _acted("run", name, partial(record, context, run), again=True)
-        _acted("reward", name, partial(reward, context, arm, 0.5, run=name, key=name), again=True)
-        _acted("note", name, partial(note, context, arm, name), again=False)
-        if number % 5 == 0:
-            _acted("reset", name, partial(reset, context, arms=[arm], reason=name), again=False)
 
-
-def _acted(kind: str, name: str, work: Callable[[], object], *, again: bool) -> None:
-    while True:
-        try:
-            work()
-        except StoreUnsure:
-            if again:
-                continue
-            say(f"unsure {name} {time.monotonic()}")
-        except NotFound:  # what it is about was lost with a server
-            say(f"refused {name} {time.monotonic()}")
-        else:
-            say(f"{kind} {name} {time.monotonic()}")
-        return
+    keep_acting(context, seed, is_over, lambda said: say(said.line))
 
 
 def read(path: str) -> None:

@@ -44,7 +44,14 @@ from core.records.standing import Standing
 from core.settings import Server
 from core.store.engine import citus, port, words
 from core.store.engine.port import PATIENCE_S, Distribution, Row, T
-from core.store.engine.refused import is_lost, is_of_another, is_passing, is_refused_for_now, translated
+from core.store.engine.refused import (
+    GOING,
+    is_lost,
+    is_of_another,
+    is_passing,
+    is_refused_for_now,
+    translated,
+)
 from core.store.tables import metadata
 
 OLDEST: Final = 15
@@ -825,18 +832,22 @@ class _LostAtEnd(Exception):
 
 
 def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Server) -> None:
-    """Commit; a warning says that it may not be where it is promised to be (a standby was not waited for)."""
-    warnings: list[psycopg.errors.Diagnostic] = []
+    """Commit; a warning says that it may not be where it is promised to be (a standby was not waited for), or that
+    the server goes: then what it answered along with that is not taken for its word, and it is asked again.
+    """
+    warnings: list[str] = []
 
     def heard(notice: psycopg.errors.Diagnostic) -> None:
         if notice.severity_nonlocalized == "WARNING":
-            warnings.append(notice)
+            warnings.append(notice.sqlstate or "")
 
     driver.add_notice_handler(heard)
     try:
         ended = connection.commit()
     finally:
         driver.remove_notice_handler(heard)
+    if warnings and all(state.startswith(GOING) for state in warnings):
+        raise psycopg.errors.CrashShutdown
     if warnings or ended != "COMMIT":
         raise _unsure(place)
 

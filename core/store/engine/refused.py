@@ -25,6 +25,8 @@ from core.errors import (
 from core.settings import Server
 from core.store.failures import as_invalid
 
+GOING: Final = "57P"
+"""How the codes begin by which a server tells that it, or this connection, ends."""
 _PASSING: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 _NOT_NOW: Final = ("too many clients", "remaining connection slots", "too many connections", "is starting up")
 """In what words a server says, to who has no connection yet, that it may have one for them soon."""
@@ -52,7 +54,7 @@ def is_lost(problem: BaseException) -> bool:
     if not isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     state = problem.sqlstate or ""
-    return not state or state.startswith(("08", "57P"))
+    return not state or state.startswith(("08", GOING))
 
 
 def is_passing(problem: BaseException) -> bool:
