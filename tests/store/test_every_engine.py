@@ -399,6 +399,26 @@ def test_a_connection_that_was_cut_is_made_anew(server: Server, cluster: Cluster
     context.store.close()
 
 
+def test_after_a_statement_that_failed_every_other_goes_on(server: Server) -> None:
+    """Sent along with one that fails, the sixth of a kind is not prepared, whatever the driver takes it for."""
+    database = Database(server)
+
+    def ask(connection: Connection) -> list[tuple[object, ...]]:
+        return connection.rows("SELECT count(*) FROM run")
+
+    def fail(connection: Connection) -> None:
+        connection.run("UPDATE learner SET revision = 1 / 0")
+        ask(connection)
+
+    for n_before in range(8):
+        for _ in range(n_before):
+            database.write(ask)
+        with pytest.raises(StoreUnusable, match="division by zero"):
+            database.write(fail)
+        assert database.write(ask) == [(0,)]
+        database.close()
+
+
 def test_the_tables_are_counted_after_a_long_import(server: Server, tmp_path: Path) -> None:
     """Else the server guesses, and reads whole tables where a row is asked for."""
     context = context_of(server, pace=IN_PARTS)

@@ -853,11 +853,15 @@ def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Serv
 
 
 def _end(driver: psycopg.Connection[Any]) -> None:
-    """Take back what is not committed, without waiting to hear that it is; a connection that can't is closed."""
+    """Take back what is not committed, without waiting to hear that it is; a connection that can't is closed.
+
+    So is one on which a statement failed: what went along after it was not looked at by the server, and the driver
+    may take statements for prepared there that are not, and would ask by their names for ever.
+    """
     status = driver.info.transaction_status
     if status == TransactionStatus.IDLE:
         return
-    if status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
+    if status == TransactionStatus.INTRANS:
         with suppress(psycopg.Error):
             driver.pgconn.send_query(b"ROLLBACK")
             if driver.pgconn.flush() == 0:
