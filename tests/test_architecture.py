@@ -309,10 +309,12 @@ MAY_SKIP = [
     "tests/journeys/conftest.py",
     "tests/store/test_citus.py",
     "tests/store/test_every_engine.py",
+    "tests/store/test_faults.py",
 ]
 """The real agent runs may be missing, Debian's Chromium (`.ci/run` installs it), an SQLite that can be listened to
 (Debian's can), a network to install other programs from to compare with, a system whose libpq tells what it
-sends, and a Citus cluster, which nobody can install in a moment; nothing else.
+sends, one where a user may mount a small disk that is soon full (Debian's may), and a Citus cluster, which nobody can
+install in a moment; nothing else.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from tests.store.postgres import NAME, done, make_data, programs_for, stepped_do
 _OPTIONS: Final = ("listen_addresses=", "max_connections=100")
 """What is promised to the disk stands as PostgreSQL has it."""
 _EMPTY: Final = "armscope_empty"
-_MIB: Final = 2**20
 _PATIENCE_S: Final = 120
 
 
@@ -33,7 +33,7 @@ class Breakable:
     user: int | None
     programs: Path
     options: Sequence[str]
-    within: Sequence[str | Path] = ()
+    within: Sequence[str] = ()
     """What its programs are started by, if not by ourselves."""
 
     @property
@@ -74,6 +74,26 @@ class Breakable:
         )
         os.kill(process, signal.SIGKILL)
 
+    def fill(self) -> None:
+        """Leave no room on its disk but what it has begun to use: a piece of its log of writes, for one."""
+        self.ask("SELECT pg_switch_wal()")
+        self.run("sh", "-c", f"cat /dev/zero >{self.data}/filler || true")
+
+    def make_room(self) -> None:
+        self.run("rm", self.data / "filler")
+
+    @property
+    def log(self) -> str:
+        """What it has said."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def is_running(self) -> bool:
+        try:
+            self.control("status")
+        except AssertionError:
+            return False
+        return True
+
     def control(self, *words: str) -> None:
         options = " ".join(
             f"-c {option}" for option in (*self.options, f"unix_socket_directories={self.folder}")
@@ -89,20 +109,67 @@ class Breakable:
 @contextmanager
 def breakable(*options: str) -> Iterator[Breakable]:
     """One that runs, on a disk like any other."""
-    with TemporaryDirectory(prefix="armscope-breakable-") as place:
-        folder = Path(place)
-        user = stepped_down(folder)
+    with _folder() as (folder, user):
         programs = programs_for(folder, user)
-        made = Breakable(folder, make_data(programs, folder, user), user, programs, (*_OPTIONS, *options))
-        with _running(made):
+        data = make_data(programs, folder, user)
+        with _running(Breakable(folder, data, user, programs, (*_OPTIONS, *options))) as made:
             yield made
 
 
 @contextmanager
-def _running(made: Breakable) -> Iterator[None]:
+def on_a_small_disk(n_mib: int, *options: str, log_is_elsewhere: bool) -> Iterator[Breakable]:
+    """One that runs, whose data lie on a disk of their own of so many MiB; its log of writes (WAL) may lie elsewhere.
+
+    The disk is there for its programs only. Raises `LookupError` where the system lets nobody but root have one.
+    """
+    with _folder() as (folder, user):
+        programs = programs_for(folder, user)
+        with _small_disk(folder / "data", user, n_mib) as within:
+            asked = ["--wal-segsize=1", *([f"--waldir={folder / 'wal'}"] if log_is_elsewhere else [])]
+            data = make_data(programs, folder, user, within=within, asked=asked)
+            with _running(Breakable(folder, data, user, programs, (*_OPTIONS, *options), within)) as made:
+                yield made
+
+
+@contextmanager
+def _folder() -> Iterator[tuple[Path, int | None]]:
+    """A folder of the user that a server runs as."""
+    with TemporaryDirectory(prefix="armscope-breakable-") as place:
+        yield Path(place), stepped_down(Path(place))
+
+
+@contextmanager
+def _running(made: Breakable) -> Iterator[Breakable]:
     made.start()
     try:
-        yield
+        yield made
     finally:
         with suppress(AssertionError):  # it may be gone by itself
             made.control("-m", "immediate", "stop")
+
+
+@contextmanager
+def _small_disk(place: Path, user: int | None, n_mib: int) -> Iterator[list[str]]:
+    """A disk in memory, in a place that only what is started by these words sees: it takes no root, and goes with
+    whoever looks.
+    """
+    mounting = (
+        f"mkdir {place} && mount -t tmpfs -o size={n_mib}m,mode=700 tmpfs {place} && echo mounted && exec cat"
+    )
+    try:
+        holder = subprocess.Popen(
+            ["unshare", "--map-current-user", "--keep-caps", "--mount", "sh", "-c", mounting],
+            user=user,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    except FileNotFoundError as problem:
+        raise LookupError(str(problem)) from problem
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stderr is not None
+        if holder.stdout.readline() != "mounted\n":
+            raise LookupError(holder.stderr.read().strip())
+        yield ["nsenter", "--preserve-credentials", "--user", "--mount", f"--target={holder.pid}"]

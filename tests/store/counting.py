@@ -33,6 +33,7 @@ _PATIENCE_S: Final = 120
 class Writers:
     """Steady writers at work, and what each was told so far."""
 
+    learners: Sequence[str]
     told: list[list[Said]]
     process: subprocess.Popen[str]
     _heard: Condition = field(default_factory=Condition)
@@ -50,17 +51,18 @@ class Writers:
                 self.told[int(number)].append(Said.of(said))
                 self._heard.notify_all()
 
-    def wait_for(self, n_more: int, outcome: Outcome = "kept") -> None:
+    def wait_for(self, n_more: int, *outcomes: Outcome) -> None:
         """Until each was told so often more that an act was kept, or what else is waited for."""
+        wanted = outcomes or ("kept",)
 
         def n_told() -> list[int]:
-            return [sum(one.outcome == outcome for one in each) for each in self.told]
+            return [sum(one.outcome in wanted for one in each) for each in self.told]
 
         with self._heard:
-            wanted = [n + n_more for n in n_told()]
+            enough = [n + n_more for n in n_told()]
             is_told = self._heard.wait_for(
                 lambda: (
-                    all(n >= most for n, most in zip(n_told(), wanted, strict=True))
+                    all(n >= most for n, most in zip(n_told(), enough, strict=True))
                     or self.process.poll() is not None
                 ),
                 _PATIENCE_S,
@@ -70,6 +72,8 @@ class Writers:
 
     def end(self) -> list[list[Said]]:
         """All that each was told, once they have ended by themselves."""
+        if self.process.returncode is not None:
+            return self.told
         assert self.process.stdin is not None
         assert self.process.stderr is not None
         self.process.stdin.close()
@@ -91,7 +95,7 @@ def writing(server: Server, learners: Sequence[str], n_writers: int) -> Iterator
         text=True,
         start_new_session=True,
     ) as process:
-        writers = Writers([[] for _ in range(n_writers)], process)
+        writers = Writers(learners, [[] for _ in range(n_writers)], process)
         try:
             writers.wait_for(1)
             yield writers

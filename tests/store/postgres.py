@@ -65,14 +65,25 @@ def _server(folder: Path, settings: Sequence[str]) -> Iterator[str]:
         yield reached(server, folder)
 
 
-def make_data(programs: Path, folder: Path, user: int | None) -> Path:
-    """The data of a new server, in that folder."""
+def make_data(
+    programs: Path, folder: Path, user: int | None, *, within: Sequence[str] = (), asked: Sequence[str] = ()
+) -> Path:
+    """The data of a new server, in that folder; ``within``: what starts our programs, ``asked``: of initdb."""
     data = folder / "data"
-    done(
-        [programs / "initdb", "-D", data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
-        folder,
-        user,
-    )
+    make: list[str | Path] = [
+        programs / "initdb",
+        "-D",
+        data,
+        "-U",
+        NAME,
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-locale",
+        "-N",
+    ]
+    done([*within, *make, *asked], folder, user)
     return data
 
 

@@ -6,24 +6,40 @@ themselves.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import count as numbers
+from itertools import cycle
 from pathlib import Path
-from typing import get_args
+from random import Random
+from typing import Any, get_args
 
 import psycopg
 import pytest
 
+from core.errors import StoreBusy, StoreUnsure, StoreUnusable
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.learn import record
+from core.flows.note import note
+from core.records.actor import Actor
 from core.settings import Server
-from tests.store.breakable import Breakable, breakable
+from core.store.engine.postgres import Database
+from core.store.store import Store
+from tests.flows.world import run_of
+from tests.store.breakable import Breakable, breakable, on_a_small_disk
 from tests.store.counting import Count, Writers, count, ledger, writing
 from tests.store.proxy import Fate, Proxy, between
+from tests.store.standby import pair
+from tests.store.steady import Outcome
 
 pytestmark = pytest.mark.of_file  # it brings servers of its own
 
-LEARNERS = ("one", "two", "three")
+FEW, MANY = (("one", "two"), 4), (("one", "two", "three"), 6)
+"""Learners, and how many write to them."""
 Show = Callable[[str, Count], None]
 
 
@@ -54,7 +70,7 @@ def show(capsys: pytest.CaptureFixture[str]) -> Show:
 
 
 def counted(server: Server, writers: Writers, folder: Path) -> Count:
-    return count(writers.end(), ledger(server, LEARNERS, folder))
+    return count(writers.end(), ledger(server, writers.learners, folder))
 
 
 # A server that is started anew
@@ -67,7 +83,7 @@ def ways_to_start_anew(postgres: Breakable) -> list[Callable[[], None]]:
 
 def test_writers_go_on_when_a_server_starts_anew(postgres: Breakable, server: Server, tmp_path: Path) -> None:
     """Within ten seconds it is done again, and nobody hears of it."""
-    with writing(server, LEARNERS, 5) as writers:
+    with writing(server, *FEW) as writers:
         for befall in ways_to_start_anew(postgres):
             writers.wait_for(4)
             befall()
@@ -81,7 +97,7 @@ def test_writers_go_on_when_a_server_starts_anew(postgres: Breakable, server: Se
 def test_writers_go_on_however_often_a_server_starts_anew(
     postgres: Breakable, server: Server, tmp_path: Path, show: Show
 ) -> None:
-    with writing(server, LEARNERS, 6) as writers:
+    with writing(server, *MANY) as writers:
         for befall in ways_to_start_anew(postgres) * 20:
             writers.wait_for(10)
             befall()
@@ -105,10 +121,10 @@ def proxy(postgres: Breakable) -> Iterator[Proxy]:
 def test_an_act_whose_commit_or_answer_is_lost_is_done_once(
     postgres: Breakable, server: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
-    with writing(proxy.to(server), LEARNERS, 5) as writers:
-        writers.wait_for(12)
+    with writing(proxy.to(server), *FEW) as writers:
+        writers.wait_for(5)
         found = counted(server, writers, tmp_path)
-    assert min(proxy.fates[fate] for fate in get_args(Fate)) > 10
+    assert min(proxy.fates[fate] for fate in get_args(Fate)) > 3
     assert found.broken == {}
     assert (found.unsure, found.asked_again, found.refused) == (0, 0, {})
 
@@ -117,12 +133,65 @@ def test_an_act_whose_commit_or_answer_is_lost_is_done_once(
 def test_many_acts_whose_commits_or_answers_are_lost_are_done_once(
     postgres: Breakable, server: Server, proxy: Proxy, tmp_path: Path, show: Show
 ) -> None:
-    with writing(proxy.to(server), LEARNERS, 6) as writers:
+    with writing(proxy.to(server), *MANY) as writers:
         writers.wait_for(200)
         found = counted(server, writers, tmp_path)
     show(f"COMMITs {dict(proxy.fates)}", found)
     assert found.broken == {}
     assert (found.unsure, found.asked_again, found.refused) == (0, 0, {})
+
+
+@pytest.fixture
+def impatient(server: Server, proxy: Proxy) -> Iterator[Context]:
+    """A client that has written by that way before anything was lost on it, and tries but for a moment."""
+    proxy.cut = proxy.swallowed = 0.0
+    store = Store(proxy.to(server))
+    assert isinstance(store.database, Database)
+    store.database._patience_s = 0.3
+    context = Context(store=store, actor=Actor(name="mara"))
+    with closing(store):
+        record(context, run_of("r"))
+        yield context
+
+
+class InTurn(Random):
+    """Every other act is unlucky."""
+
+    turns = cycle([0.0, 0.0, 0.99, 0.99])
+
+    def random(self) -> float:
+        return next(self.turns)
+
+
+def test_what_never_gets_there_is_refused_in_time(impatient: Context, proxy: Proxy) -> None:
+    """Though whoever asks for it is always told that it is not there, and that there is a server."""
+    proxy.random, proxy.cut = InTurn(), 0.5
+    with pytest.raises(StoreUnusable, match="can't be reached"):
+        note(impatient, "tool:other:a", "lost")
+    proxy.cut = 0.0
+    assert queries.notes(impatient, "tool:other:a") == ()
+
+
+def test_where_nobody_can_be_asked_it_is_unknown(impatient: Context, proxy: Proxy) -> None:
+    proxy.cut = 1.0
+    with pytest.raises(StoreUnsure):
+        note(impatient, "tool:other:a", "lost")
+    proxy.cut = 0.0
+    assert queries.notes(impatient, "tool:other:a") == ()
+
+
+def test_of_what_was_kept_nobody_is_told_that_it_was_not(
+    postgres: Breakable, server: Server, impatient: Context, proxy: Proxy
+) -> None:
+    """Its answer was lost, and who asks for it is refused: by a standby, or for want of room."""
+    proxy.swallowed = 1.0
+    postgres.ask(f"ALTER DATABASE {server.name} SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnsure):
+        note(impatient, "tool:other:a", "kept")
+    postgres.ask(f"ALTER DATABASE {server.name} RESET default_transaction_read_only")
+    proxy.swallowed = 0.0
+    impatient.store.database.close()
+    assert [one.text for one in queries.notes(impatient, "tool:other:a")] == ["kept"]
 
 
 def test_who_only_tries_again_makes_doubles_and_who_does_not_loses(
@@ -146,3 +215,154 @@ def _inserted(server: Server, name: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+# A full disk
+
+
+@contextmanager
+def small(*, log_is_elsewhere: bool) -> Iterator[Breakable]:
+    """A server whose disk is soon full."""
+    with ExitStack() as running:
+        try:
+            made = running.enter_context(on_a_small_disk(100, log_is_elsewhere=log_is_elsewhere))
+        except LookupError as problem:
+            pytest.skip(f"needs a system where a user may mount a small disk: {problem}")
+        yield made
+
+
+def test_a_full_disk_is_said_and_writers_go_on_when_there_is_room(tmp_path: Path) -> None:
+    """First the server itself says so; then its log of writes has no room either, and it gives up."""
+    with small(log_is_elsewhere=False) as postgres:
+        server = postgres.fresh("small")
+        with writing(server, *FEW) as writers:
+            writers.wait_for(4)
+            postgres.fill()
+            writers.wait_for(2, "refused")
+            until_it_gives_up(postgres)
+            postgres.make_room()
+            if not postgres.is_running():
+                postgres.start()
+            writers.wait_for(4)
+            found = counted(server, writers, tmp_path)
+        assert "PANIC" in postgres.log
+    assert found.broken == {}
+    assert (found.unsure, found.asked_again, set(found.refused)) == (0, 0, {"store_full"})
+
+
+def until_it_gives_up(postgres: Breakable) -> None:
+    """Have its log of writes need room that it doesn't get."""
+    with suppress(psycopg.OperationalError):
+        while True:
+            postgres.ask("SELECT pg_logical_emit_message(false, 'faults', repeat('x', 100000))")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("log_is_elsewhere", [True, False], ids=["the server goes on", "the server dies"])
+def test_a_disk_that_is_full_for_long(log_is_elsewhere: bool, tmp_path: Path, show: Show) -> None:
+    """Longer than a write waits, again and again."""
+    with small(log_is_elsewhere=log_is_elsewhere) as postgres:
+        server = postgres.fresh("small")
+        with writing(server, *MANY) as writers:
+            for _ in range(3):
+                writers.wait_for(10)
+                postgres.fill()
+                if not log_is_elsewhere:
+                    until_it_gives_up(postgres)
+                time.sleep(12)
+                writers.wait_for(1, "refused")
+                postgres.make_room()
+                if not postgres.is_running():
+                    postgres.start()
+            writers.wait_for(10)
+            found = counted(server, writers, tmp_path)
+    show(f"3 times full{'' if log_is_elsewhere else ', its log, too'}", found)
+    assert found.broken == {}
+
+
+# A COMMIT that is cancelled while it waits for a standby
+
+
+def standby_is_away(postgres: Breakable) -> None:
+    postgres.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    postgres.ask("SELECT pg_reload_conf()")
+    while not postgres.ask(f"SELECT 1 {_WAITING}"):
+        time.sleep(0.01)
+
+
+def standby_is_back(postgres: Breakable) -> None:
+    postgres.ask("ALTER SYSTEM RESET synchronous_standby_names")
+    postgres.ask("SELECT pg_reload_conf()")
+
+
+_WAITING = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+def n_told(writers: Writers, outcome: Outcome) -> int:
+    return sum(one.outcome == outcome for each in writers.told for one in each)
+
+
+def cancel(ask: Callable[[str], list[tuple[Any, ...]]], n_commits: int) -> None:
+    """Cancel so many COMMITs that wait, as they come."""
+    while n_commits > 0:
+        n_commits -= ask(f"SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) {_WAITING}")[0][0]
+        time.sleep(0.02)
+
+
+def test_a_commit_that_is_cancelled_while_the_standby_is_away_is_not_acknowledged(
+    postgres: Breakable, server: Server, tmp_path: Path
+) -> None:
+    """Sent again under its key, it waits again, and counts once."""
+    with writing(server, *FEW) as writers:
+        writers.wait_for(4)
+        standby_is_away(postgres)
+        cancel(postgres.ask, 10)
+        n_before = n_told(writers, "kept")
+        cancel(postgres.ask, 10)
+        n_after = n_told(writers, "kept")
+        standby_is_back(postgres)
+        writers.wait_for(4)
+        found = counted(server, writers, tmp_path)
+    assert found.broken == {}
+    assert n_before == n_after
+    assert found.unsure == found.unsure_there
+    assert found.asked_again > 0
+    assert found.refused == {}
+
+
+def test_who_is_stopped_by_the_server_is_told_to_try_again(postgres: Breakable, server: Server) -> None:
+    """One that lets no statement take long stops who waits for another."""
+    postgres.ask(f"ALTER DATABASE {server.name} SET statement_timeout = '200ms'")
+    context = Context(store=Store(server), actor=Actor(name="mara"))
+    with closing(context.store):
+        record(context, run_of("r"))
+        with psycopg.connect(server.url) as other:
+            other.execute("SELECT 1 FROM learner FOR UPDATE")
+            with pytest.raises(StoreBusy, match="statement timeout") as refused:
+                record(context, run_of("q"))
+        assert "Try again" in refused.value.next_step
+        assert queries.status(context).runs == 1
+        record(context, run_of("q"))
+
+
+@pytest.mark.long
+def test_a_primary_is_lost_after_commits_were_cancelled_while_the_standby_was_away(
+    tmp_path: Path, show: Show
+) -> None:
+    """What was not acknowledged then may be lost with it, and nothing else."""
+    with pair(synchronous=True) as servers:
+        server = servers.server("armscope")
+        servers.ask_primary("CREATE DATABASE armscope TEMPLATE template0")
+        Store(server).close()
+        with writing(server, *MANY) as writers:
+            writers.wait_for(20)
+            servers.receive_nothing()
+            cancel(servers.ask_primary, 200)
+            servers.kill_primary()
+            servers.promote()
+            writers.wait_for(20)
+            found = counted(server, writers, tmp_path)
+    show("a primary lost after 200 COMMITs were cancelled", found)
+    assert found.broken == {}
+    assert (found.missed, found.refused) == (0, {})
+    assert found.unsure_there < found.unsure, "else it proves nothing"

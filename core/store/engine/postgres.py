@@ -39,7 +39,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
-from core.errors import StoreUnsure, StoreUnusable
+from core.errors import StoreError, StoreUnsure, StoreUnusable
 from core.records.standing import Standing
 from core.settings import Server
 from core.store.engine import citus, port, words
@@ -596,11 +596,14 @@ class Database(port.Database):
                 return self._written(work, is_told_apart=has_landed is not None)
             except _LostAtEnd as lost:
                 self.remembered.clear()
-                if has_landed is not None and self._stands(has_landed, lost.answer, deadline):
+                if has_landed is None:
+                    raise _unsure(self.place) from lost.problem
+                if self._stands(has_landed, lost.answer, deadline):
                     answer: T = lost.answer
                     return answer
-                if has_landed is None:
-                    raise _unsure(self.place) from lost.__cause__
+                if time.monotonic() > deadline:
+                    with translated(self.place, "write"):
+                        raise lost.problem from None
             except psycopg.Error as problem:
                 self.remembered.clear()
                 if not is_passing(problem) or time.monotonic() > deadline:
@@ -621,7 +624,7 @@ class Database(port.Database):
                 _commit(connection, loan.driver, self.place)
             except psycopg.Error as problem:
                 if is_lost(problem):
-                    raise _LostAtEnd(answer) from problem
+                    raise _LostAtEnd(answer, problem) from problem
                 raise
         return answer
 
@@ -629,12 +632,12 @@ class Database(port.Database):
         self, has_landed: Callable[[port.Connection, T], bool | None], answer: T, deadline: float
     ) -> bool:
         """Whether a write whose end was lost came to stand. It is asked by a write: where a standby must have what is
-        acknowledged, it has all before it, too.
+        acknowledged, it has all before it, too. Whatever that one is refused for says nothing of what it asks for.
         """
         while True:
             try:
                 stands = self._written(lambda connection: has_landed(connection, answer))
-            except (_LostAtEnd, psycopg.Error) as problem:
+            except (_LostAtEnd, psycopg.Error, StoreError) as problem:
                 if time.monotonic() > deadline:
                     raise _unsure(self.place) from problem
                 time.sleep(_PAUSE_S)
@@ -824,11 +827,12 @@ class _Loan:
 
 
 class _LostAtEnd(Exception):
-    """The connection was lost while the server committed what ``answer`` tells of."""
+    """The connection was lost, as ``problem`` says, while the server committed what ``answer`` tells of."""
 
-    def __init__(self, answer: Any) -> None:  # noqa: ANN401 - whatever the work returned
+    def __init__(self, answer: Any, problem: psycopg.Error) -> None:  # noqa: ANN401 - whatever the work returned
         super().__init__()
         self.answer = answer
+        self.problem = problem
 
 
 def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Server) -> None:

@@ -125,6 +125,11 @@ _REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
         "Somebody else has been writing to {place} for too long.",
         "Try again; if it lasts, look for an armscope process that hangs.",
     ),
+    (errors.QueryCanceled,): (
+        StoreBusy,
+        "The server of {place} stopped this before it was done: {words}.",
+        "Try again; if it lasts, see whom it waits for, or let it take longer (statement_timeout).",
+    ),
     _TOO_MANY: (
         StoreBusy,
         "{place} has had no connection free for 10 seconds.",
