@@ -11,7 +11,7 @@ import struct
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,8 @@ class Proxy:
     """How likely it is that a COMMIT never gets there, and that its answer doesn't come back."""
     fates: Counter[Fate] = field(default_factory=Counter)
     """What became of all COMMITs so far."""
+    after_cut: Callable[[], object] = bool
+    """What happens while a client whose COMMIT never got there has not noticed so yet."""
     port: int = 0
     _ways: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -87,6 +89,9 @@ class Proxy:
         answering = asyncio.create_task(_pass_all(server, to_client))
         try:
             fate = await self._pass_on(client, to_server, answering)
+            if fate == "cut":
+                await _close(to_server)
+                await asyncio.to_thread(self.after_cut)
             if fate == "swallowed":
                 await _close(to_client)
             if fate in {"swallowed", "swallowed late"}:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count as numbers
 from itertools import cycle
@@ -25,11 +26,12 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.note import note
+from core.flows.reward import reward
 from core.records.actor import Actor
 from core.settings import Server
 from core.store.engine.postgres import Database
 from core.store.store import Store
-from tests.flows.world import run_of
+from tests.flows.world import START_MS, run_of
 from tests.store.breakable import Breakable, breakable, on_a_small_disk
 from tests.store.counting import Count, Writers, count, ledger, writing
 from tests.store.proxy import Fate, Proxy, between
@@ -192,6 +194,23 @@ def test_of_what_was_kept_nobody_is_told_that_it_was_not(
     proxy.swallowed = 0.0
     impatient.store.database.close()
     assert [one.text for one in queries.notes(impatient, "tool:other:a")] == ["kept"]
+
+
+def test_what_is_lost_is_not_taken_for_the_same_by_another(
+    server: Server, impatient: Context, proxy: Proxy
+) -> None:
+    """Of two agents that share a token and say the same at the same moment, both count."""
+    at_once = replace(impatient, clock=lambda: START_MS)
+    other = replace(at_once, store=Store(server))
+
+    def act_and_mend() -> None:
+        proxy.cut = 0.0
+        reward(other, "tool:other:a", 1.0)
+
+    proxy.cut, proxy.after_cut = 1.0, act_and_mend
+    with closing(other.store):
+        reward(at_once, "tool:other:a", 1.0)
+        assert len(queries.rewards(other)) == 2
 
 
 def test_who_only_tries_again_makes_doubles_and_who_does_not_loses(

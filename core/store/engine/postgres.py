@@ -67,6 +67,12 @@ _SCHEMA, _IMPORT = 1, 2
 """Our advisory locks: under which number, and what for."""
 _WRITE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_NUMBER: Final = b"SELECT pg_current_xact_id()::text"
+_IS_TAKEN_BACK: Final = (
+    b"SELECT pg_xact_status(told.number) = 'aborted' FROM (SELECT $1::text::xid8 AS number) told"
+    b" WHERE told.number < pg_current_xact_id()"
+)
+"""What number a transaction has, and whether the one of a number was taken back, as far as the server knows of it."""
 _ROWS_FIRST: Final = 16
 _ROWS_AT_ONCE: Final = 2_000
 _VALUES_AT_ONCE: Final = 100_000
@@ -163,6 +169,9 @@ class Connection(port.Connection):
         self._names = count()
         self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
         self._waiting: list[Asked] = [] if begin is None else [(begin, ())]
+        if begin == _WRITE:
+            self._waiting.append((_NUMBER, ()))
+        self._numbered: RawCursor[Any] | None = None
 
     def _ask(self, sql: bytes, values: Sequence[Any] = ()) -> RawCursor[Any]:
         """Execute a statement after all that waits, in one round trip."""
@@ -211,7 +220,9 @@ class Connection(port.Connection):
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
         for sql, values in waiting:
-            _executed(self._driver, sql, values)
+            asked = _executed(self._driver, sql, values)
+            if sql == _NUMBER:
+                self._numbered = asked
 
     def _later(self, sql: bytes, values: Sequence[Any]) -> None:
         self._waiting.append((sql, tuple(values)))
@@ -223,6 +234,23 @@ class Connection(port.Connection):
         if self._waiting:
             with self._driver.pipeline():
                 self._send()
+
+    @property
+    def number(self) -> str | None:
+        """The transaction's, as far as the server has told it."""
+        with suppress(psycopg.Error):
+            row = None if self._numbered is None else self._numbered.fetchone()
+            return None if row is None else str(row[0])
+        return None
+
+    def is_taken_back(self, number: str | None) -> bool:
+        """Whether the server knows for certain that nothing is left of a transaction; one of many servers knows
+        nothing of the others.
+        """
+        if number is None or citus.is_distributed(self):
+            return False
+        row = self._ask(_IS_TAKEN_BACK, [number]).fetchone()
+        return row is not None and bool(row[0])
 
     def commit(self) -> str | None:
         """What the server says to a commit, which goes along with what waits."""
@@ -598,7 +626,7 @@ class Database(port.Database):
                 self.remembered.clear()
                 if has_landed is None:
                     raise _unsure(self.place) from lost.problem
-                if self._stands(has_landed, lost.answer, deadline):
+                if self._stands(has_landed, lost, deadline):
                     answer: T = lost.answer
                     return answer
                 if time.monotonic() > deadline:
@@ -611,7 +639,7 @@ class Database(port.Database):
                         raise
             time.sleep(_PAUSE_S)
 
-    def _written(self, work: Callable[[port.Connection], T], *, is_told_apart: bool = True) -> T:
+    def _written(self, work: Callable[[Connection], T], *, is_told_apart: bool = True) -> T:
         """``is_told_apart``: whether it can be found out if it landed; else as little as may be goes with its end."""
         with translated(self.place, "write", unless=is_passing), self._lent() as loan:
             connection = Connection(loan.driver, _WRITE)
@@ -624,19 +652,28 @@ class Database(port.Database):
                 _commit(connection, loan.driver, self.place)
             except psycopg.Error as problem:
                 if is_lost(problem):
-                    raise _LostAtEnd(answer, problem) from problem
+                    raise _LostAtEnd(answer, connection.number, problem) from problem
                 raise
         return answer
 
     def _stands(
-        self, has_landed: Callable[[port.Connection, T], bool | None], answer: T, deadline: float
+        self, has_landed: Callable[[port.Connection, T], bool | None], lost: _LostAtEnd, deadline: float
     ) -> bool:
         """Whether a write whose end was lost came to stand. It is asked by a write: where a standby must have what is
         acknowledged, it has all before it, too. Whatever that one is refused for says nothing of what it asks for.
         """
+
+        def ask(connection: Connection) -> bool | None:
+            stands = has_landed(
+                connection, lost.answer
+            )  # which waits for its end, if the server is not so far
+            if stands is not False and connection.is_taken_back(lost.number):
+                return False  # what is there was said by another, in the same words at the same moment
+            return stands
+
         while True:
             try:
-                stands = self._written(lambda connection: has_landed(connection, answer))
+                stands = self._written(ask)
             except (_LostAtEnd, psycopg.Error, StoreError) as problem:
                 if time.monotonic() > deadline:
                     raise _unsure(self.place) from problem
@@ -827,11 +864,14 @@ class _Loan:
 
 
 class _LostAtEnd(Exception):
-    """The connection was lost, as ``problem`` says, while the server committed what ``answer`` tells of."""
+    """The connection was lost, as ``problem`` says, while the server committed what ``answer`` tells of, in the
+    transaction of that number.
+    """
 
-    def __init__(self, answer: Any, problem: psycopg.Error) -> None:  # noqa: ANN401 - whatever the work returned
+    def __init__(self, answer: Any, number: str | None, problem: psycopg.Error) -> None:  # noqa: ANN401
         super().__init__()
         self.answer = answer
+        self.number = number
         self.problem = problem
 
 
