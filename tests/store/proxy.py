@@ -40,6 +40,8 @@ class Proxy:
     cut: float = 0.0
     swallowed: float = 0.0
     """How likely it is that a COMMIT never gets there, and that its answer doesn't come back."""
+    refusing: str = ""
+    """What everybody is told who connects; '': they are let in."""
     fates: Counter[Fate] = field(default_factory=Counter)
     """What became of all COMMITs so far."""
     after_cut: Callable[[], object] = bool
@@ -85,6 +87,10 @@ class Proxy:
         self._ways.discard(way)
 
     async def _between(self, client: StreamReader, to_client: StreamWriter) -> None:
+        if self.refusing:
+            await _first(client)
+            to_client.write(_refusal(self.refusing))
+            return
         server, to_server = await asyncio.open_unix_connection(self.server)
         answering = asyncio.create_task(_pass_all(server, to_client))
         try:
@@ -107,8 +113,7 @@ class Proxy:
         self, client: StreamReader, to_server: StreamWriter, answering: asyncio.Task[None]
     ) -> Fate:
         """What the client says, until it is gone or something is lost."""
-        size = await client.readexactly(_LENGTH.size)  # the first message has no kind
-        to_server.write(size + await client.readexactly(_LENGTH.unpack(size)[0] - _LENGTH.size))
+        to_server.write(await _first(client))
         texts: dict[bytes, bytes] = {}
         fate: Fate = "passed"
         while True:
@@ -126,6 +131,18 @@ class Proxy:
             await to_server.drain()
             if kind in b"SQ" and fate != "passed":
                 return fate
+
+
+async def _first(client: StreamReader) -> bytes:
+    """The first message, which has no kind."""
+    size = await client.readexactly(_LENGTH.size)
+    return size + await client.readexactly(_LENGTH.unpack(size)[0] - _LENGTH.size)
+
+
+def _refusal(words: str) -> bytes:
+    """How a server says that it lets nobody in."""
+    said = f"SFATAL\0VFATAL\0C57P03\0M{words}\0\0".encode()
+    return b"E" + _LENGTH.pack(_LENGTH.size + len(said)) + said
 
 
 async def _pass_all(server: StreamReader, to_client: StreamWriter) -> None:

@@ -16,6 +16,7 @@ from itertools import count as numbers
 from itertools import cycle
 from pathlib import Path
 from random import Random
+from threading import Timer
 from typing import Any, get_args
 
 import psycopg
@@ -47,7 +48,10 @@ Show = Callable[[str, Count], None]
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Breakable]:
-    with breakable() as made:
+    """It waits for no disk: what a server has written the system keeps, however the server ends; a disk matters when
+    the machine is gone (`test_failover`).
+    """
+    with breakable("fsync=off") as made:
         yield made
 
 
@@ -93,6 +97,24 @@ def test_writers_go_on_when_a_server_starts_anew(postgres: Breakable, server: Se
         found = counted(server, writers, tmp_path)
     assert found.broken == {}
     assert (found.unsure, found.asked_again, found.refused) == (0, 0, {})
+
+
+@pytest.mark.parametrize("state", ["starting up", "in recovery mode", "not yet accepting connections"])
+def test_who_reads_waits_for_a_server_that_starts_and_is_told_so_where_it_lasts(
+    state: str, server: Server, proxy: Proxy
+) -> None:
+    proxy.refusing = f"the database system is {state}"
+    with (
+        closing(Database(proxy.to(server), patience_s=0.1)) as impatient,
+        pytest.raises(StoreBusy, match=f"lets nobody in yet: the database system is {state}"),
+        impatient.reading(),
+    ):
+        pass
+    started = Timer(0.1, partial(setattr, proxy, "refusing", ""))
+    started.start()
+    with closing(Database(proxy.to(server))) as patient, patient.reading() as connection:
+        assert connection.rows("SELECT count(*) FROM run") == [(0,)]
+    started.join()
 
 
 @pytest.mark.long

@@ -28,8 +28,11 @@ from core.store.failures import as_invalid
 GOING: Final = "57P"
 """How the codes begin by which a server tells that it, or this connection, ends."""
 _PASSING: Final = (errors.SerializationFailure, errors.DeadlockDetected)
-_NOT_NOW: Final = ("too many clients", "remaining connection slots", "too many connections", "is starting up")
-"""In what words a server says, to who has no connection yet, that it may have one for them soon."""
+_HAS_NONE: Final = ("too many clients", "remaining connection slots", "too many connections")
+_STARTS: Final = ("is starting up", "is in recovery mode", "is not yet accepting connections")
+"""In what words a server says, to who has no connection yet, that it may have one for them soon: when another lets
+one go, and when it has started, or recovered from a crash.
+"""
 
 
 _OF_ANOTHER: Final = (
@@ -64,7 +67,7 @@ def is_passing(problem: BaseException) -> bool:
 
 def is_refused_for_now(problem: psycopg.Error) -> bool:
     """Whether a server is there, and has no connection to give at this moment."""
-    return any(words in str(problem) for words in _NOT_NOW)
+    return any(words in str(problem) for words in (*_HAS_NONE, *_STARTS))
 
 
 @contextmanager
@@ -166,6 +169,11 @@ def _unreached(problem: psycopg.Error, place: Server) -> StoreError:
         return StoreAway(
             f"The server {away[1]}, which keeps some learners of {place}, doesn't answer.",
             next_step="Start it again; learners that other servers keep go on meanwhile.",
+        )
+    if any(words in said for words in _STARTS):
+        return StoreBusy(
+            f"The server of {place} lets nobody in yet: {_words(problem)}.",
+            next_step="Try again; if it lasts, its log says what it is at.",
         )
     if is_refused_for_now(problem):
         kind, busy, step = _REFUSALS[_TOO_MANY]
