@@ -46,19 +46,25 @@ _SEEN: Final = """
 """
 
 
-def test_back_from_every_link(come: Come, served: Served) -> None:
-    """Each kind of link of each page, and one of the navigation's: the others are alike."""
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_back_from_every_link(come: Come, served: Served, *, every: bool) -> None:
+    """Each kind of link once, from the first page that has it, and from each page back at least once: by a link of
+    its own, else by one of the navigation's. Among the long each page's own links, those too that others have.
+    """
     visit = come(served)
-    n_links = 0
+    followed: set[Kind] = set()
     for place, (name, chosen) in enumerate(_CHOSEN.items()):
         visit.open(name, **_FILTERS, **chosen)
-        for link in kinds_of_links(visit):
-            n_links += 1
+        links = kinds_of_links(visit)
+        new = {kind: link for kind, link in links.items() if every or kind not in followed}
+        followed |= new.keys()
+        for link in new.values():
             there_and_back(visit, page_link(visit, link).click, link)
-        in_navigation = visit.page.get_by_test_id("stTopNavLink").all()
-        others = [one for one in in_navigation if path_of(one) != urlsplit(visit.page.url).path]
-        there_and_back(visit, others[place % len(others)].click, None)
-    assert n_links >= 5
+        if every or not new:
+            in_navigation = visit.page.get_by_test_id("stTopNavLink").all()
+            others = [one for one in in_navigation if path_of(one) != urlsplit(visit.page.url).path]
+            there_and_back(visit, others[place % len(others)].click, None)
+    assert len(followed) >= 5
 
 
 @pytest.mark.long
@@ -83,7 +89,7 @@ def test_back_from_the_first_steps(come: Come, served: Served) -> None:
     for step in range(2, 7):
         visit.page.get_by_role("button", name="Next", exact=True).click()
         expect(visit.page.get_by_text(f"First steps, {step} of 6.")).to_be_visible()
-        for link in kinds_of_links(visit):
+        for link in kinds_of_links(visit).values():
             there_and_back(visit, page_link(visit, link).click, link)
 
 
@@ -142,7 +148,7 @@ def test_back_from_every_link_where_something_needs_a_look(come: Come, demo: Ser
     visit = come(demo).open("overview", span="30 days")
     links = kinds_of_links(visit)
     assert len(links) >= 5
-    for link in links:
+    for link in links.values():
         there_and_back(visit, page_link(visit, link).click, link)
 
 
@@ -189,14 +195,18 @@ def at_rest(visit: Visit) -> str:
     return seen[-1]
 
 
-def kinds_of_links(visit: Visit) -> list[str]:
-    """The links on the page, of those that are alike one: by the page they lead to and the names they say."""
-    found: dict[tuple[str, ...], str] = {}
+Kind = tuple[str, ...]
+"""The page that a link leads to, and the names it says."""
+
+
+def kinds_of_links(visit: Visit) -> dict[Kind, str]:
+    """The links on the page, of those that are alike one."""
+    found: dict[Kind, str] = {}
     for link in visit.page.get_by_test_id("stPageLink-NavLink").all():
         to = link.get_attribute("href") or ""
         parts = urlsplit(to)
         found.setdefault((parts.path, *sorted(parse_qs(parts.query))), to)
-    return list(found.values())
+    return found
 
 
 def page_link(visit: Visit, to: str) -> Locator:
