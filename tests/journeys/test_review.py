@@ -25,7 +25,7 @@ from tests.journeys.world import ARMS, run_lines
 
 pytestmark = pytest.mark.browser
 
-N_ITEMS = 30
+N_ITEMS = 12
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,18 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Serv
 
 
 @pytest.fixture
-def reviewers(two: tuple[Served, Served], tmp_path: Path) -> tuple[Served, Served]:
-    """The same, with thirty runs to judge and nothing judged."""
+def n_items() -> int:
+    """How many runs there are to judge."""
+    return N_ITEMS
+
+
+@pytest.fixture
+def reviewers(two: tuple[Served, Served], n_items: int, tmp_path: Path) -> tuple[Served, Served]:
+    """The same, with these runs to judge and nothing judged."""
     kim, _lee = two
-    kim.begin_anew(run_lines(ARMS, N_ITEMS), tmp_path)
+    kim.begin_anew(run_lines(ARMS, n_items), tmp_path)
     with closing(context_of(kim).store):
-        add_queue(context_of(kim), "thirty", QueueAsks(limit=N_ITEMS))
+        add_queue(context_of(kim), "all", QueueAsks(limit=n_items))
     return two
 
 
@@ -70,7 +76,10 @@ def submit(visit: Visit) -> None:
     visit.settle()
 
 
-def test_two_people_judge_thirty_items_by_keyboard(come: Come, reviewers: tuple[Served, Served]) -> None:
+@pytest.mark.parametrize("n_items", [N_ITEMS, pytest.param(30, marks=pytest.mark.long)])
+def test_two_people_judge_all_items_by_keyboard(
+    come: Come, reviewers: tuple[Served, Served], n_items: int
+) -> None:
     kims, lees = reviewers
     kim, lee = come(kims, place=0).open("review"), come(lees, place=1).open("review")
     assert findings(kim.page) == []
@@ -105,12 +114,12 @@ def test_two_people_judge_thirty_items_by_keyboard(come: Come, reviewers: tuple[
             if item(visit):
                 choose(visit, "4")
                 submit(visit)
-    expect(kim.title()).to_have_text("All 30 items of this queue are done.")
+    expect(kim.title()).to_have_text(f"All {n_items} items of this queue are done.")
     with open_learner(kims.database) as learner:
         rows = learner.evaluations(limit=100)
         assert learner.verify().clean
     judged = Counter(row.subject.run for row in rows)
-    assert len(judged) == N_ITEMS
+    assert len(judged) == n_items
     assert set(judged.values()) == {1}
     assert [row.feedback for row in rows if row.feedback] == ["1 half 2 3"]
     assert {row.rater for row in rows} == {"kim", "lee"}
