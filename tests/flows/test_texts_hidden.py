@@ -33,6 +33,7 @@ from core.records.ledger_lines import LedgerLine
 from core.records.review import Draft
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
+from tests.engine import copy_world
 from tests.flows.test_authorisation import FLOWS, TABLE
 from tests.flows.world import context_at, run_of
 
@@ -101,13 +102,31 @@ def plant(context: Context, folder: Path) -> None:
     assert import_files(context, [folder / "planted.jsonl"]).rejected == ()
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder to copy, with a database in which every word is planted."""
+    folder = tmp_path_factory.mktemp("planted")
+    made = example_world(folder)
+    (folder / "in").mkdir()
+    plant(made, folder / "in")
+    made.store.close()
+    return folder
+
+
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
-    monkeypatch.chdir(tmp_path)
-    made = example_world(tmp_path)
-    (tmp_path / "in").mkdir()
-    plant(made, tmp_path / "in")
-    return made
+def here(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the world, where one is meanwhile."""
+    copy_world(world, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def context(here: Path) -> Iterator[Context]:
+    """Its database."""
+    made = context_at(here / "a.db")
+    yield made
+    made.store.close()
 
 
 def acting(context: Context, role: Role) -> Context:
@@ -144,12 +163,12 @@ def test_the_word_is_everywhere_for_who_may_read_it(context: Context) -> None:
 @pytest.mark.parametrize(
     "name", [name for name, (action, _) in FLOWS.items() if TABLE[action].intersection(READERS)]
 )
-def test_no_flow_tells_it(context: Context, tmp_path: Path, name: str, role: Role) -> None:
+def test_no_flow_tells_it(context: Context, here: Path, name: str, role: Role) -> None:
     flow = FLOWS[name][1]
-    before = set(tmp_path.iterdir())
+    before = set(here.iterdir())
     with suppress(Denied):
-        assert WORD not in told(flow(acting(context, role), tmp_path))
-    written = sorted(set(tmp_path.iterdir()) - before)
+        assert WORD not in told(flow(acting(context, role), here))
+    written = sorted(set(here.iterdir()) - before)
     assert WORD not in unpacked(file for file in written if file.suffix != ".lock")
 
 
