@@ -37,13 +37,14 @@ from core.records.reward import RewardOrder
 from core.settings import Server
 from core.store.engine.sqlite import Database
 from core.store.store import Store
-from tests.conftest import ROOT
 from tests.engine import file_database
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.store import judging
 from tests.store.steady import is_over, keep_acting
 
 NOBODY = 65_534
+_ROOT: Final = Path(__file__).resolve().parents[2]
+"""That of `tests.conftest`, which loads what tests are made with: a child would start for as long again."""
 N_RUNS = 10**6
 ARMS = [f"tool:other:{name}" for name in "abc"]
 
@@ -66,7 +67,7 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
     """A child whose answers can be read."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.store.child", *map(str, arguments)],
-        cwd=ROOT,
+        cwd=_ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

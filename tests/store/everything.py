@@ -104,11 +104,11 @@ from core.store.traces import keep_spans
 from core.store.transaction import Transaction
 from tests.doors.examples import example_world
 from tests.engine import kept_in
+from tests.flows.events import EVERY, PLAYED
 from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.test_episodes import LONG, SHORT, file_of
 from tests.flows.test_erase import PERSON, SESSION, planted_world
-from tests.flows.test_rollouts import EVERY, PLAYED
 from tests.flows.test_traces import OTHER, packed, sent
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.builders import lines, put

@@ -21,7 +21,7 @@ from core.records.judging import EvaluationOrder
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.engine import kept_in
-from tests.flows.test_rollouts import EVERY, PLAYED
+from tests.flows.events import EVERY, PLAYED
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file
 
