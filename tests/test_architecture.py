@@ -252,6 +252,17 @@ def test_nouns_know_no_arrays_clock_dice_or_files() -> None:
             assert found.imported.split(".")[0] not in STRICT_RECORDS, f"{found.module}:{found.line}"
 
 
+def test_scipys_stats_are_read_at_their_first_use() -> None:
+    """They take a process as long to load as a third of all else, and most never need them."""
+    at_once = [
+        f"{found.module}:{found.line}"
+        for path in OURS
+        for found in imports_of(path)
+        if is_within(found.imported, ("scipy.stats",))
+    ]
+    assert at_once == []
+
+
 def test_the_environment_is_read_in_one_place() -> None:
     readers = set()
     for path in OURS:
