@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import sys
 import threading
 import time
@@ -57,10 +58,18 @@ from core.store.schema import HEAD, prepare
 from core.store.store import Store
 from core.store.tables import metadata
 from core.store.transaction import Transaction
-from tests.engine import COORDINATOR, Cluster, Spread
+from tests.engine import COORDINATOR, Cluster, Spread, named
 from tests.flows.world import IN_PARTS, START_MS, run_of
+from tests.store.judging import judged_database
 from tests.store.postgres import GUARDED, address
-from tests.store.worlds import lines_file, run_line
+from tests.store.worlds import (
+    choose_in_sessions,
+    lines_file,
+    lively_context,
+    run_line,
+    tell_parts,
+    tell_twice,
+)
 
 pytestmark = pytest.mark.of_file  # it asks each engine by itself
 A, B = "tool:other:a", "tool:other:b"
@@ -126,8 +135,8 @@ def lively(context: Context, folder: Path) -> None:
     undo(context, reward(context, B, 0.0).id)
 
 
-def exported(place: Located, file: Path) -> bytes:
-    context = open_context(Settings(database=place, learner="default", actor=local_operator()), create=False)
+def exported(place: Located, file: Path, *, learner: str = "default") -> bytes:
+    context = open_context(Settings(database=place, learner=learner, actor=local_operator()), create=False)
     with closing(context.store):
         export_file(context, file)
     return file.read_bytes()
@@ -352,6 +361,54 @@ def test_a_copy_holds_the_same(cluster: Cluster, tmp_path: Path) -> None:
     assert exported(tmp_path / "backup.db", tmp_path / "backed up.jsonl") == first
     with pytest.raises(InvalidInput, match="armscope copy"):
         restore(served, tmp_path / "backup.db")
+
+
+def history(folder: Path) -> Path:
+    """Notes, resets, undone imports, what two imports tell, in parts, in sessions: with where each was read."""
+    context = lively_context(folder)
+    tell_twice(context, folder)
+    tell_parts(context, folder)
+    choose_in_sessions(context)
+    place = named(context.store)
+    context.store.close()
+    return place
+
+
+def demo(folder: Path) -> Path:
+    """The world of ``armscope demo``, of fewer runs."""
+    place = folder / "demo.db"
+    build(place, seed=1, n_runs=400)
+    return place
+
+
+@pytest.mark.parametrize("made", [demo, history, judged_database], ids=lambda made: made.__name__)
+def test_a_copy_there_and_back_is_the_same(
+    cluster: Cluster, tmp_path: Path, made: Callable[[Path], Path]
+) -> None:
+    """What every learner exports, and every row of every table, but the journal of the file itself."""
+    here = made(tmp_path)
+    served = cluster.fresh(tmp_path / "there.db")
+    back = tmp_path / "back.db"
+    places: list[Located] = [here, served, back]
+    names = copy(here, served).learners
+    assert copy(served, back).learners == names
+    assert names
+    for name in names:
+        first, *others = (
+            exported(place, tmp_path / f"{name} {number}.jsonl", learner=name)
+            for number, place in enumerate(places)
+        )
+        assert others == [first, first]
+        assert first.count(b"\n") > 10
+    before, after = (rows_of(place) for place in (here, back))
+    assert before == after
+    assert sum(map(len, before.values())) > 50
+
+
+def rows_of(place: Path) -> dict[str, list[str]]:
+    """What each table holds, in no order."""
+    with closing(sqlite3.connect(place)) as file:
+        return {name: sorted(map(repr, file.execute(f'SELECT * FROM "{name}"'))) for name in metadata.tables}
 
 
 # What only a server can do to us
