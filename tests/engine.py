@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -93,6 +94,14 @@ class Cluster:
         """Let what happened since be lost, as by a standby that had not heard of it: who is connected is cut off."""
         self.ask(f'DROP DATABASE "{server.name}" WITH (FORCE)')
         self.ask(f'ALTER DATABASE "{server.name}-kept" RENAME TO "{server.name}"')
+
+    def replace(self, path: Path, by: Path) -> None:
+        """Put the database that stands for one path into the place of another's: who is connected is cut off."""
+        for database in list(self._open):
+            database.close()
+        name = self.at(path).name
+        self.ask(f'DROP DATABASE "{name}" WITH (FORCE)')
+        self._make(name, self.at(by).name)
 
     def put_empty(self, path: Path) -> None:
         """Have a new database with our tables where there is nothing."""
@@ -225,6 +234,17 @@ def address_of(path: Path) -> str:
     """What a command line names it by."""
     place = located(path)
     return place.url if isinstance(place, Server) else str(place)
+
+
+def asked(path: Path, sql: str) -> list[Any]:
+    """The rows with which a database answers one statement, said past the store."""
+    place = located(path)
+    if isinstance(place, Server):
+        with psycopg.connect(place.url) as driver:
+            said = driver.execute(sql.encode())
+            return said.fetchall() if said.description else []
+    with closing(sqlite3.connect(place, timeout=30)) as file, file:
+        return file.execute(sql).fetchall()
 
 
 def named(store: Store) -> Path:

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.chromium import find_chromium
+from tests.engine import running
 from tests.journeys import provider
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
@@ -55,6 +56,14 @@ def lines() -> bytes:
 def is_again(request: pytest.FixtureRequest) -> bool:
     """Whether the journey goes once more, on what its first try left half done."""
     return getattr(request.node, "execution_count", 1) > 1
+
+
+@pytest.fixture(autouse=True, scope="package")
+def databases(engine_asked: None) -> Iterator[None]:
+    """What a dashboard of many modules shows goes with the last."""
+    yield
+    if cluster := running():
+        cluster.forget()
 
 
 # Of this package, not of the session: Playwright's event loop must not outlive the journeys.

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from core import open_learner, restore
 from tests.conftest import ROOT
+from tests.engine import address_of, running
 
 _COMMAND: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
 _GRANT: Final = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))"
@@ -44,7 +45,10 @@ class Served:
     def begin_anew(self, content: bytes, folder: Path) -> None:
         """Put a new database with these lines into the place of the one that is served, from a folder of its own."""
         _made(folder, content)
-        restore(folder / _NAME, self.database)
+        if cluster := running():
+            cluster.replace(self.database, by=folder / _NAME)
+        else:
+            restore(folder / _NAME, self.database)
 
     def put(self, content: bytes, name: str) -> Path:
         """A file for an import."""
@@ -76,7 +80,7 @@ def fields(answer: object) -> dict[str, object]:
 
 def armscope(database: Path, *arguments: str) -> object:
     """One command on a database."""
-    return run(["--database", str(database), *arguments])
+    return run(["--database", address_of(database), *arguments])
 
 
 def run(arguments: Sequence[str]) -> object:
@@ -127,11 +131,12 @@ def serving(
     if content is not None:
         _made(folder, content)
     command = _COMMAND if n_handles is None else (*_COMMAND[:2], f"{_GRANT.format(n_handles)}; {_COMMAND[2]}")
+    named = address_of(database)
     whose = "" if user is None else f" of {user}"
     said, log = folder / f"serve{whose}.json", folder / f"serve{whose}.log"
     with said.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(
-            [*command, "--database", str(database), "serve", "--port", "0", "--no-browser", "--json", *more],
+            [*command, "--database", named, "serve", "--port", "0", "--no-browser", "--json", *more],
             cwd=ROOT,
             env=_environment()
             | ({} if user is None else {"LOGNAME": user})

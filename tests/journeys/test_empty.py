@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.engine import located
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served, fields, run, serving
 from tests.journeys.visit import IN_VIEW, Visit
@@ -29,7 +30,7 @@ def test_an_empty_context_says_what_to_do_and_fills_when_data_come(come: Come, e
     visit = come(empty).open()
     for name in IN_VIEW:
         visit.go(name)
-        says_what_is_missing(visit, name, f"armscope --database {shlex.quote(str(empty.database))}")
+        says_what_is_missing(visit, name, f"armscope --database {shlex.quote(str(located(empty.database)))}")
         visit.check()
     visit.go("overview")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,6 +16,7 @@ from core.flows.context import Context, open_context
 from core.flows.queues import add_queue, progress
 from core.records.review import QueueAsks
 from core.settings import Settings
+from tests.engine import asked
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served, serving
@@ -102,8 +102,7 @@ def test_two_people_judge_all_items_by_keyboard(
     expect(feedback).to_have_value("1 half 2")
 
     # Its hold runs out while somebody types: it is said, and goes on.
-    with closing(sqlite3.connect(kims.database, timeout=30)) as driver, driver:
-        driver.execute("UPDATE review_hold SET until_ms = 1 WHERE actor = 'kim'")
+    asked(kims.database, "UPDATE review_hold SET until_ms = 1 WHERE actor = 'kim'")
     feedback.press("End")
     feedback.press_sequentially(" 3")
     submit(kim)
@@ -128,8 +127,7 @@ def test_two_people_judge_all_items_by_keyboard(
 
 
 def drafts(served: Served) -> str:
-    with closing(sqlite3.connect(served.database, timeout=30)) as driver:
-        return str(driver.execute("SELECT fields FROM review_draft").fetchall())
+    return str(asked(served.database, "SELECT fields FROM review_draft"))
 
 
 def test_the_last_one_is_taken_back_and_comes_again(come: Come, reviewers: tuple[Served, Served]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from typing import Final
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.engine import asked
 from tests.journeys.conftest import Come
 from tests.journeys.everywhere import ADDRESSES
 from tests.journeys.server import Served
@@ -95,5 +94,4 @@ def standing(visit: Visit) -> dict[str, object]:
 
 
 def rename(server: Served, table: str, to: str) -> None:
-    with closing(sqlite3.connect(server.database, isolation_level=None)) as driver:
-        driver.execute(f"ALTER TABLE {table} RENAME TO {to}")
+    asked(server.database, f"ALTER TABLE {table} RENAME TO {to}")
