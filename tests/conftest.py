@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from tests.engine import is_asked, redirected, running
+from tests.engine import interrupted, is_asked, redirected, running
 from tests.flows.world import memory_folder
 from tests.store.recording import shared_library
 
@@ -74,9 +74,10 @@ def engine_asked(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def databases(engine_asked: None) -> Iterator[None]:
+def databases(request: pytest.FixtureRequest, engine_asked: None) -> Iterator[None]:
     """What a module made on the server goes with it."""
-    yield
+    with interrupted() if request.node.get_closest_marker("own_engines") else nullcontext():
+        yield
     if cluster := running():
         cluster.forget()
 

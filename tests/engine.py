@@ -1,7 +1,7 @@
 """With ``--engine postgres`` every database that a test names by a path is one of a PostgreSQL server.
 
 A path stands for a database of its own, made of a template in a few hundredths of a second. What is about a file
-itself is marked ``of_file`` and left out.
+itself is marked ``of_file`` and left out; what brings its own engines, ``own_engines``, and goes as ever.
 """
 
 from __future__ import annotations
@@ -282,6 +282,19 @@ def redirected(config: pytest.Config) -> Iterator[None]:
         _RUNNING.append(cluster)
         yield
         _RUNNING.pop()
+
+
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """A path names a file again meanwhile."""
+    if not _RUNNING:
+        yield
+        return
+    cluster = _RUNNING.pop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "open_database", opening.open_database)
+        yield
+    _RUNNING.append(cluster)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.dashboard.conftest import Open, check, texts
 from tests.flows.world import run_of
 from tests.store.standby import Pair, pair
 
-pytestmark = pytest.mark.of_file  # it brings servers of its own
+pytestmark = pytest.mark.own_engines
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ from tests.store.test_distribution import ABOUT_ALL, LOOKS_AFTER
 from tests.store.test_every_engine import context_of, exported, lively
 
 WORKER = "ARMSCOPE_TEST_CITUS_WORKER"
-pytestmark = pytest.mark.of_file  # it brings servers of its own
+pytestmark = pytest.mark.own_engines
 on_a_cluster = pytest.mark.skipif(
     COORDINATOR not in os.environ, reason=f"needs a Citus cluster, whose coordinator {COORDINATOR} names"
 )

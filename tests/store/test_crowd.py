@@ -18,7 +18,7 @@ from tests.flows.world import run_of
 from tests.store.crowd import Writer, all_write
 from tests.store.postgres import address
 
-pytestmark = pytest.mark.of_file  # it asks each engine by itself
+pytestmark = pytest.mark.own_engines
 ARM = "tool:other:a"
 N_WRITERS, N_REWARDS = 30, 20
 

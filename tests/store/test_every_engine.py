@@ -71,7 +71,7 @@ from tests.store.worlds import (
     tell_twice,
 )
 
-pytestmark = pytest.mark.of_file  # it asks each engine by itself
+pytestmark = pytest.mark.own_engines
 A, B = "tool:other:a", "tool:other:b"
 
 

@@ -19,7 +19,7 @@ from tests.store.standby import Pair, pair
 from tests.store.steady import Said
 from tests.store.storm import Companion
 
-pytestmark = [pytest.mark.of_file, pytest.mark.long]  # it brings servers of its own
+pytestmark = [pytest.mark.own_engines, pytest.mark.long]
 
 N_WRITERS = 6
 LEARNERS = ("one", "two", "three")

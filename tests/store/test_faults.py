@@ -39,7 +39,7 @@ from tests.store.proxy import Fate, Proxy, between
 from tests.store.standby import pair
 from tests.store.steady import Outcome
 
-pytestmark = pytest.mark.of_file  # it brings servers of its own
+pytestmark = pytest.mark.own_engines
 
 FEW, MANY = (("one", "two"), 4), (("one", "two", "three"), 6)
 """Learners, and how many write to them."""

@@ -26,7 +26,7 @@ from core.store.store import Store
 from tests.flows.world import START_MS, run_of
 from tests.store.standby import Pair, pair
 
-pytestmark = pytest.mark.of_file  # it brings servers of its own
+pytestmark = pytest.mark.own_engines
 A = "tool:other:a"
 _NUMBERS = count()
 

@@ -40,7 +40,7 @@ TYPES: dict[type | None, int] = {int: 20, float: 701, bytes: 17, bool: 16, str: 
 """As what values are sent: numbers always as int8 and float8; what a text or a NULL is, the statement says."""
 
 
-pytestmark = pytest.mark.of_file  # it asks each engine by itself
+pytestmark = pytest.mark.own_engines
 
 
 @pytest.fixture(scope="module")
