@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -155,12 +156,18 @@ def _missing_tables(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _mistyped(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
     """Values of another type than their column: SQLite stores whatever it is handed."""
-    wrong = " OR ".join(f'typeof("{column.name}") NOT IN ({_types_of(column)})' for column in table.columns)
-    for (n_rows,) in snapshot.connection.rows(f'SELECT count(*) FROM "{table.name}" WHERE {wrong}'):
+    for (n_rows,) in snapshot.connection.rows(
+        f'SELECT count(*) FROM "{table.name}" WHERE {_is_mistyped(table)}'
+    ):
         if n_rows:
             yield Difference(
                 table.name, "values", f"{n_rows} rows of a wrong type", "values of their column's type"
             )
+
+
+@cache
+def _is_mistyped(table: Table) -> str:
+    return " OR ".join(f'typeof("{column.name}") NOT IN ({_types_of(column)})' for column in table.columns)
 
 
 def _types_of(column: Column[Any]) -> str:
@@ -170,11 +177,15 @@ def _types_of(column: Column[Any]) -> str:
 
 def _no_text(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
     """Texts that are no UTF-8: reading them is what finds them."""
-    columns = ", ".join(f'"{column.name}"' for column in table.columns if isinstance(column.type, Text))
-    if columns:
+    if columns := _texts_of(table):
         for _ in snapshot.connection.each(f'SELECT {columns} FROM "{table.name}"'):
             pass
     yield from ()
+
+
+@cache
+def _texts_of(table: Table) -> str:
+    return ", ".join(f'"{column.name}"' for column in table.columns if isinstance(column.type, Text))
 
 
 _TO_COME: Final = (

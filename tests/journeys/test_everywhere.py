@@ -17,11 +17,10 @@ from tests.journeys.world import run_lines
 pytestmark = pytest.mark.browser
 
 _LOOKS = [
-    # Colours don't depend on the width, nor widths on the colours: two looks say what four would.
     pytest.param(1280, False, id="light-1280"),
     pytest.param(400, True, id="dark-400"),
-    pytest.param(1280, True, id="dark-1280", marks=pytest.mark.long),
-    pytest.param(400, False, id="light-400", marks=pytest.mark.long),
+    pytest.param(1280, True, id="dark-1280"),
+    pytest.param(400, False, id="light-400"),
 ]
 
 
@@ -32,8 +31,19 @@ def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
         yield server
 
 
+@pytest.mark.parametrize(
+    ("first", "width", "dark"), [(0, 1280, False), (1, 400, True)], ids=["wide", "narrow"]
+)
+def test_pages_with_data(come: Come, served: Served, first: int, width: int, dark: bool) -> None:
+    """Every other page wide and light, those between them narrow and dark; every page in every look among the long."""
+    visit = come(served, width=width, dark=dark)
+    for name in list(ADDRESSES)[first::2]:
+        nothing_is_wrong(open_page(visit, name), name)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), _LOOKS)
-def test_pages_with_data(come: Come, served: Served, width: int, dark: bool) -> None:
+def test_every_page_with_data(come: Come, served: Served, width: int, dark: bool) -> None:
     visit = come(served, width=width, dark=dark)
     for name in ADDRESSES:
         nothing_is_wrong(open_page(visit, name), name)

@@ -377,7 +377,7 @@ def history(folder: Path) -> Path:
 def demo(folder: Path) -> Path:
     """The world of ``armscope demo``, of fewer runs."""
     place = folder / "demo.db"
-    build(place, seed=1, n_runs=400)
+    build(place, seed=1, n_runs=120)
     return place
 
 
