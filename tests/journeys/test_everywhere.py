@@ -35,7 +35,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
     ("first", "width", "dark"), [(0, 1280, False), (1, 400, True)], ids=["wide", "narrow"]
 )
 def test_pages_with_data(come: Come, served: Served, first: int, width: int, dark: bool) -> None:
-    """Every other page wide and light, those between them narrow and dark; every page in every look among the long."""
+    """Every other page wide and light, those between them narrow and dark; each in every look among the long."""
     visit = come(served, width=width, dark=dark)
     for name in list(ADDRESSES)[first::2]:
         nothing_is_wrong(open_page(visit, name), name)
