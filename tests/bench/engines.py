@@ -94,13 +94,15 @@ def _imports(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
     for name, (ingest, goal) in ways.items():
         files = [context_at(folder / f"{name} {number}.db") for number in range(n + 1)]
         kept = [context_at(server.fresh(folder / f"{name} served {number}")) for number in range(n + 1)]
+        empty = [context.store.size() for context in (files[0], kept[0])]
         timed = pairs(
             lambda number: ingest(files[number]),  # noqa: B023 - asked at once
             lambda number: ingest(kept[number]),  # noqa: B023
             n,
         )
         _check(files[0], kept[0])
-        per_run = [context.store.size() / scale.n_bulk_runs for context in (files[0], kept[0])]
+        full = [context.store.size() for context in (files[0], kept[0])]
+        per_run = [(now - before) / scale.n_bulk_runs for now, before in zip(full, empty, strict=True)]
         for context in (*files, *kept):
             context.store.close()
         rate = scale.n_bulk_runs / timed.ours_ms * 1_000
