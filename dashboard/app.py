@@ -17,14 +17,14 @@ import streamlit as st  # noqa: E402 - the path comes first
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer  # noqa: E402
 
 from core import explained  # noqa: E402
-from core.errors import ArmscopeError, Denied, Unidentified  # noqa: E402
+from core.errors import ArmscopeError, Denied, StoreAway, StoreDamaged, Unidentified  # noqa: E402
 from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
 from core.permissions import may  # noqa: E402
 from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
-from dashboard.pages import OVERVIEW  # noqa: E402
+from dashboard.pages import FLEET, OVERVIEW  # noqa: E402
 from dashboard.reading import Reading, begin, context_of  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
 from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
@@ -45,12 +45,7 @@ def main() -> None:
     address.arrive()
     uploads.hear_import()  # before anything is read: what it brought in is part of this rerun
     try:
-        context = context_of()
-        first, default = queries.frame_of(context), context.learner
-        learner = filters.wanted_learner(first.learners, first.learner)
-        if learner != first.learner:
-            context = context_of(learner)
-            first = queries.frame_of(context)
+        context, first, default = _arrived()
     except ArmscopeError as problem:
         if isinstance(problem, Denied | Unidentified) and who.people_sign_in():
             st.navigation(navigation.every(), position="hidden")
@@ -88,6 +83,26 @@ def main() -> None:
     actions.page_is_drawn()
 
 
+def _arrived() -> tuple[Context, Frame, str]:
+    """Where whoever comes works, the frame there, and the learner of an address that names none.
+
+    Who names a learner that can be read is not kept from it by another one that can't.
+    """
+    mine = context_of()
+    try:
+        first = queries.frame_of(mine)
+        learner = filters.wanted_learner(first.learners, first.learner)
+    except (StoreAway, StoreDamaged):
+        learner = filters.wanted_learner(queries.readable_learners(), "")
+        if not learner:
+            raise
+    else:
+        if learner == first.learner:
+            return mine, first, mine.learner
+    there = context_of(learner)
+    return there, queries.frame_of(there), mine.learner
+
+
 def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -> None:
     """The way back, how old the data are, and who looks: at the right of the row; who looks is in a narrow window
     ``behind`` the one button.
@@ -115,12 +130,19 @@ def _footer(context: Context, frame: Frame) -> None:
 
 
 def _cannot_open(problem: ArmscopeError) -> None:
-    st.navigation(navigation.every(), position="hidden")
+    """Why, and what to do; where other learners can be read, the page about all of them is none the less shown."""
+    page = st.navigation(navigation.every(), position="hidden")
+    others = queries.readable_learners() if isinstance(problem, StoreAway | StoreDamaged) else ()
+    if others and page.url_path == FLEET.name:
+        address.take_along(address.LEARNER, others[0])
+        st.rerun()
     st.title("The data cannot be opened.", anchor=False)
     st.markdown(f":gray[{wording.literal(problem.problem)}]")
     with st.container(border=True):
         st.markdown(f"**What to do.** {wording.literal(problem.next_step)}")
         st.button("Retry", type="primary", icon=":material/refresh:")
+    if others:
+        navigation.link(FLEET, f"{wording.things(len(others), 'other learner')} can be opened: all of them")
 
 
 main()

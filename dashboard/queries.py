@@ -43,7 +43,7 @@ from core.statistics.heatmap import RowChoice
 from core.statistics.overview import Overview
 from core.statistics.savings import Savings
 from dashboard.cache import Cache
-from dashboard.reading import asked, asked_anew, asked_of_all, belief_view, reading, wherever
+from dashboard.reading import asked, asked_anew, asked_of_all, belief_view, context_of, reading, wherever
 
 EVERY_EPISODE: Final = EpisodeFilter()
 _IMPORTS_READ: Final = 100
@@ -70,6 +70,15 @@ def revision() -> queries.Revision:
 
 
 # All learners
+
+
+def readable_learners() -> tuple[str, ...]:
+    """Names of those that can be read, where the one that was to be shown can't; none where no data can."""
+    try:
+        return tuple(one.name for one in learners(context_of().for_pages()) if one.state != "unreadable")
+    except ArmscopeError:
+        return ()
+
 
 _LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
 """That no run comes is told anew so often, though nothing happens."""

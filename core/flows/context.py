@@ -17,7 +17,7 @@ from core.permissions import OF_INSTALLATION, Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION
 from core.settings import DEFAULT_LEARNER, Settings, check_learner
-from core.store import reads
+from core.store import fleet
 from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
@@ -214,8 +214,7 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
 
 def _only(store: Store, *, whole: bool) -> str:
     """The learner that is meant where none is named."""
-    with store.reading(DEFAULT_LEARNER) as snapshot:
-        names = reads.learners(snapshot)
+    names = fleet.names(store)
     if whole or not names or DEFAULT_LEARNER in names:
         return names[0] if len(names) == 1 else DEFAULT_LEARNER
     if len(names) == 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from core.flows.context import Context
 from core.permissions import authorise, may
 from core.records.actor import Actor
-from core.store import reads
+from core.store import fleet, reads
 
 
 def arm_ids(context: Context) -> tuple[str, ...]:
@@ -24,8 +24,7 @@ def learner_names(context: Context) -> tuple[str, ...]:
     actor = context.actor
     if not actor.grants:
         authorise(actor, "read", None)
-    with context.store.reading(context.learner) as snapshot:
-        return readable(actor, reads.learners(snapshot))
+    return readable(actor, fleet.names(context.store))
 
 
 def readable(actor: Actor, names: Iterable[str]) -> tuple[str, ...]:

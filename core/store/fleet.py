@@ -20,7 +20,7 @@ from core.store.damage import UNREADABLE
 from core.store.engine import Connection
 from core.store.engine.words import BY_TIME
 from core.store.failures import damaged
-from core.store.reads.log import LearnerMoment
+from core.store.reads.log import LearnerMoment, names_of, numbered
 from core.store.store import Store
 from core.store.tables import LISTED
 
@@ -91,11 +91,15 @@ class Glance(NamedTuple):
 def moments(store: Store) -> dict[str, LearnerMoment | StoreError]:
     """The moment of every learner, by name, sorted, or why it can't be told."""
     with store.reading_all() as connection:
-        named = connection.rows(
-            "SELECT learner_id, name FROM learner_name WHERE learner_id > 0 ORDER BY name"
-        )
-    found = _each(store, [number for number, _ in named], _moments_of)
-    return {name: found[number] for number, name in named if number in found}
+        named = numbered(connection)
+    found = _each(store, [*named], _moments_of)
+    return {name: found[number] for number, name in named.items() if number in found}
+
+
+def names(store: Store) -> tuple[str, ...]:
+    """Those of all learners, sorted, whichever can be read."""
+    with store.reading_all() as connection:
+        return names_of(connection)
 
 
 def glances(store: Store, learner_ids: Sequence[int]) -> dict[int, Glance | StoreError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,21 @@ def row(name: str, **more: object) -> LearnerSummary:
 def test_the_sentence_says_who_needs_somebody(rows: list[LearnerSummary], sentence: str) -> None:
     parts = said.fleet(rows)
     assert "".join(part.text if isinstance(part, sentences.Phrase) else part for part in parts) == sentence
+
+
+def test_the_others_are_shown_where_ones_own_learner_cannot_be_read(open_page: Open, database: Path) -> None:
+    """Nowhere are another learner's data shown instead but on the page about all of them."""
+    many(database, 3)
+    with closing(sqlite3.connect(database)) as driver, driver:
+        driver.execute("UPDATE learner SET settings = '{' WHERE name = 'default'")
+    page = open_page()
+    assert page.title[0].value == "The data cannot be opened."
+    assert any("3 other learners can be opened" in str(link.proto) for link in page.get("page_link"))
+    fleet = open_page("fleet")
+    assert "one can’t be read" in fleet.title[0].value
+    assert set(named(fleet)) == {"default", "agent 000", "agent 001", "agent 002"}
+    for name in ("overview", "fleet"):
+        another = open_page(name, learner="agent 002")
+        assert another.title[0].value != "The data cannot be opened."
+        assert another.selectbox(key="learner").value == "agent 002"
+    assert open_page(learner="default").title[0].value == "The data cannot be opened."

@@ -209,6 +209,9 @@ def test_learners_of_a_server_that_is_away_are_told_and_the_others_shown(server:
         _kill()
         try:
             found = learners(context)
+            framed = [
+                queries.frame(context.of(one.name)).learners for one in found if one.state != "unreadable"
+            ]
         finally:
             _start()
     away = [one for one in found if one.state == "unreadable"]
@@ -216,6 +219,7 @@ def test_learners_of_a_server_that_is_away_are_told_and_the_others_shown(server:
     assert all(f":{_PORTS[_folder()]}" in str(one.problem) for one in away)
     assert {one.name: one.state for one in found if one not in away}.items() <= before.items()
     assert {one.name for one in found} == before.keys()
+    assert {*framed} == {tuple(sorted(before))}
 
 
 @on_a_cluster
@@ -336,7 +340,7 @@ def _start() -> None:
         left.unlink(missing_ok=True)
     with Path(os.devnull).open("w") as nowhere:
         subprocess.run(
-            [programs / "pg_ctl", "-D", _folder(), "-l", _folder() / "log", "-w", "start"],
+            [programs / "pg_ctl", "-D", _folder(), "-l", _folder() / "log", "-w", "-t", "300", "start"],
             user=None if os.geteuid() else owner,
             env={**os.environ, "HOME": str(_folder())},  # where its own clients look for certificates
             stdout=nowhere,

@@ -60,6 +60,11 @@ class Connection(ABC):
     """Whether the engine lets no value of another type in and no row without its parent, and says by itself what of
     its pages is broken; where it doesn't, we look."""
 
+    @property
+    def is_shared_out(self) -> bool:
+        """Whether many servers keep the learners; where that changes, later connections say so."""
+        return False
+
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """All rows."""

@@ -22,7 +22,7 @@ from itertools import chain, count, islice, repeat
 from selectors import EVENT_READ, DefaultSelector
 from threading import local
 from typing import Any, Final, NoReturn
-from weakref import finalize
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 import psycopg
@@ -389,6 +389,13 @@ class Connection(port.Connection):
         except psycopg.errors.InsufficientPrivilege:
             return None
 
+    @property
+    def is_shared_out(self) -> bool:
+        known = _SHARED_OUT.get(self._driver)
+        if known is None:
+            known = _SHARED_OUT[self._driver] = citus.is_distributed(self)
+        return known
+
     def size(self) -> int:
         if citus.is_distributed(self):
             return citus.size(self)
@@ -396,6 +403,10 @@ class Connection(port.Connection):
             b"SELECT pg_catalog.pg_database_size(pg_catalog.current_database())"
         ).fetchall()
         return int(size)
+
+
+_SHARED_OUT: Final[WeakKeyDictionary[psycopg.Connection[Any], bool]] = WeakKeyDictionary()
+"""What was found of a connection's server: each page asks."""
 
 
 def _fetch(name: bytes, n_rows: int) -> bytes:

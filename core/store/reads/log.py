@@ -11,7 +11,7 @@ import msgspec
 
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.standing import Standing
-from core.store.engine import Row
+from core.store.engine import Connection, Row
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 
@@ -28,12 +28,31 @@ class LearnerMoment(NamedTuple):
 
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
-    return tuple(learner_moments(snapshot))
+    return names_of(snapshot.connection)
+
+
+def names_of(connection: Connection) -> tuple[str, ...]:
+    """Those of all learners, sorted.
+
+    Where many servers share them out none but the nearest is asked, so that nobody waits for one that is away; a
+    learner whose first import still goes on is among them there.
+    """
+    return tuple(numbered(connection).values() if connection.is_shared_out else _moments(connection))
+
+
+def numbered(connection: Connection) -> dict[int, str]:
+    """Every name that was given a number, by that, sorted by name."""
+    rows = connection.rows("SELECT learner_id, name FROM learner_name WHERE learner_id > 0 ORDER BY name")
+    return {int(number): str(name) for number, name in rows}
 
 
 def learner_moments(snapshot: Snapshot) -> dict[str, LearnerMoment]:
     """The moment of every learner, by name, sorted."""
-    rows = snapshot.connection.rows(
+    return _moments(snapshot.connection)
+
+
+def _moments(connection: Connection) -> dict[str, LearnerMoment]:
+    rows = connection.rows(
         "SELECT name, learner_id, revision, token FROM learner WHERE revision > 0 AND learner_id > 0 ORDER BY name"
     )
     return {name: LearnerMoment(*rest) for name, *rest in rows}
