@@ -226,12 +226,13 @@ def test_learners_of_a_server_that_is_away_are_told_and_the_others_shown(server:
 @with_a_worker
 @pytest.mark.long
 def test_a_worker_is_killed_and_a_shard_moved_under_writers(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Server, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writers = [
         Companion(("act", server.url, f"learner {number}", str(number))) for number in range(N_WRITERS)
     ]
     for writer in writers:
+        request.addfinalizer(writer.process.kill)  # whatever fails, nobody writes on for ever
         writer.wait_for("run")
     time.sleep(2)
     killed_s = time.monotonic()
