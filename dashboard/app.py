@@ -93,8 +93,8 @@ def _arrived() -> tuple[Context, Frame, str]:
         first = queries.frame_of(mine)
         learner = filters.wanted_learner(first.learners, first.learner)
     except (StoreAway, StoreDamaged):
-        learner = filters.wanted_learner(queries.readable_learners(), "")
-        if not learner:
+        learner = filters.wanted_learner(queries.known_learners(mine), mine.learner)
+        if learner == mine.learner:
             raise
     else:
         if learner == first.learner:
@@ -132,17 +132,17 @@ def _footer(context: Context, frame: Frame) -> None:
 def _cannot_open(problem: ArmscopeError) -> None:
     """Why, and what to do; where other learners can be read, the page about all of them is none the less shown."""
     page = st.navigation(navigation.every(), position="hidden")
-    others = queries.readable_learners() if isinstance(problem, StoreAway | StoreDamaged) else ()
-    if others and page.url_path == FLEET.name:
-        address.take_along(address.LEARNER, others[0])
+    other = queries.learner_that_opens() if isinstance(problem, StoreAway | StoreDamaged) else None
+    if other is not None and page.url_path == FLEET.name:
+        address.take_along(address.LEARNER, other)
         st.rerun()
     st.title("The data cannot be opened.", anchor=False)
     st.markdown(f":gray[{wording.literal(problem.problem)}]")
     with st.container(border=True):
         st.markdown(f"**What to do.** {wording.literal(problem.next_step)}")
         st.button("Retry", type="primary", icon=":material/refresh:")
-    if others:
-        navigation.link(FLEET, f"{wording.things(len(others), 'other learner')} can be opened: all of them")
+    if other is not None:
+        navigation.link(FLEET, "Other learners can be opened: all of them")
 
 
 main()

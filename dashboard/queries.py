@@ -8,6 +8,8 @@ and with it new keys.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,6 +23,7 @@ from core.flows.context import Context
 from core.flows.episode import ScaleAnswer
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.learners import Kept, LearnerSummary, fleet_moment, learners
+from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
 from core.records.alert import AlertsSeen
@@ -72,14 +75,23 @@ def revision() -> queries.Revision:
 # All learners
 
 
-def readable_learners() -> tuple[str, ...]:
-    """Names of those that can be read, where the one that was to be shown can't; none where no data can."""
-    try:
-        return tuple(one.name for one in learners(context_of().for_pages()) if one.state != "unreadable")
-    except ArmscopeError:
-        return ()
+def known_learners(context: Context) -> tuple[str, ...]:
+    """Names of those that whoever looks may read, whether or not they can be."""
+    return learner_names(context)
 
 
+def learner_that_opens() -> str | None:
+    """One whose frame can be read, where that of the one to be shown can't; None where the first few can't either."""
+    with suppress(ArmscopeError):
+        context = context_of()
+        there = (one.name for one in learners(context.for_pages()) if one.state != "unreadable")
+        for name in islice(there, _TRIED):
+            with suppress(ArmscopeError):
+                return frame_of(context.of(name)).learner
+    return None
+
+
+_TRIED: Final = 10
 _LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
 """That no run comes is told anew so often, though nothing happens."""
 _seen_learners: Final = Cache(4)

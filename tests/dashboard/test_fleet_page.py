@@ -121,7 +121,7 @@ def test_the_others_are_shown_where_ones_own_learner_cannot_be_read(open_page: O
         driver.execute("UPDATE learner SET settings = '{' WHERE name = 'default'")
     page = open_page()
     assert page.title[0].value == "The data cannot be opened."
-    assert any("3 other learners can be opened" in str(link.proto) for link in page.get("page_link"))
+    assert any("Other learners can be opened" in str(link.proto) for link in page.get("page_link"))
     fleet = open_page("fleet")
     assert "one can’t be read" in fleet.title[0].value
     assert set(named(fleet)) == {"default", "agent 000", "agent 001", "agent 002"}
@@ -130,3 +130,16 @@ def test_the_others_are_shown_where_ones_own_learner_cannot_be_read(open_page: O
         assert another.title[0].value != "The data cannot be opened."
         assert another.selectbox(key="learner").value == "agent 002"
     assert open_page(learner="default").title[0].value == "The data cannot be opened."
+
+
+def test_one_that_looks_sound_and_is_not_is_not_gone_to_again_and_again(
+    open_page: Open, database: Path
+) -> None:
+    """What a glance adds up can be read, the names of its models can't: another learner brings the page of all."""
+    world(database, keys(5), 12)
+    with closing(sqlite3.connect(database)) as driver, driver:
+        driver.execute("UPDATE OR IGNORE usage_day SET model = CAST(x'ff' AS TEXT)")
+    assert open_page("fleet").title[0].value == "The data cannot be opened."
+    assert not open_page().get("page_link")
+    create_learner(context_at(database), "sound")
+    assert named(open_page("fleet")) == ["default", "sound"]
