@@ -115,14 +115,7 @@ from tests.formats.builders import lines, put
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
-from tests.store.worlds import (
-    choose_in_sessions,
-    lines_file,
-    lively_context,
-    run_line,
-    tell_parts,
-    tell_twice,
-)
+from tests.store.worlds import lines_file, run_line, told_context
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -132,10 +125,7 @@ def ask_everything(folder: Path) -> None:
     """What is done, told, told in parts, erased, read and looked after."""
     keep_texts(folder)
     erase_all(folder)
-    context = lively_context(folder)
-    tell_twice(context, folder)
-    tell_parts(context, folder)
-    choose_in_sessions(context)
+    context = told_context(folder)
     do(context, folder)
     tell(context, folder)
     judge(folder)

@@ -62,14 +62,7 @@ from tests.engine import COORDINATOR, Cluster, Spread, named
 from tests.flows.world import IN_PARTS, START_MS, run_of
 from tests.store.judging import judged_database
 from tests.store.postgres import GUARDED, address
-from tests.store.worlds import (
-    choose_in_sessions,
-    lines_file,
-    lively_context,
-    run_line,
-    tell_parts,
-    tell_twice,
-)
+from tests.store.worlds import lines_file, run_line, told_context
 
 pytestmark = pytest.mark.own_engines
 A, B = "tool:other:a", "tool:other:b"
@@ -365,10 +358,7 @@ def test_a_copy_holds_the_same(cluster: Cluster, tmp_path: Path) -> None:
 
 def history(folder: Path) -> Path:
     """Notes, resets, undone imports, what two imports tell, in parts, in sessions: with where each was read."""
-    context = lively_context(folder)
-    tell_twice(context, folder)
-    tell_parts(context, folder)
-    choose_in_sessions(context)
+    context = told_context(folder)
     place = named(context.store)
     context.store.close()
     return place

@@ -56,6 +56,15 @@ def lively_context(folder: Path) -> Context:
     return context
 
 
+def told_context(folder: Path) -> Context:
+    """The same, of which much is told by imports: twice, in parts, and in sessions."""
+    context = lively_context(folder)
+    tell_twice(context, folder)
+    tell_parts(context, folder)
+    choose_in_sessions(context)
+    return context
+
+
 def tell_twice(context: Context, folder: Path) -> None:
     """A reward, a reset and a note that two imports tell, and such that an import told that is undone."""
     lines = [
