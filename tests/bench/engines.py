@@ -27,7 +27,8 @@ from tests.bench.durable import orders, partly
 from tests.bench.harness import Pairs, Row, Scale, pairs
 from tests.bench.worlds import N_ARMS, context_at, runs, write_lines
 from tests.engine import COORDINATOR, Cluster, Spread
-from tests.store.crowd import STARTING, Writer, all_write
+from tests.store.crowd import Writer, all_write
+from tests.store.forking import FORKING
 from tests.store.postgres import address
 
 SETTINGS: Final = (
@@ -227,7 +228,7 @@ def _rates(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
         for engine, place in places.items():
             at, n = place(), min(scale.n_writers, _RECORDERS)
             context_at(at).store.close()
-            with STARTING.Pool(n) as pool:
+            with FORKING.Pool(n) as pool:
                 pool.starmap(_recorded, [(at, f"warm {one}", _WARM) for one in range(n)], chunksize=1)
                 began = time.perf_counter()
                 done = pool.starmap(

@@ -7,7 +7,6 @@ lives, forked from a process that has loaded all of this and done nothing yet: i
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
 import resource
 import select
@@ -19,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -40,6 +38,7 @@ from core.store.store import Store
 from tests.engine import file_database
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.store import judging
+from tests.store.forking import FORKING
 from tests.store.steady import is_over, keep_acting
 
 NOBODY = 65_534
@@ -47,20 +46,6 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 """That of `tests.conftest`, which loads what tests are made with: a child would start for as long again."""
 N_RUNS = 10**6
 ARMS = [f"tool:other:{name}" for name in "abc"]
-
-
-_FORKING: Final[ForkServerContext] = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(
-    # With what commands load when they need it: SciPy takes as long as all the rest.
-    [
-        __name__,
-        "core.flows.queries",
-        "core.flows.maintenance",
-        "core.flows.export",
-        "core.explained",
-        "alembic.command",
-    ]
-)
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
@@ -81,7 +66,7 @@ class Forked:
     def __init__(self, folder: Path, *arguments: str | Path) -> None:
         self._arguments = list(map(str, arguments))
         self._out, self._problem = folder / "out", folder / "problem"
-        self._child = _FORKING.Process(target=_forked, args=[self._out, self._problem, self._arguments])
+        self._child = FORKING.Process(target=_forked, args=[self._out, self._problem, self._arguments])
         self._child.start()
 
     def wait_for(self, word: str) -> None:

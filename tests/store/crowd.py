@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,11 +15,8 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.settings import Located
 from core.store.store import Store
+from tests.store.forking import FORKING
 
-STARTING: Final = multiprocessing.get_context("forkserver")
-_PROGRAM: Final = getattr(sys.modules["__main__"], "__spec__", None)
-STARTING.set_forkserver_preload([__name__, *([] if _PROGRAM is None else [_PROGRAM.name])])
-"""What each of them would begin by loading."""
 _PATIENCE_S: Final = 120
 
 
@@ -48,10 +43,10 @@ class Told:
 
 def all_write(writers: Sequence[Writer]) -> list[Told]:
     """Let them all write, beginning at the same moment."""
-    begun: Barrier = STARTING.Barrier(len(writers))
-    told: Queue[tuple[int, Told]] = STARTING.Queue()
+    begun: Barrier = FORKING.Barrier(len(writers))
+    told: Queue[tuple[int, Told]] = FORKING.Queue()
     started = [
-        STARTING.Process(target=_write, args=(number, writer, begun, told), daemon=True)
+        FORKING.Process(target=_write, args=(number, writer, begun, told), daemon=True)
         for number, writer in enumerate(writers)
     ]
     for process in started:

@@ -46,7 +46,7 @@ from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.reset import reset
 from core.flows.restore import restore
-from core.flows.reward import record_in, reward
+from core.flows.reward import record_in, reward, reward_all
 from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.reward import RewardOrder
@@ -176,7 +176,7 @@ def test_a_reader_changes_nothing(context: Context) -> None:
     assert queries.verify(context).clean
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 255, 256, 257, 5_000])
+@pytest.mark.parametrize("n_rows", [0, 1, 127, 128, 129, 2_047, 2_048, 5_000])
 def test_rows_of_any_number_are_kept_and_kept_once(context: Context, n_rows: int) -> None:
     """As whole numbers, floats, texts, bytes and nothing; again they are what the upsert says."""
     texts = ["", "ä\t\n\r\\N", 'a "quoted", {b}', "NULL", "\\"]
@@ -466,6 +466,45 @@ def test_after_a_statement_that_failed_every_other_goes_on(server: Server) -> No
         database.close()
 
 
+def test_many_rows_that_the_server_refuses_are_told_of_with_what_is_asked_next(server: Server) -> None:
+    """They went ahead, so it is heard of later: with a question, a change, more rows, the end."""
+    context = context_of(server)
+    record(context, run_of("first"))
+    database, names = context.store.database, ["run_no", "arm_no", "reason", "rank", "token_cost"]
+    twice = [one for number in range(300) for one in (10 + number % 299, 0, "", 0, 0)]
+    then: list[Callable[[Connection], object]] = [
+        lambda connection: None,
+        lambda connection: connection.rows("SELECT count(*) FROM decision"),
+        lambda connection: connection.run("UPDATE arm SET declared = 7"),
+        lambda connection: connection.n_changed("UPDATE arm SET declared = 7 WHERE arm_no = ?", [(1,)]),
+        lambda connection: connection.insert("decision", names, 1, [400, 0, "", 0, 0] * 200),
+        lambda connection: connection.insert(
+            "decision", names, 1, [one for number in range(3_000) for one in (400 + number, 0, "", 0, 0)]
+        ),
+    ]
+
+    def spoil(connection: Connection, more: Callable[[Connection], object]) -> None:
+        connection.insert("decision", names, 1, twice)
+        more(connection)
+
+    def break_off(connection: Connection) -> None:
+        raise LookupError
+
+    for more in then:
+        with pytest.raises(StoreUnusable, match="duplicate key"):
+            database.write(partial(spoil, more=more))
+        record(context, run_of(f"after {then.index(more)}"))
+    with pytest.raises(LookupError):
+        database.write(partial(spoil, more=break_off))
+    record(context, run_of("last"))
+    with database.reading() as reading:
+        asked = "SELECT count(*), max(declared) FROM arm WHERE declared = 7 HAVING count(*) > 0"
+        assert (reading.row(asked), queries.status(context).runs) == (None, 8)
+        assert reading.row("SELECT count(*) FROM decision WHERE run_no >= ?", [10]) == (0,)
+    assert queries.verify(context).clean
+    context.store.close()
+
+
 def test_the_tables_are_counted_after_a_long_import(server: Server, tmp_path: Path) -> None:
     """Else the server guesses, and reads whole tables where a row is asked for."""
     context = context_of(server, pace=IN_PARTS)
@@ -535,6 +574,13 @@ def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], 
         "reward": (lambda: reward(context, "tool:other:a1", 0.5), 3),
         "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 4),
         "reward of a run": (lambda: reward(context, "tool:other:a1", 0.5, run="first 1"), 13),
+        "a thousand rewards with a key": (
+            lambda: reward_all(
+                context,
+                [RewardOrder(arm="tool:other:a1", value=0.5, key=f"k{next(number)}") for _ in range(1_000)],
+            ),
+            4,
+        ),
     }
     found = {name: (wire(work), most) for name, (work, most) in asked.items()}
     assert {name: (n, most) for name, (n, most) in found.items() if n > most} == {}

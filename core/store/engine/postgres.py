@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import chain, count, islice, repeat
@@ -77,8 +77,11 @@ _ROWS_FIRST: Final = 16
 _ROWS_AT_ONCE: Final = 2_000
 _VALUES_AT_ONCE: Final = 100_000
 """Rows that are asked for at first and later, and values that are sent, at a time."""
-_ROWS_COPIED: Final = 256
-"""From so many rows on they are copied; fewer go as arrays, which are one statement however many there are."""
+_ROWS_AHEAD: Final = 128
+_ROWS_COPIED: Final = 2_048
+"""From so many rows on they are copied, which the server is waited for. Fewer go as arrays, one statement however
+many there are, and from so many on at once: the server writes them while we make what comes next.
+"""
 _KEPT_TEXTS: Final = 2_048
 _MOST_WAITING: Final = 100
 """So many statements go in one round trip; more are not kept back."""
@@ -172,6 +175,8 @@ class Connection(port.Connection):
         if begin == _WRITE:
             self._waiting.append((_NUMBER, ()))
         self._numbered: RawCursor[Any] | None = None
+        self._under_way: ExitStack | None = None
+        """What was sent ahead, until it is heard of."""
 
     def _ask(self, sql: bytes, values: Sequence[Any] = ()) -> RawCursor[Any]:
         """Execute a statement after all that waits, in one round trip."""
@@ -193,9 +198,9 @@ class Connection(port.Connection):
                 self._driver, self._waiting = self._renewed(), [(_READ, ())]
 
     def _sent(self, asked: list[Asked]) -> list[RawCursor[Any]]:
-        if not self._waiting and len(asked) == 1:
+        if not self._waiting and self._under_way is None and len(asked) == 1:
             return [_executed(self._driver, *asked[0])]
-        with self._driver.pipeline():
+        with self._heard():
             self._send()
             cursors = [_executed(self._driver, sql, values) for sql, values in asked]
         self._renewed = None  # from here on it is of one moment
@@ -231,9 +236,23 @@ class Connection(port.Connection):
 
     def flush(self) -> None:
         """Execute what waits."""
-        if self._waiting:
-            with self._driver.pipeline():
+        if self._waiting or self._under_way is not None:
+            with self._heard():
                 self._send()
+
+    def _send_ahead(self) -> None:
+        """Send what waits, and hear of it along with what is asked next: the server writes while we make more."""
+        if self._waiting:
+            self._under_way = self._heard()
+            self._send()
+
+    def _heard(self) -> ExitStack:
+        """At its end all that was sent is heard of, ahead or within."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            under_way = ExitStack()
+            under_way.enter_context(self._driver.pipeline())
+        return under_way
 
     @property
     def number(self) -> str | None:
@@ -318,7 +337,7 @@ class Connection(port.Connection):
 
     def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         asked = RawCursor(self._driver)
-        with self._driver.pipeline():
+        with self._heard():
             self._send()
             asked.executemany(_said(sql), rows)
         return max(asked.rowcount, 0)
@@ -334,6 +353,8 @@ class Connection(port.Connection):
             if upsert or len(part) < _ROWS_COPIED * width:
                 arrays = [_array(kind, part[place::width]) for place, kind in enumerate(kinds)]
                 self._later(_insert_sql(table, tuple(columns), kinds, upsert), [learner_id, *arrays])
+                if len(part) >= _ROWS_AHEAD * width:
+                    self._send_ahead()
             else:
                 self._copy(table, columns, learner_id, part)
 
