@@ -172,7 +172,8 @@ class _Opening:
         file = self.names.get(path) or _shown(path)
         try:
             if is_named:
-                _refuse_address(file)
+                if path not in self.names:
+                    _refuse_address(file)
                 if is_pipe(path):
                     path, file = self.spool.pipe(path)
             self._take(path, file, closed=None if is_named or path in self.names else _UNOPENED)

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput, UnreadableSource
@@ -91,6 +91,7 @@ def test_too_much_is_refused_before_it_is_read(tmp_path: Path, folder: Path) -> 
 
 
 @given(name=st.text(max_size=300))
+@example(name="s3:/bucket/runs.jsonl")
 def test_any_name_is_only_told(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     context = context_at(tmp_path_factory.mktemp("names") / "a.db")
     answer = import_uploaded(context, [dropped(name, lines([RUN]) + b"{broken\n")], at_most_bytes=ROOM)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
@@ -22,6 +23,8 @@ _SWITCHES: Final = (
     "--headless",
     # Pages live for seconds: what compiling their scripts well costs, running them never gives back.
     "--js-flags=--no-opt --no-maglev",
+    # A new tab goes to the process that has parsed the site's scripts, see `parked`.
+    "--process-per-site",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -36,6 +39,7 @@ _STARVED: Final = ("Timeout", "timeout", "what was waited for did not happen")
 
 Beginning = Callable[[bytes], Served]
 Come = Callable[..., Visit]
+Parked = Callable[[BrowserContext, Served], None]
 Profiles = Callable[..., BrowserContext]
 
 
@@ -139,14 +143,31 @@ def profiles(chromium: Browser) -> Iterator[Profiles]:
         yield profile
 
 
+@pytest.fixture(scope="package")
+def parked() -> Parked:
+    """A tab on every site of a profile that stays when those of the journeys have gone, and shows no page: with the
+    last tab goes the process, and the next would parse a megabyte of scripts again.
+    """
+    sites: set[tuple[BrowserContext, str]] = set()
+
+    def park(context: BrowserContext, server: Served) -> None:
+        site = context, urlsplit(server.url).hostname or ""
+        if site not in sites:
+            context.new_page().goto(f"{server.url}/_stcore/health")
+            sites.add(site)
+
+    return park
+
+
 @pytest.fixture
-def come(profiles: Profiles) -> Iterator[Come]:
+def come(profiles: Profiles, parked: Parked) -> Iterator[Come]:
     """Come to a dashboard in a tab of one's own; what went wrong there is told at the end."""
     visits: list[Visit] = []
 
     def arrived(server: Served, *, width: int = 1280, dark: bool = False, place: int = 0) -> Visit:
-        page = profiles(width, dark=dark, place=place).new_page()
-        visits.append(Visit(page, server.url))
+        context = profiles(width, dark=dark, place=place)
+        parked(context, server)
+        visits.append(Visit(context.new_page(), server.url))
         return visits[-1]
 
     yield arrived
