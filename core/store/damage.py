@@ -36,6 +36,8 @@ UNREADABLE: Final = (
 )
 """What reading damaged bytes may end in."""
 
+_TABLES: Final = tuple(metadata.sorted_tables)
+"""Sorting them anew each time takes as long as looking through a small one."""
 _WHOLE_FILE_BYTES: Final = 64 << 20
 """Of a file up to this size every page is looked at in less than half a second."""
 _LATEST_RUNS: Final = 1_000
@@ -85,7 +87,7 @@ def damage(snapshot: Snapshot) -> Iterator[Difference]:
     if not snapshot.connection.looks_after_itself:
         yield from _in_file(snapshot)
     yield from guarded("file", _missing_tables(snapshot))
-    for table in metadata.sorted_tables:
+    for table in _TABLES:
         if not snapshot.connection.looks_after_itself:
             yield from guarded(table.name, _mistyped(snapshot, table))
             yield from guarded(table.name, _no_text(snapshot, table))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import undo
-from tests.flows.test_import_laws import Growing, check_growth, check_undo, seen
+from tests.flows.test_import_laws import Growing, check, seen
 from tests.flows.world import context_at
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session, call, report
@@ -25,18 +24,14 @@ def stages(content: bytes) -> tuple[bytes, ...]:
     return (*cut, content[: -len(session[-1]) // 2], content)
 
 
-@pytest.mark.parametrize("check", [check_growth, check_undo])
-def test_made_up_sessions(check: Callable[[Growing, Path], None], tmp_path: Path) -> None:
+def test_made_up_sessions(tmp_path: Path) -> None:
     session = Session().prompt().reply(call("read")).result().reply(call("bash"), stop="error")
     session.prompt().reply(stop="aborted").prompt().reply(call("edit"))
     check(Growing("pi", tuple(session.bytes(n) for n in range(1, len(session.made) + 1))), tmp_path)
 
 
-@pytest.mark.parametrize("check", [check_growth, check_undo])
 @pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
-def test_real_sessions(
-    shared_data: Path, name: str, check: Callable[[Growing, Path], None], tmp_path: Path
-) -> None:
+def test_real_sessions(shared_data: Path, name: str, tmp_path: Path) -> None:
     for number, path in enumerate(sorted((shared_data / name).glob("*.jsonl.gz"))):
         check(Growing(f"{name}-{number}", stages(gzip.decompress(path.read_bytes()))), tmp_path)
 

@@ -63,8 +63,10 @@ _ROWS_PER_STATEMENT: Final = 64
 _WIDE: Final = 10
 """Columns from which on rows are written one by one."""
 _ROWS_TURNED: Final = 256
-_KEPT_STATEMENTS: Final = 256
-"""Prepared statements a writer keeps: rests of up to 63 rows have statements of their own."""
+_KEPT_STATEMENTS: Final = 512
+"""Prepared statements a connection keeps: rests of up to 63 rows have statements of their own, and who verifies asks
+400 of them.
+"""
 
 _spoken: Final = words.speaker(words.SQLITE)
 
@@ -574,13 +576,13 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
                 flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
             name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
-            return sqlite3.connect(
-                name, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_S
-            )
-        make_folder(path.parent)
-        make_file(path)
+        else:
+            make_folder(path.parent)
+            make_file(path)
+            name = str(path)
         return sqlite3.connect(
-            path,
+            name,
+            uri=read_only,
             isolation_level=None,
             check_same_thread=False,
             timeout=_BUSY_TIMEOUT_S,
