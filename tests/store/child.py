@@ -191,6 +191,9 @@ def _warm_up() -> None:
     """Import whatever a command imports: the stranger may not be allowed to read the libraries."""
     quiet = io.TextIOWrapper(io.BytesIO())
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), suppress(SystemExit):
+        context = context_at(Path(folder) / "warm.db")
+        record(context, run_of("r"))
+        context.store.close()
         main(["--database", f"{folder}/warm.db", "status", "--json"])
 
 
