@@ -1,14 +1,16 @@
-"""A PostgreSQL of a test's own that may break: it is restarted, it crashes, its disk is full."""
+"""A PostgreSQL of a test's own that may break: it is restarted, it crashes, its disk is full, its machine is gone."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from secrets import randbelow, token_hex
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
@@ -129,6 +131,51 @@ def on_a_small_disk(n_mib: int, *options: str, log_is_elsewhere: bool) -> Iterat
             data = make_data(programs, folder, user, within=within, asked=asked)
             with _running(Breakable(folder, data, user, programs, (*_OPTIONS, *options), within)) as made:
                 yield made
+
+
+@contextmanager
+def on_another_machine() -> Iterator[tuple[Breakable, Server, Callable[[], None]]]:
+    """One that runs on what is another machine to us, by a network of its own; an empty database there, as it is
+    reached from here; and what takes that machine away from one moment to the next, so that nothing comes back.
+
+    Raises `LookupError` where the system lets us have no networks.
+    """
+    away = f"armscope-{token_hex(2)}"
+    network = f"198.18.{randbelow(256)}"  # of the addresses that are for tests of networks (RFC 2544)
+    here, there = f"{network}.1", f"{network}.2"
+    ends = f"{away[-4:]}-here", f"{away[-4:]}-there"
+    with _folder() as (folder, user), ExitStack() as leaving:
+        _network("ip", "netns", "add", away)
+        leaving.callback(_network, "ip", "netns", "del", away)
+        _network("ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1], "netns", away)
+        # By itself it goes when the last has gone of what was sent, and was never answered.
+        leaving.callback(_network, "ip", "link", "del", ends[0])
+        for place, end, own in ((["ip"], ends[0], here), (["ip", "-n", away], ends[1], there)):
+            _network(*place, "addr", "add", f"{own}/30", "dev", end)
+            _network(*place, "link", "set", end, "up")
+        programs = programs_for(folder, user)
+        data = make_data(programs, folder, user)
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {here}/32 trust\n")
+        within = [
+            "ip",
+            "netns",
+            "exec",
+            away,
+            *([] if user is None else ["setpriv", f"--reuid={user}", "--clear-groups"]),
+        ]
+        options = (f"listen_addresses={there}", *_OPTIONS[1:])
+        with _running(Breakable(folder, data, None, programs, options, within)) as made:
+            made.fresh("away")
+            server = Server(f"postgresql://{NAME}@{there}/away")
+            yield made, server, partial(_network, "ip", "-n", away, "link", "set", ends[1], "down")
+
+
+def _network(*command: str) -> None:
+    try:
+        done(command, Path(), None)
+    except (AssertionError, FileNotFoundError) as problem:
+        raise LookupError(str(problem)) from problem
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from core.settings import Server
 from core.store.engine.postgres import Database
 from core.store.store import Store
 from tests.flows.world import START_MS, run_of
-from tests.store.breakable import Breakable, breakable, on_a_small_disk
+from tests.store.breakable import Breakable, breakable, on_a_small_disk, on_another_machine
 from tests.store.counting import Count, Writers, count, ledger, writing
 from tests.store.proxy import Fate, Proxy, between
 from tests.store.standby import pair
@@ -130,6 +130,27 @@ def test_writers_go_on_however_often_a_server_starts_anew(
     show("60 times started anew", found)
     assert found.broken == {}
     assert (found.unsure, found.asked_again, found.refused) == (0, 0, {})
+
+
+# A machine that is gone
+
+
+@pytest.mark.long
+def test_a_machine_that_is_gone_is_noticed_though_nothing_says_so(tmp_path: Path) -> None:
+    """A process that ends closes its connections; a machine without power closes none, and tells nobody who waits."""
+    try:
+        with on_another_machine() as (postgres, server, take_away):
+            context = Context(store=Store(server), actor=Actor(name="mara"))
+            with closing(context.store):
+                record(context, run_of("before"))
+                take_away()
+                began = time.monotonic()
+                with pytest.raises(StoreUnusable, match="can't be reached"):
+                    record(context, run_of("after"))
+                assert time.monotonic() - began < 60, "unasked, a system waits for a quarter of an hour"
+            assert postgres.ask("SELECT uid FROM run", "away") == [("before",)]
+    except LookupError as problem:
+        pytest.skip(f"needs a network of its own (root, and ip of iproute2): {problem}")
 
 
 # A COMMIT that never gets there, and one whose answer doesn't come back
@@ -371,15 +392,18 @@ def test_a_commit_that_is_cancelled_while_the_standby_is_away_is_not_acknowledge
     assert found.refused == {}
 
 
-def test_who_is_stopped_by_the_server_is_told_to_try_again(postgres: Breakable, server: Server) -> None:
-    """One that lets no statement take long stops who waits for another."""
-    postgres.ask(f"ALTER DATABASE {server.name} SET statement_timeout = '200ms'")
+@pytest.mark.parametrize("limit", ["statement", "transaction"])
+def test_who_is_stopped_by_the_server_is_told_to_try_again(
+    limit: str, postgres: Breakable, server: Server
+) -> None:
+    """One that lets no statement take long, or no transaction (as from PostgreSQL 17 on), stops who waits."""
+    postgres.ask(f"ALTER DATABASE {server.name} SET {limit}_timeout = '200ms'")
     context = Context(store=Store(server), actor=Actor(name="mara"))
     with closing(context.store):
         record(context, run_of("r"))
-        with psycopg.connect(server.url) as other:
+        with psycopg.connect(server.url, options=f"-c {limit}_timeout=0") as other:
             other.execute("SELECT 1 FROM learner FOR UPDATE")
-            with pytest.raises(StoreBusy, match="statement timeout") as refused:
+            with pytest.raises(StoreBusy, match=f"{limit} timeout") as refused:
                 record(context, run_of("q"))
         assert "Try again" in refused.value.next_step
         assert queries.status(context).runs == 1

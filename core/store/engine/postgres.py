@@ -630,8 +630,8 @@ class Database(port.Database):
         self._asked = _read_address(server)
         settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
         self._asked["options"] = f"{self._asked.get('options') or ''} {settings}".strip()
-        self._asked.setdefault("application_name", "armscope")
-        self._asked.setdefault("connect_timeout", max(round(patience_s), _LEAST_TIMEOUT_S))
+        for name, value in _usual(self._asked, patience_s).items():
+            self._asked.setdefault(name, value)
         self._patience_s = patience_s
         self._connected = partial(_connected, server, self._asked, patience_s)
         self._pool = QueuePool(
@@ -911,21 +911,21 @@ def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Serv
     """Commit; a warning says that it may not be where it is promised to be (a standby was not waited for), or that
     the server goes: then what it answered along with that is not taken for its word, and it is asked again.
     """
-    warnings: list[str] = []
+    warnings: list[psycopg.errors.Diagnostic] = []
 
     def heard(notice: psycopg.errors.Diagnostic) -> None:
         if notice.severity_nonlocalized == "WARNING":
-            warnings.append(notice.sqlstate or "")
+            warnings.append(notice)
 
     driver.add_notice_handler(heard)
     try:
         ended = connection.commit()
     finally:
         driver.remove_notice_handler(heard)
-    if warnings and all(state.startswith(GOING) for state in warnings):
+    if warnings and all((one.sqlstate or "").startswith(GOING) for one in warnings):
         raise psycopg.errors.CrashShutdown
     if warnings or ended != "COMMIT":
-        raise _unsure(place)
+        raise _unsure(place, "; ".join(one.message_primary or "" for one in warnings))
 
 
 def _end(driver: psycopg.Connection[Any]) -> None:
@@ -999,6 +999,22 @@ def _read_address(server: Server) -> dict[str, Any]:
     return _Address({name: value for name, value in found.items() if value is not None})
 
 
+def _usual(asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
+    """What the driver is told unless the address says otherwise: all servers named can be tried within the patience,
+    and one whose machine is gone is noticed in half of it, though it says nothing: unasked, a system waits for hours.
+    """
+    n_servers = str(asked.get("host", "")).count(",") + 1
+    seconds = max(round(patience_s / 2), _LEAST_TIMEOUT_S)
+    return {
+        "application_name": "armscope",
+        "connect_timeout": max(round(patience_s / n_servers), _LEAST_TIMEOUT_S),
+        "keepalives_idle": max(seconds // 2, 1),
+        "keepalives_interval": 1,
+        "keepalives_count": max(seconds // 2, 1),
+        "tcp_user_timeout": seconds * 1_000,
+    }
+
+
 class _Address(dict[str, Any]):
     """What the driver is told: who prints it, by mistake or in a traceback, sees no password."""
 
@@ -1006,9 +1022,11 @@ class _Address(dict[str, Any]):
         return "an address"
 
 
-def _unsure(place: Server) -> StoreUnsure:
+def _unsure(place: Server, warned: str = "") -> StoreUnsure:
+    """``warned``: in what words the server did, when it should have said that it kept it."""
+    why = f"the server warned: {warned}" if warned else "the server did not say so to the end"
     return StoreUnsure(
-        f"Whether {place} kept it is unknown: the server did not say so to the end.",
+        f"Whether {place} kept it is unknown: {why}.",
         next_step="Send it again, with the same id or key: it counts once.",
     )
 

@@ -108,7 +108,8 @@ def _told(problem: psycopg.Error, place: Server, doing: str) -> StoreError | Inv
     if is_lost(problem):
         return _unreached(problem, place)
     kind, said, step = next(
-        (refusal for kinds, refusal in _REFUSALS.items() if isinstance(problem, kinds)), _UNKNOWN
+        (refusal for kinds, refusal in _REFUSALS.items() if isinstance(problem, kinds)),
+        _STOPPED if problem.diag.sqlstate == _TOO_LONG else _UNKNOWN,
     )
     return kind(said.format(place=place, doing=doing, words=_words(problem)), next_step=step)
 
@@ -117,6 +118,13 @@ _NODE: Final = re.compile(r"remote node (?:\S+@)?(\S+:\d+)")
 """How a cluster's server names another."""
 _Refusal = tuple[type[StoreError], str, str]
 _TOO_MANY: Final = (errors.TooManyConnections,)
+_TOO_LONG: Final = "25P04"
+"""The code for a transaction that took longer than it may, which not every driver knows by a name."""
+_STOPPED: Final[_Refusal] = (
+    StoreBusy,
+    "The server of {place} stopped this before it was done: {words}.",
+    "Try again; if it lasts, see whom it waits for, or let it take longer (statement_timeout, transaction_timeout).",
+)
 _REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
     (errors.DiskFull, errors.OutOfMemory): (
         StoreFull,
@@ -128,11 +136,7 @@ _REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
         "Somebody else has been writing to {place} for too long.",
         "Try again; if it lasts, look for an armscope process that hangs.",
     ),
-    (errors.QueryCanceled,): (
-        StoreBusy,
-        "The server of {place} stopped this before it was done: {words}.",
-        "Try again; if it lasts, see whom it waits for, or let it take longer (statement_timeout).",
-    ),
+    (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout): _STOPPED,
     _TOO_MANY: (
         StoreBusy,
         "{place} has had no connection free for 10 seconds.",
