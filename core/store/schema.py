@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
+from core.records.learner import INSTALLATION
 from core.settings import Located
 from core.store.engine import Connection, Database, Distribution
 from core.store.refold import refold
+from core.store.tables import metadata
 
 HEAD: Final = max(
     script.name.partition("_")[0]
@@ -32,7 +34,7 @@ def prepare(database: Database, *, create: bool) -> None:
     if found is None:
         with database.making():
             if _version(database) is None:  # nobody was quicker
-                _migrate(database)
+                make(database)
         return
     if found != HEAD:
         raise SchemaMismatch(
@@ -46,8 +48,11 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
     nothing happens.
     """
     with database.making():
-        found = _version(database)
-        n_mended = 0 if found == HEAD else _migrate(database)
+        found, n_mended = _version(database), 0
+        if found is None:
+            make(database)
+        elif found != HEAD:
+            n_mended = migrate(database)
         return Upgraded(found, HEAD, n_mended, database.distribute() if distribute else None)
 
 
@@ -82,10 +87,33 @@ def _stamp(connection: Connection, tables: frozenset[str], place: Located) -> st
     return str(row[0])
 
 
-def _migrate(database: Database) -> int:
-    """Run the migrations, and fold what they leave to be folded, in one transaction; how many texts they mended.
+def make(database: Database) -> None:
+    """Make the tables as they are by now, in one transaction. The migrations come to the same, but a new database has
+    nothing that they could move, and would wait for them several times as long; for whoever is making it.
+    """
+    with database.migrating() as (transacted, connection):
+        metadata.create_all(transacted, checkfirst=False)
+        for statement in _BEGINNING:
+            connection.run(statement)
 
-    Alembic is imported here: it is needed once in a database's life.
+
+_BEGINNING: Final = (
+    # As Alembic keeps the newest migration that a database has seen.
+    "CREATE TABLE alembic_version"
+    " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))",
+    f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')",
+    # The hidden learner, to whom belongs what is about the installation.
+    f"INSERT INTO learner_name (learner_id, name) VALUES (0, '{INSTALLATION}')",
+    "INSERT INTO learner (learner_id, name, origin, created_at_ms, settings, revision)"
+    f" VALUES (0, '{INSTALLATION}', '', 0, '{{}}', 1)",
+)
+
+
+def migrate(database: Database) -> int:
+    """Run the migrations, and fold what they leave to be folded, in one transaction; how many texts they mended; for
+    whoever is making it.
+
+    Alembic is imported here: most databases never need it.
     """
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415

@@ -54,7 +54,7 @@ from core.settings import Located, Server, Settings, local_operator
 from core.store.engine import Connection
 from core.store.engine.opening import open_database
 from core.store.engine.postgres import Database
-from core.store.schema import HEAD, prepare
+from core.store.schema import HEAD, make, migrate
 from core.store.store import Store
 from core.store.tables import metadata
 from core.store.transaction import Transaction
@@ -308,10 +308,15 @@ def test_imports_in_parts_wait_for_each_other(place: Located) -> None:
 # The schema
 
 
-def test_the_migrations_come_to_our_tables(server: Server) -> None:
+@pytest.mark.parametrize("way", [make, migrate])
+def test_the_migrations_come_to_our_tables(
+    way: Callable[[Database], object], cluster: Cluster, tmp_path: Path
+) -> None:
+    server = cluster.at(tmp_path / "made.db")
     database = open_database(server)
-    prepare(database, create=True)
     assert isinstance(database, Database)
+    with database.making():
+        way(database)
     with database.migrating() as (transacted, connection):
         made = MigrationContext.configure(
             transacted, opts={"compare_type": True, "compare_server_default": True}

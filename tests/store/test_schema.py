@@ -24,7 +24,8 @@ from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
-from core.store.schema import HEAD
+from core.store.engine.opening import open_database
+from core.store.schema import HEAD, migrate
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.flows.history import described
@@ -52,8 +53,19 @@ def execute(path: Path, *statements: str) -> None:
     driver.close()
 
 
-def test_migrations_end_where_the_tables_are(fresh: Path) -> None:
-    assert _differences(fresh) == []
+@pytest.fixture
+def migrated(tmp_path: Path) -> Path:
+    """One that went through every migration."""
+    path = tmp_path / "migrated.db"
+    with closing(open_database(path)) as database, database.making():
+        migrate(database)
+    return path
+
+
+def test_migrations_end_where_the_tables_are(fresh: Path, migrated: Path) -> None:
+    """And hold the same rows: the hidden learner, and the newest migration."""
+    assert _differences(migrated) == _differences(fresh) == []
+    assert _dump(migrated) == _dump(fresh)
 
 
 def _differences(path: Path) -> list[Any]:
@@ -74,16 +86,17 @@ def test_head_is_the_newest_script() -> None:
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-def test_checks_and_clustering_reach_the_file(fresh: Path) -> None:
+@pytest.mark.parametrize("made", ["fresh", "migrated"])
+def test_checks_and_clustering_reach_the_file(made: str, request: pytest.FixtureRequest) -> None:
     """What compare_metadata does not look at: CHECKs, and tables without a hidden row number."""
-    driver = sqlite3.connect(fresh)
-    made = dict(driver.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    driver = sqlite3.connect(request.getfixturevalue(made))
+    said = dict(driver.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     driver.close()
     for table in metadata.sorted_tables:
         options = table.dialect_options["sqlite"]
-        assert ("WITHOUT ROWID" in made[table.name]) == (options["with_rowid"] is False)
+        assert ("WITHOUT ROWID" in said[table.name]) == (options["with_rowid"] is False)
         checks = [item for item in table.constraints if isinstance(item, CheckConstraint)]
-        assert made[table.name].count("CHECK") == len(checks)
+        assert said[table.name].count("CHECK") == len(checks)
 
 
 PROMISED = ["outcome", "observation", "posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"]

@@ -911,21 +911,21 @@ def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Serv
     """Commit; a warning says that it may not be where it is promised to be (a standby was not waited for), or that
     the server goes: then what it answered along with that is not taken for its word, and it is asked again.
     """
-    warnings: list[psycopg.errors.Diagnostic] = []
+    warnings: list[tuple[str, str]] = []
 
     def heard(notice: psycopg.errors.Diagnostic) -> None:
         if notice.severity_nonlocalized == "WARNING":
-            warnings.append(notice)
+            warnings.append((notice.sqlstate or "", notice.message_primary or ""))
 
     driver.add_notice_handler(heard)
     try:
         ended = connection.commit()
     finally:
         driver.remove_notice_handler(heard)
-    if warnings and all((one.sqlstate or "").startswith(GOING) for one in warnings):
+    if warnings and all(state.startswith(GOING) for state, _ in warnings):
         raise psycopg.errors.CrashShutdown
     if warnings or ended != "COMMIT":
-        raise _unsure(place, "; ".join(one.message_primary or "" for one in warnings))
+        raise _unsure(place, "; ".join(words for _, words in warnings))
 
 
 def _end(driver: psycopg.Connection[Any]) -> None:
