@@ -25,7 +25,7 @@ from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.pages import FLEET, OVERVIEW  # noqa: E402
-from dashboard.reading import Reading, begin, context_of  # noqa: E402
+from dashboard.reading import Reading, begin, context_of, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
 from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
@@ -98,9 +98,9 @@ def _arrived() -> tuple[Context, Frame, str]:
             raise
     else:
         if learner == first.learner:
-            return mine, first, mine.learner
+            return mine, first, unspoken(mine)
     there = context_of(learner)
-    return there, queries.frame_of(there), mine.learner
+    return there, queries.frame_of(there), unspoken(mine)
 
 
 def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -> None:

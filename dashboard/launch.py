@@ -20,7 +20,6 @@ from core.doors.progress import counted
 from core.doors.terminal import say
 from core.errors import NotInstalled
 from core.settings import (
-    DEFAULT_LEARNER,
     Located,
     Server,
     Settings,
@@ -64,9 +63,11 @@ Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the 
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """``learner`` None: any of several, as pages and programs name them."""
+
     url: str
     database: str
-    learner: str
+    learner: str | None
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,19 +90,21 @@ def serve(
     Where ARMSCOPE_AUTH names a secrets file, people sign in.
     """
     _refuse_without("serve")
+    from core.flows.context import meant
+
     settings = asked(line).settings(read_database=read_database)
     place = settings.database
     was_there = isinstance(place, Server) or place.exists()
-    context = context_of(
-        line, create=True, read_database=read_database
-    )  # runs come in through its pages, too
+    # Runs come in through its pages, too.
+    context = context_of(line, create=True, whole=True, read_database=read_database)
+    learner = context.learner if context.is_named else meant(context.store)
     context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
     )
     _serve(
         line,
-        structs.replace(settings, learner=context.learner),
+        structs.replace(settings, learner=learner),
         *fresh,
         address=address,
         port=port,
@@ -196,8 +199,8 @@ def _serve(
         more = (*more, f"Others on this machine can read {sign_in.file}, and sign as anybody: chmod 600 it.")
     set_variables(settings.as_environment())
     url = url_of(address, chosen) if sign_in is None else sign_in.origin
-    at = Serving(url=url, database=str(settings.database), learner=settings.learner or DEFAULT_LEARNER)
-    words = f"armscope serves {at.learner} from {at.database} at {at.url} (stop: Ctrl+C)."
+    at = Serving(url=url, database=str(settings.database), learner=settings.learner)
+    words = f"armscope serves {at.learner or 'every learner'} from {at.database} at {at.url} (stop: Ctrl+C)."
     done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.errors import Denied, StoreError
 from core.flows import queries
-from core.flows.context import Context, open_context
+from core.flows.context import Context, meant, open_context
 from core.flows.names import learner_names
 from core.permissions import Action
 from core.records.actor import Actor
@@ -75,9 +75,33 @@ def opened() -> Context:
     where people sign in, for nobody yet.
     """
     wanted = Settings.from_environment()
-    places = (str(wanted.database), str(wanted.read_database), wanted.learner)
-    kept = _contexts.kept(places, lambda: open_context(wanted))
+    kept, _ = _kept(wanted)
     return replace(kept, actor=who.NOBODY if who.people_sign_in() else wanted.actor)
+
+
+def _kept(wanted: Settings) -> tuple[Context, bool]:
+    places = (str(wanted.database), str(wanted.read_database), wanted.learner)
+    return _contexts.kept(places, lambda: _opened(wanted))
+
+
+def _opened(wanted: Settings) -> tuple[Context, bool]:
+    """And whether it is at any of several learners, the first, because nobody named one, or could mean one: to look
+    at, until one is chosen.
+    """
+    context = open_context(wanted, whole=True)
+    is_any = wanted.learner is None and meant(context.store) is None
+    return context.of(learner_names(context)[0]) if is_any else context, is_any
+
+
+def unspoken(context: Context) -> str:
+    """The learner that an address need not name; none (an empty name) where it could be any of several."""
+    _, is_any = _kept(Settings.from_environment())
+    return "" if is_any else context.learner
+
+
+def meant_learner() -> str | None:
+    """The learner that is meant where a program names none; None: it could be any of several."""
+    return Settings.from_environment().learner or meant(opened().store)
 
 
 def context_of(learner: str | None = None) -> Context:

@@ -36,7 +36,7 @@ from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.gate import SIGN_IN, Gate, Proxied
 from dashboard.handles import keep_sessions, quieten, raise_limit, sessions_allowed
 from dashboard.pages import OVERVIEW, PAGES
-from dashboard.reading import opened
+from dashboard.reading import meant_learner, opened
 from dashboard.sign_in import SignIn
 from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
@@ -154,9 +154,8 @@ class Beside:
 @cache
 def _doors(*, asks_tokens: bool) -> Api:
     """The doors at a desk over the store that the pages read, too."""
-    context = opened()
     return doors(
-        Desk(store=context.store, learner=context.learner),
+        Desk(store=opened().store, learner=meant_learner()),
         hosts=st.get_option("server.allowedHosts"),
         asks_tokens=asks_tokens,
     )

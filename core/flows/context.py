@@ -212,17 +212,25 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     return Context(store=store, learner=name, is_named=False, actor=settings.actor)
 
 
-def _only(store: Store, *, whole: bool) -> str:
-    """The learner that is meant where none is named."""
+def meant(store: Store) -> str | None:
+    """The learner that is meant where nobody names one: the default one, if there is one or nobody else, or the only
+    one there is; None where it could be any of several.
+    """
     names = fleet.names(store)
-    if whole or not names or DEFAULT_LEARNER in names:
-        return names[0] if len(names) == 1 else DEFAULT_LEARNER
-    if len(names) == 1:
-        return names[0]
-    raise UnknownLearner(
-        f"A learner must be named where there are several, got none; {store.place.name} has {_listed(names)}.",
-        next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
-    )
+    if not names or DEFAULT_LEARNER in names:
+        return DEFAULT_LEARNER
+    return names[0] if len(names) == 1 else None
+
+
+def _only(store: Store, *, whole: bool) -> str:
+    name = meant(store)
+    if name is None and not whole:
+        names = fleet.names(store)
+        raise UnknownLearner(
+            f"A learner must be named where there are several, got none; {store.place.name} has {_listed(names)}.",
+            next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
+        )
+    return name or DEFAULT_LEARNER
 
 
 def _whose(context: Context) -> UnknownLearner:

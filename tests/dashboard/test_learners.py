@@ -11,10 +11,12 @@ from core.errors import Conflict, InvalidSetting
 from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.learn import record_all
 from core.flows.learners import create_learner, learners
 from core.records.actor import Actor
+from dashboard.reading import meant_learner
 from tests.dashboard.conftest import Open, check, texts, unfold
-from tests.dashboard.worlds import context_at, keys, world
+from tests.dashboard.worlds import context_at, keys, runs, world
 
 
 def _make(page: AppTest, name: str) -> None:
@@ -68,6 +70,19 @@ def test_switching_keeps_the_page_and_the_filters_that_apply(open_page: Open, da
     assert page.multiselect(key="model").value == ["large"]
     assert page.button_group(key="sort").value == "pulls"
     assert queries.posteriors(context.of("copy")) == queries.posteriors(context)
+
+
+def test_of_several_learners_any_is_shown_and_the_address_says_which(open_page: Open, database: Path) -> None:
+    """Nobody said whose dashboard it is: an address without a name would be another's once others are made."""
+    context = context_at(database)
+    for name, n_runs in (("support", 3), ("billing", 2)):
+        record_all(context.of(name), runs(keys(3), n_runs))
+    page = open_page("runs")
+    picker = page.selectbox(key="learner")
+    assert (picker.value, picker.options) == ("billing", ["billing", "support"])
+    assert page.query_params["learner"] == "billing"
+    assert "the last 3 runs" in picker.set_value("support").run().title[0].value
+    assert meant_learner() is None, "a program that names none is asked which"
 
 
 def test_names_are_checked_and_taken_once(database: Path) -> None:

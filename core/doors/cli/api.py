@@ -16,9 +16,11 @@ DEFAULT_PORT = 8502
 
 
 class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """``learner`` None: any of several, as programs name them."""
+
     url: str
     database: str
-    learner: str
+    learner: str | None
 
 
 @command(
@@ -55,16 +57,18 @@ def api(
     from core.doors.alerting import Watch
     from core.doors.desk import Desk
     from core.doors.http.serving import doors
+    from core.flows.context import meant
     from core.flows.tokens import tokens
 
-    context = context_of(line, create=True)
+    context = context_of(line, create=True, whole=True)
     is_near = is_loopback(address)
     if not is_near and not any(one.revoked_ms is None for one in tokens(context)):
         raise InvalidInput(
             f"Off this machine nobody is let in without a token, and there is none; got {address[:60]!r}.",
             next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
         )
-    desk = Desk(store=context.store, learner=context.learner)
+    learner = context.learner if context.is_named else meant(context.store)
+    desk = Desk(store=context.store, learner=learner)
     app = doors(
         desk,
         hosts=[address, *(host or ())],
@@ -73,8 +77,9 @@ def api(
         layers_per_minute=layers,
     )
     chosen = claimable_port(address, port)
-    at = Listening(url=url_of(address, chosen), database=str(context.store.place), learner=context.learner)
-    done(line, at, lambda: say(f"armscope answers programs for {at.learner} at {at.url} (stop: Ctrl+C)."))
+    at = Listening(url=url_of(address, chosen), database=str(context.store.place), learner=learner)
+    whose = learner or "the learner that they name"
+    done(line, at, lambda: say(f"armscope answers programs for {whose} at {at.url} (stop: Ctrl+C)."))
     watch = Watch(lambda: context).start()
     uvicorn.run(
         app,

@@ -47,9 +47,11 @@ class Pickers:
 def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
     """Learner, time span and filters, each behind a button; in a narrow window all behind one.
 
-    Going to another learner keeps the page, and the filters that apply there (``default`` needs no word in the
-    address).
+    Going to another learner keeps the page, and the filters that apply there. ``default`` needs no word in the
+    address; where it is empty, each learner is named there.
     """
+    if not default and LEARNER not in st.session_state and LEARNER not in st.query_params:
+        st.query_params[LEARNER] = st.session_state[LEARNER] = frame.learner
     labels = {
         "learner popover": wording.literal(_short(frame.learner)),
         "span popover": _span_label(frame),
@@ -82,8 +84,15 @@ _Named = tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]
 
 
 def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> None:
-    options = list(dict.fromkeys([default, *frame.learners]))
-    st.selectbox("Learner", options, key=LEARNER, bind="query-params", disabled=len(options) < 2)
+    options = list(dict.fromkeys([*filter(None, [default]), *frame.learners]))
+    st.selectbox(
+        "Learner",
+        options,
+        index=0 if default else None,
+        key=LEARNER,
+        bind="query-params",
+        disabled=len(options) < 2,
+    )
     if open_:
         st.text(f"{wording.things(frame.n_runs, 'run')}, {wording.things(frame.n_arms, 'arm')}")
         if may_create:
