@@ -23,8 +23,10 @@ _SWITCHES: Final = (
     "--headless",
     # Pages live for seconds: what compiling their scripts well costs, running them never gives back.
     "--js-flags=--no-opt --no-maglev",
-    # A new tab goes to the process that has parsed the site's scripts, see `parked`.
+    # A new tab goes to the process that has parsed the site's scripts, see `parked`, and has them from it: what is
+    # parsed while it still comes would be parsed again for each tab.
     "--process-per-site",
+    "--disable-features=ScriptStreaming,BackgroundResourceFetch",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
