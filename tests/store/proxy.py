@@ -27,6 +27,8 @@ because the connection ends as soon as it is on its way, or when the server has 
 """
 _LENGTH: Final = struct.Struct("!I")
 _READ_BYTES: Final = 65_536
+_LET_IN_S: Final = 0.02
+"""How long at most it takes until whoever was let in has a way, which can be ended."""
 _GONE: Final = (OSError, asyncio.IncompleteReadError)
 
 
@@ -73,6 +75,7 @@ class Proxy:
         begun.set()
         await ended.wait()
         listening.close()
+        await asyncio.sleep(_LET_IN_S)
         for way in self._ways:
             way.cancel()
         await asyncio.gather(*self._ways, return_exceptions=True)
