@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
-from itertools import chain, count, islice, repeat
+from itertools import chain, count, groupby, islice, repeat
+from operator import itemgetter
 from selectors import EVENT_READ, DefaultSelector
 from threading import local
 from typing import Any, Final, NoReturn
@@ -346,28 +347,33 @@ class Connection(port.Connection):
         self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
     ) -> None:
         """Copied where they are many and none can be there yet; else as one array a column."""
-        flat = iter(values)
-        width = len(columns)
-        kinds = _kinds(table, tuple(columns))
-        while part := list(islice(flat, max(_VALUES_AT_ONCE // width, 1) * width)):
-            if upsert or len(part) < _ROWS_COPIED * width:
-                arrays = [_array(kind, part[place::width]) for place, kind in enumerate(kinds)]
-                self._later(_insert_sql(table, tuple(columns), kinds, upsert), [learner_id, *arrays])
-                if len(part) >= _ROWS_AHEAD * width:
-                    self._send_ahead()
-            else:
-                self._copy(table, columns, learner_id, part)
+        flat, width, names = iter(values), len(columns), tuple(columns)
+        parts = iter(lambda: list(islice(flat, max(_VALUES_AT_ONCE // width, 1) * width)), [])
+        first = next(parts, [])
+        if not upsert and len(first) >= _ROWS_COPIED * width:
+            self._copy(table, names, learner_id, chain([first], parts))
+            return
+        kinds = _kinds(table, names)
+        for part in chain(filter(None, [first]), parts):
+            arrays = [_array(kind, part[place::width]) for place, kind in enumerate(kinds)]
+            self._later(_insert_sql(table, names, kinds, upsert), [learner_id, *arrays])
+            if len(part) >= _ROWS_AHEAD * width:
+                self._send_ahead()
 
-    def _copy(self, table: str, columns: Sequence[str], learner_id: int, part: list[Any]) -> None:
+    def _copy(
+        self, table: str, columns: tuple[str, ...], learner_id: int, parts: Iterator[list[Any]]
+    ) -> None:
+        """As one copy, as long as rows are told in the same form: the server writes some while we make more."""
         copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN"
-        packed = _packed(_whole(table, tuple(columns)), learner_id, part)
-        if packed is None:
-            told = _lines(_kinds(table, tuple(columns)), learner_id, part)
-        else:
-            copying, told = f"{copying} (FORMAT binary)", packed
         self.flush()
-        with RawCursor(self._driver) as cursor, cursor.copy(copying.encode()) as copy:
-            copy.write(told)
+        made = (_copied_rows(table, columns, learner_id, part) for part in parts)
+        for is_packed, told in groupby(made, key=itemgetter(0)):
+            form = " (FORMAT binary)" if is_packed else ""
+            with RawCursor(self._driver) as cursor, cursor.copy(f"{copying}{form}".encode()) as copy:
+                for rows in chain([_SIGNATURE] if is_packed else [], map(itemgetter(1), told)):
+                    copy.write(rows)
+                if is_packed:
+                    copy.write(_END_OF_COPY)
 
     def amend(
         self, table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
@@ -524,7 +530,7 @@ def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
 
 
 def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> bytes | None:
-    """Whole numbers as a binary copy, which takes neither side long; None where some are nothing, or no such."""
+    """Whole numbers as rows of a binary copy, which takes neither side long; None where some are none."""
     if row is None or set(map(type, part)) != _WHOLE:
         return None
     width = len(row.names or ()) // 2 - 1
@@ -537,7 +543,15 @@ def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> byte
     for place in range(width):
         rows[f"size {place}"] = 8
         rows[f"value {place}"] = values[:, place]
-    return _SIGNATURE + rows.tobytes() + _END_OF_COPY
+    return rows.tobytes()
+
+
+def _copied_rows(
+    table: str, columns: tuple[str, ...], learner_id: int, part: list[Any]
+) -> tuple[bool, bytes]:
+    """Rows for a copy, and whether they are packed."""
+    packed = _packed(_whole(table, columns), learner_id, part)
+    return (False, _lines(_kinds(table, columns), learner_id, part)) if packed is None else (True, packed)
 
 
 def _lines(kinds: Sequence[str], learner_id: int, part: list[Any]) -> bytes:
