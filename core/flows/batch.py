@@ -11,7 +11,7 @@ import msgspec
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
 from core.flows.context import Context
 from core.flows.requests import USE_A_LISTED_ARM, repeated, unknown_arm
-from core.flows.reward import admit, nothing_newer, record_in, standing_run
+from core.flows.reward import Known, admit, known_of, nothing_newer, record_in, standing, standing_run
 from core.records.batch import (
     BatchAnswer,
     BatchLine,
@@ -24,8 +24,8 @@ from core.records.batch import (
 from core.records.judged import OBSERVED
 from core.records.observation import RewardOutcome, reward_of
 from core.records.reward import RewardAnswer, RewardOrder
-from core.store.reads import FoundRun, included_arms, listed_arm
-from core.store.replies import reply_of
+from core.store.reads import FoundRun, included_arms
+from core.store.replies import replies_of, reply_of
 from core.store.transaction import Facts, Transaction
 
 _MEANT: Final = 20
@@ -85,13 +85,13 @@ def reward_run(
 
 
 def _record(txn: Transaction, lines: Sequence[BatchLine], key: str | None) -> BatchAnswer:
-    known = None if key is None else _first_answer(txn, lines, key)
-    if known is not None:
-        return known
+    first = None if key is None else _first_answer(txn, lines, key)
+    if first is not None:
+        return first
     checked = check_lines(txn, lines, key=key)
     if checked.bad:
         raise refused(checked.bad, len(lines))
-    return _answer(record_in(txn, list(checked.orders.values())))
+    return _answer(record_in(txn, list(checked.orders.values()), checked.known))
 
 
 def _answer(rewards: Sequence[RewardAnswer]) -> BatchAnswer:
@@ -104,10 +104,11 @@ def _first_answer(txn: Transaction, lines: Sequence[BatchLine], key: str) -> Bat
 
     Raises `Conflict` where the key stands for another batch, be it a shorter or a longer one.
     """
-    kept = [reply_of(txn, str(key_of_line(key, place))) for place in (1, len(lines), len(lines) + 1)]
-    if kept[0] is None:
+    first, last, beyond = (str(key_of_line(key, place)) for place in (1, len(lines), len(lines) + 1))
+    kept = replies_of(txn, [first, last, beyond])
+    if first not in kept:
         return None
-    if kept[1] is None or kept[2] is not None:
+    if last not in kept or beyond in kept:
         raise Conflict(
             f"The idempotency key {key!r} already stands for a batch of other length than {len(lines):,}.",
             next_step="Use a new key for a new batch; nothing was recorded.",
@@ -134,15 +135,19 @@ def _repeated(txn: Transaction, line: BatchLine, key: str) -> RewardAnswer:
 
 @dataclass(kw_only=True)
 class CheckedLines:
-    """A batch as the record admits it: what each line asks for, by number, and what is wrong with the others."""
+    """A batch as the record admits it: what each line asks for, by number, and what is wrong with the others; and
+    what is known of all that they name.
+    """
 
+    known: Known
     orders: dict[int, RewardOrder] = field(default_factory=dict)
     bad: dict[int, ArmscopeError] = field(default_factory=dict)
 
 
 def check_lines(facts: Facts, lines: Sequence[BatchLine], *, key: str | None = None) -> CheckedLines:
     """Ask of every line whether it can be done; nothing is written."""
-    checked, records = CheckedLines(), _Records(facts)
+    known = known_of(facts, lines)
+    checked, records = CheckedLines(known=known), _Records(facts, known)
     corrected: dict[tuple[int, int], int] = {}
     for place, line in enumerate(lines, 1):
         number = line.line or place
@@ -154,32 +159,21 @@ def check_lines(facts: Facts, lines: Sequence[BatchLine], *, key: str | None = N
 
 
 class _Records:
-    """What is recorded of arms and runs that lines name, each looked up once."""
+    """What is known of arms and runs, by the names that lines give them."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, known: Known) -> None:
         self.facts = facts
-        self._arms: dict[str, int | None] = {}
-        self._runs: dict[str, FoundRun | ArmscopeError] = {}
+        self.known = known
         self._n_unknown = 0
 
     def arm_no(self, arm: str) -> int:
-        if arm not in self._arms:
-            self._arms[arm] = listed_arm(self.facts, arm)
-        found = self._arms[arm]
+        found = self.known.arm_nos.get(arm)
         if found is None:
             raise self._unknown(arm)
         return found
 
     def run(self, name: str) -> FoundRun:
-        if name not in self._runs:
-            try:
-                self._runs[name] = standing_run(self.facts, name)
-            except ArmscopeError as problem:
-                self._runs[name] = problem
-        found = self._runs[name]
-        if isinstance(found, ArmscopeError):
-            raise found
-        return found
+        return standing(self.facts, self.known.runs.get(name), name)
 
     def _unknown(self, arm: str) -> UnknownArm:
         self._n_unknown += 1
@@ -199,7 +193,7 @@ def _order(
     if line.run is None:
         return asked
     run = records.run(line.run)
-    flags = admit(records.facts, asked, run, arm_no)
+    flags = admit(asked, run, records.known.flags.get((run.run_no, arm_no)))
     nothing_newer(records.facts, asked, run, arm_no)
     is_correction = asked.correct or (line.kind is None and bool(flags & OBSERVED))
     if not is_correction:

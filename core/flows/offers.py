@@ -43,7 +43,7 @@ from core.store.offers import (
     session_named,
     waiting_offer,
 )
-from core.store.reads import arm_columns, arm_row, learners, run_of_uid
+from core.store.reads import FoundRun, arm_columns, arm_row, learners, outcome_of, run_of_uid
 from core.store.runs import add_runs
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
@@ -154,7 +154,7 @@ def _told(
 ) -> tuple[str | None, str | None]:
     """Put what was said where it belongs; the run it is about, and the act that it became."""
     if waiting is None:
-        return None, _add_row(txn, said, arm_no, 0, None)
+        return None, _add_row(txn, said, arm_no)
     is_plain = said.reward in {0.0, 1.0}
     run_no, is_new = waiting.run_no, not waiting.run_no
     if is_new:
@@ -165,7 +165,7 @@ def _told(
         if not is_new:
             observe_later(txn, run_no, arm_no, referenced=said.reward == 1)
         return uid, None
-    return uid, _add_row(txn, said, arm_no, run_no, uid)
+    return uid, _add_row(txn, said, arm_no, run_of_uid(txn, uid))
 
 
 def _make_run(txn: Transaction, waiting: Waiting, first: Report | None) -> int:
@@ -203,24 +203,27 @@ def _uid(txn: Transaction, offer_no: int) -> str:
     return f"offer-{offer_no}-{whose}"
 
 
-def _add_row(txn: Transaction, said: Report, arm_no: int, run_no: int, run: str | None) -> str:
+def _add_row(txn: Transaction, said: Report, arm_no: int, run: FoundRun | None = None) -> str:
     amount = Amount.of(said.reward)
+    flags = None if run is None or not run.standing else outcome_of(txn, run.run_no, arm_no)
     entry = Entry(
         kind="reported",
         arm_no=arm_no,
-        run_no=run_no,
+        run_no=0 if run is None else run.run_no,
+        run_revision=0 if run is None else run.revision,
+        flags=flags or 0,
         success_micro=amount.success_micro,
         failure_micro=amount.failure_micro,
         reason=said.reason or "",
         actor=txn.actor.name,
         at_ms=txn.now_ms,
     )
-    act = f"reward-{add_observations(txn, [entry])[0]}"
+    act = f"reward-{add_observations(txn, [entry]).numbers[0]}"
     detail: Detail = {
         "arm": said.arm,
         "kind": "reported",
         "reward": amount.success_micro / MICRO,
-        "run": run,
+        "run": None if run is None else run.uid,
         "reason": said.reason,
         "lagged": said.is_lagged,
     }

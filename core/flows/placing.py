@@ -6,7 +6,6 @@ says that it is to be made.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,7 +18,7 @@ from core.records.judged import INCLUDED
 from core.records.judging import EvaluationOrder, Subject
 from core.records.layer import LayerUri, parse_uri
 from core.records.reward import not_in_prompt
-from core.store.reads import find_runs, listed_arms, outcomes_of
+from core.store.reads import find_runs, flags_of, listed_arms
 from core.store.reads.subjects import near_uids
 from core.store.subjects import FoundExecution, Kind, executions_of, layer_nos, name_subject
 from core.store.transaction import Transaction
@@ -62,19 +61,14 @@ class _Known:
         self._executions = executions_of(txn, {self._uids[named] for named in executions})
         self._runs = find_runs(txn, {one.run for one in orders if one.run is not None})
         self._arms = listed_arms(txn, {one.arm for one in orders if one.arm is not None})
-        self._flags = self._flags_of(orders)
-
-    def _flags_of(self, orders: Sequence[EvaluationOrder]) -> dict[tuple[int, int], int]:
-        """Flags of arms in runs, where an order is about both."""
-        sought: dict[int, set[int]] = defaultdict(set)
-        for one in orders:
-            if one.arm in self._arms and one.run in self._runs:
-                sought[self._arms[one.arm]].add(self._runs[one.run].run_no)
-        return {
-            (arm_no, run_no): flags
-            for arm_no, run_nos in sought.items()
-            for run_no, flags in outcomes_of(self.txn, arm_no, run_nos).items()
-        }
+        self._flags = flags_of(
+            txn,
+            [
+                (self._runs[one.run].run_no, self._arms[one.arm])
+                for one in orders
+                if one.arm in self._arms and one.run in self._runs
+            ],
+        )
 
     def placed(self, order: EvaluationOrder) -> PlacedOrder:
         layer = "" if order.layer is None else self._uids[order.layer]
@@ -116,7 +110,7 @@ class _Known:
         arm_no = self._arms.get(arm)
         if arm_no is None:
             raise unknown_arm(self.txn, arm)
-        if not self._flags.get((arm_no, run_no), 0) & INCLUDED:
+        if not self._flags.get((run_no, arm_no), 0) & INCLUDED:
             raise not_in_prompt(arm, run_no)
         return arm_no
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import msgspec
@@ -11,6 +11,7 @@ from core.errors import Conflict, NotApplicable, UnknownRun
 from core.flows.context import Context
 from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
+from core.records.batch import BatchLine
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.observation import Amount, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
@@ -21,11 +22,12 @@ from core.store.reads import (
     arm_rows,
     find_run,
     find_runs,
+    flags_of,
     listed_rows,
     newest_about,
-    outcome_of,
 )
 from core.store.replies import Reply, keep_replies, replies_of, reply_to
+from core.store.rollup import Rollup
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 
@@ -70,21 +72,26 @@ def reward_all(context: Context, orders: Sequence[RewardOrder]) -> list[RewardAn
     return context.write("reward", lambda txn: record_in(txn, orders))
 
 
-def record_in(txn: Transaction, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
-    """The same inside a transaction that is open."""
-    return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
+def record_in(
+    txn: Transaction, orders: Sequence[RewardOrder], known: Known | None = None
+) -> list[RewardAnswer]:
+    """The same inside a transaction that is open; ``known`` is what is recorded of what they name, if that was looked
+    up already.
+    """
+    return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places, known))
 
 
 def _answered(
-    txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int]
+    txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int], known: Known | None
 ) -> dict[int, RewardAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
-    kept, known = txn.together(
-        lambda: replies_of(txn, [key for index in indexes if (key := orders[index].key) is not None]),
-        lambda: _known(txn, [orders[index] for index in indexes]),
+    asked = [orders[index] for index in indexes]
+    kept, found = txn.together(
+        lambda: replies_of(txn, [order.key for order in asked if order.key is not None]),
+        lambda: known_of(txn, asked) if known is None else known,
     )
     first = {index: _first_answer(kept, orders[index]) for index in indexes}
-    made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None], known))
+    made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None], found))
     return {index: next(made) if answer is None else answer for index, answer in first.items()}
 
 
@@ -96,27 +103,38 @@ def _first_answer(kept: Mapping[str, Reply], order: RewardOrder) -> RewardAnswer
 
 
 class Known(NamedTuple):
-    """Listed arms, where these stand, and runs, that orders name: each is looked up once."""
+    """What is recorded of arms and runs that orders name, all looked up together: listed arms, where these stand,
+    runs, and flags of the arms in them, by (run, arm).
+    """
 
     arm_nos: dict[str, int]
     rows: Mapping[int, ArmRow]
     runs: Mapping[str, FoundRun]
+    flags: Mapping[tuple[int, int], int]
 
 
-def _known(txn: Facts, orders: Sequence[RewardOrder]) -> Known:
-    found, runs = txn.together(
-        lambda: listed_rows(txn, {order.arm for order in orders}),
-        lambda: find_runs(txn, {order.run for order in orders if order.run is not None}),
+def known_of(facts: Facts, orders: Collection[RewardOrder | BatchLine]) -> Known:
+    """What is recorded of all that these name; what isn't there is left out."""
+    found, runs = facts.together(
+        lambda: listed_rows(facts, {order.arm for order in orders}),
+        lambda: find_runs(facts, {order.run for order in orders if order.run is not None}),
     )
-    return Known({arm: arm_no for arm, (arm_no, _) in found.items()}, dict(found.values()), runs)
+    arm_nos = {arm: arm_no for arm, (arm_no, _) in found.items()}
+    places = {
+        (runs[order.run].run_no, arm_nos[order.arm])
+        for order in orders
+        if order.run in runs and order.arm in arm_nos
+    }
+    return Known(arm_nos, dict(found.values()), runs, flags_of(facts, places))
 
 
 def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> list[RewardAnswer]:
+    """Record orders whose keys stand for nothing yet, by what is known of all that they name."""
     if not orders:
         return []
-    entries = [entry_of(txn, order, known) for order in orders]
-    numbers = add_observations(txn, entries)
-    posteriors = _moved(txn, entries, known.rows)
+    entries = [_entry(txn, order, known) for order in orders]
+    numbers, added = add_observations(txn, entries)
+    posteriors = _moved(txn, {entry.arm_no for entry in entries}, added, known.rows)
     answers = [
         _answer(txn, number, order, entry, posteriors.get(entry.arm_no))
         for number, order, entry in zip(numbers, orders, entries, strict=True)
@@ -133,38 +151,41 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> li
     return answers
 
 
-def _moved(txn: Transaction, entries: Sequence[Entry], before: Mapping[int, ArmRow]) -> Mapping[int, ArmRow]:
-    """Where the arms stand after these. What is about no run counts in their present epoch, so it only adds; what is
-    about one may count in another, and is looked up.
+def _moved(
+    txn: Transaction, arm_nos: Set[int], added: Rollup, before: Mapping[int, ArmRow]
+) -> Mapping[int, ArmRow]:
+    """Where arms stand after what was added, as far as it counts in their present epoch; one that was only now made
+    is looked up.
     """
-    arm_nos = {entry.arm_no for entry in entries}
-    if any(entry.run_no for entry in entries) or not arm_nos <= before.keys():
+    if not arm_nos <= before.keys():
         return arm_rows(txn, arm_nos)
-    rows = {arm_no: [*row] for arm_no, row in before.items()}
-    for entry in entries:
-        row = rows[entry.arm_no]
-        row[0] += entry.success_micro
-        row[1] += entry.failure_micro
-        row[2] += entry.counted_pulls
+    moved = sorted({arm_no for _, arm_no, _ in added.arms})
+    present = dict(zip(moved, txn.current_epochs(moved), strict=True))
+    rows = {arm_no: [*before[arm_no]] for arm_no in arm_nos}
+    for (_, arm_no, epoch), (_, pulls, _, success, failure) in added.arms.items():
+        if epoch == present[arm_no]:
+            row = rows[arm_no]
+            row[0] += success
+            row[1] += failure
+            row[2] += pulls
     return {arm_no: ArmRow._make(row) for arm_no, row in rows.items()}
 
 
-def entry_of(txn: Transaction, order: RewardOrder, known: Known) -> Entry:
+def _entry(txn: Transaction, order: RewardOrder, known: Known) -> Entry:
     """Order → ledger row, after asking the record whether it admits it."""
     arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
         arm_no = known.arm_nos[order.arm] = _made_arm(txn, order)
-    if order.run is None:
-        run = None
-    else:
-        run = standing(txn, known.runs.get(order.run), order.run)
-        admit(txn, order, run, arm_no)
+    run, flags = run_about(txn, order, arm_no, known)
+    if run is not None:
         nothing_newer(txn, order, run, arm_no)
     amount = Amount.of(order.reward)
     return Entry(
         kind="correction" if order.correct else "feedback",
         arm_no=arm_no,
         run_no=0 if run is None else run.run_no,
+        run_revision=0 if run is None else run.revision,
+        flags=flags,
         success_micro=amount.success_micro,
         failure_micro=amount.failure_micro,
         reason=order.reason or "",
@@ -195,9 +216,16 @@ def standing(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
     return run
 
 
-def admit(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> int:
+def run_about(facts: Facts, order: RewardOrder, arm_no: int, known: Known) -> tuple[FoundRun | None, int]:
+    """The run that a reward is about, if any, and flags of its arm there; raises `UnknownRun` or `NotApplicable`."""
+    if order.run is None:
+        return None, 0
+    run = standing(facts, known.runs.get(order.run), order.run)
+    return run, admit(order, run, known.flags.get((run.run_no, arm_no)))
+
+
+def admit(order: RewardOrder, run: FoundRun, flags: int | None) -> int:
     """Flags of the arm in the run, if the run says something about it; raises `NotApplicable` if not."""
-    flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(order.arm, run.run_no)
     if order.correct and not flags & OBSERVED:

@@ -119,8 +119,7 @@ def _add_outcome(rollup: Rollup, arm_no: int, epoch: int, at_ms: int | None, fla
         return
     place = (hour_of(at_ms), arm_no, epoch)
     if flags & OBSERVED:
-        success = MICRO if flags & REFERENCED else 0
-        rollup.add(place, 1, 1, 0, success, MICRO - success)
+        rollup.add(place, 1, 1, 0, *automatic(flags))
         rollup.saw(arm_no, epoch, at_ms)
     else:
         rollup.add(place, 1, 0, 0, 0, 0)
@@ -133,7 +132,9 @@ def _rollup_ledger(
     flags_of: dict[tuple[int, int], int],
     revisions: dict[int, int],
 ) -> None:
-    """Observations about standing runs, in the runs' epochs; of several corrections the latest counts."""
+    """Observations about standing runs, in the runs' epochs; of several corrections the latest counts, by its
+    difference to what was observed, at the hour it was submitted.
+    """
     corrections: dict[tuple[int, int], Row] = {}
     for row in ledger:
         run_no, arm_no, kind = row[:3]
@@ -147,9 +148,8 @@ def _rollup_ledger(
     for (run_no, arm_no), row in corrections.items():
         flags = flags_of[run_no, arm_no]
         if flags & OBSERVED:
-            automatic = MICRO if flags & REFERENCED else 0
-            epoch = facts.epochs.of(arm_no, revisions[run_no])
-            _add_correction(rollup, row, epoch, automatic)
+            place = (hour_of(row[6]), arm_no, facts.epochs.of(arm_no, revisions[run_no]))
+            rollup.correct(place, (row[3], row[4]), automatic(flags))
 
 
 def _add_observation(rollup: Rollup, row: Row, epoch: int) -> None:
@@ -157,11 +157,9 @@ def _add_observation(rollup: Rollup, row: Row, epoch: int) -> None:
     rollup.add_observation((hour_of(at_ms), arm_no, epoch), kind, pulls, (success, failure), at_ms)
 
 
-def _add_correction(rollup: Rollup, row: Row, epoch: int, automatic: int) -> None:
-    """A correction adds its difference to the automatic observation, at the hour it was submitted; no pull."""
-    _, arm_no, _, success, failure, _, at_ms, _ = row
-    place = (hour_of(at_ms), arm_no, epoch)
-    rollup.add(place, 0, 0, 0, success - automatic, failure - (MICRO - automatic))
+def automatic(flags: int) -> tuple[int, int]:
+    """Success and failure of what a run observed of an arm."""
+    return (MICRO, 0) if flags & REFERENCED else (0, MICRO)
 
 
 # Writing

@@ -11,7 +11,7 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED
+from core.records.judged import INCLUDED, OBSERVED
 from core.records.ledger_lines import (
     PlacedLine,
     RewardContext,
@@ -23,9 +23,9 @@ from core.records.ledger_lines import (
 )
 from core.records.observation import Amount, Kind, reward_of, whole_pulls
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
-from core.store.caches import apply, shifting
+from core.store.caches import apply, automatic, shifting
 from core.store.engine import Row
-from core.store.reads import arm_row, outcome_of, run_of_uid
+from core.store.reads import arm_row, outcome_of, run_of_uid, standing_corrections
 from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, hour_of
@@ -54,6 +54,7 @@ _ROW: Final = (
 class Entry(NamedTuple):
     """A ledger row to be; ``run_no`` 0 = about no run, ``uid`` '' = made here.
 
+    ``run_revision`` is that of the run; ``flags`` are those of the arm in it, 0 where it doesn't stand.
     ``pulls`` are those that a carried belief states; those of all others follow from their weight.
     """
 
@@ -65,8 +66,16 @@ class Entry(NamedTuple):
     reason: str
     actor: str
     at_ms: int
+    run_revision: int = 0
+    flags: int = 0
     uid: str = ""
     pulls: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether the run that it is about, if any, lets it add something."""
+        needed = INCLUDED | OBSERVED if self.kind == "correction" else INCLUDED
+        return not self.run_no or self.flags & needed == needed
 
     @property
     def counted_pulls(self) -> int:
@@ -76,27 +85,47 @@ class Entry(NamedTuple):
         return whole_pulls(self.kind, self.success_micro + self.failure_micro)
 
 
-def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> range:
-    """Append ledger rows; their numbers. Posteriors follow in the same transaction."""
+class Added(NamedTuple):
+    """New ledger rows: their numbers, and what they add."""
+
+    numbers: range
+    rollup: Rollup
+
+
+def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> Added:
+    """Append ledger rows. Posteriors follow in the same transaction."""
     txn.note_news()
+    rollup = _rolled_up(txn, entries)
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
-    with shifting(txn, sorted({entry.run_no for entry in entries} - {0})):
-        txn.connection.insert("observation", _ROW, txn.learner_id, chain.from_iterable(rows))
-    if loose := [entry for entry in entries if not entry.run_no]:
-        apply(txn, _rollup_new(txn, loose))  # what is new and about no run only adds
-    return numbers
+    txn.connection.insert("observation", _ROW, txn.learner_id, chain.from_iterable(rows))
+    apply(txn, rollup)
+    return Added(numbers, rollup)
 
 
-def _rollup_new(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
-    """What new observations about no run add, without reading them back."""
+def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
+    """What observations that are to be add, without reading their runs back: of what stands only the corrections that
+    these take the place of are looked up.
+    """
     rollup = Rollup()
-    epochs = txn.current_epochs([entry.arm_no for entry in entries])
-    for entry, epoch in zip(entries, epochs, strict=True):
+    counted = [entry for entry in entries if entry.counts]
+    epochs = txn.epochs_of(
+        [(entry.arm_no, entry.run_revision if entry.run_no else txn.revision) for entry in counted]
+    )
+    standing = standing_corrections(txn, {entry.run_no for entry in counted if entry.kind == "correction"})
+    for entry, epoch in zip(counted, epochs, strict=True):
         place = (hour_of(entry.at_ms), entry.arm_no, epoch)
         amounts = (entry.success_micro, entry.failure_micro)
-        rollup.add_observation(place, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
+        if entry.kind != "correction":
+            rollup.add_observation(place, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
+            continue
+        observed, about = automatic(entry.flags), (entry.run_no, entry.arm_no)
+        if about in standing:
+            replaced, at_ms = standing[about]
+            rollup.correct((hour_of(at_ms), entry.arm_no, epoch), observed, replaced)
+        rollup.correct(place, amounts, observed)
+        standing[about] = (amounts, entry.at_ms)
     return rollup
 
 
@@ -201,7 +230,7 @@ def _reward_reply(payload: int, answer: str) -> RewardReply:
 def read_reward(txn: Transaction, line: RewardLine, import_no: int) -> int:
     """Append a reward or carried belief that a file tells; its number."""
     _refuse_later_state(txn, line)
-    return add_observations(txn, [_entry(txn, line)], import_no=import_no)[0]
+    return add_observations(txn, [_entry(txn, line)], import_no=import_no).numbers[0]
 
 
 def _refuse_later_state(txn: Transaction, line: RewardLine) -> None:
@@ -217,10 +246,13 @@ def _refuse_later_state(txn: Transaction, line: RewardLine) -> None:
 def _entry(txn: Transaction, line: RewardLine) -> Entry:
     arm_no = txn.arm_no_of(line.arm)
     success, failure = _amounts(line)
+    run_no, run_revision, flags = _in_run(txn, line, arm_no)
     return Entry(
         kind=line.observation,
         arm_no=arm_no,
-        run_no=_run_no(txn, line, arm_no),
+        run_no=run_no,
+        run_revision=run_revision,
+        flags=flags,
         success_micro=success,
         failure_micro=failure,
         pulls=line.pulls or 0,
@@ -231,9 +263,10 @@ def _entry(txn: Transaction, line: RewardLine) -> Entry:
     )
 
 
-def _run_no(txn: Transaction, line: RewardLine, arm_no: int) -> int:
+def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, int]:
+    """Number and revision of the run that a line names, and flags of the arm in it."""
     if line.context.run is None:
-        return 0
+        return 0, 0, 0
     run = run_of_uid(txn, line.context.run)
     if run is None:
         raise UnreadableSource(
@@ -243,7 +276,7 @@ def _run_no(txn: Transaction, line: RewardLine, arm_no: int) -> int:
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(line.arm, run.run_no)
-    return run.run_no
+    return run.run_no, run.revision, flags if run.standing else 0
 
 
 def _stands(txn: Transaction, prefix: str) -> bool:

@@ -104,6 +104,12 @@ class Rollup:
         if pulls or part:  # a carried belief may be all seed and no pull
             self.saw(place[1], place[2], at_ms)
 
+    def correct(self, place: ArmHour, amounts: tuple[int, int], instead_of: tuple[int, int]) -> None:
+        """Let success and failure count in the place of others; that is no pull."""
+        self.add(place, 0, 0, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1])
+        if not any(self.arms[place]):
+            del self.arms[place]
+
     def add_outcomes(
         self,
         arm_nos: Sequence[int],

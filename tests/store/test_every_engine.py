@@ -38,6 +38,7 @@ from core.errors import (
     StoreUnusable,
 )
 from core.flows import maintenance, queries
+from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context, open_context
 from core.flows.copy import copy
 from core.flows.doctor import examine
@@ -49,6 +50,7 @@ from core.flows.restore import restore
 from core.flows.reward import record_in, reward, reward_all
 from core.flows.undo import undo
 from core.records.actor import Actor
+from core.records.batch import BatchLine
 from core.records.reward import RewardOrder
 from core.settings import Located, Server, Settings, local_operator
 from core.store.engine import Connection
@@ -578,7 +580,20 @@ def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], 
         "run": (lambda: record(context, run_of(f"r{next(number)}", arms=arms)), 3),
         "reward": (lambda: reward(context, "tool:other:a1", 0.5), 3),
         "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 4),
-        "reward of a run": (lambda: reward(context, "tool:other:a1", 0.5, run="first 1"), 13),
+        "reward of a run": (lambda: reward(context, "tool:other:a1", 0.5, run="first 1"), 4),
+        "correction": (lambda: reward(context, "tool:other:a1", 0.5, run="first 2", correct=True), 5),
+        "all rewards of a run": (lambda: reward_run(context, "first 3", 0.5), 7),
+        "a batch of corrections": (
+            lambda: reward_batch(
+                context,
+                [
+                    BatchLine(arm=f"tool:other:{arm}", value=0.5, run=f"first {n}")
+                    for n in range(20)
+                    for arm in arms
+                ],
+            ),
+            5,
+        ),
         "a thousand rewards with a key": (
             lambda: reward_all(
                 context,

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from core.errors import ArmscopeError
 from core.flows.batch import check_lines
 from core.flows.context import Context
-from core.flows.queries.previews import effect_of
-from core.records.arm import MICRO
+from core.flows.queries.previews import effects_of
+from core.flows.reward import Known
 from core.records.batch import BatchLine, RewardKind
 from core.records.reward import RewardOrder
-from core.store.reads import arm_row, listed_arm
-from core.store.transaction import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +55,16 @@ def preview_batch(context: Context, rewards: Sequence[BatchLine]) -> BatchPrevie
     """What `reward_batch` would change; bad lines are named and not raised, and nothing is recorded."""
     with context.reading() as snapshot:
         checked = check_lines(snapshot, rewards)
-        lines: list[LineEffect] = []
-        moved: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-        for number, order in checked.orders.items():
-            success, failure, pulls, is_present = effect_of(snapshot, order)
-            lines.append(_line(number, order, is_present=is_present))
-            sums = moved[order.arm]
-            for place, amount in enumerate((success, failure, pulls)):
-                sums[place] += amount if is_present else 0
-        arms = {arm: _arm(snapshot, arm, sums) for arm, sums in moved.items()}
+        effects = effects_of(snapshot, list(checked.orders.values()), checked.known)
+    lines: list[LineEffect] = []
+    moved: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for (number, order), effect in zip(checked.orders.items(), effects, strict=True):
+        *amounts, is_present = effect
+        lines.append(_line(number, order, is_present=is_present))
+        sums = moved[order.arm]
+        for place, amount in enumerate(amounts):
+            sums[place] += amount if is_present else 0
+    arms = {arm: _arm(arm, checked.known, sums) for arm, sums in moved.items()}
     return BatchPreview(lines=tuple(lines), bad=checked.bad, arms=arms)
 
 
@@ -80,14 +79,8 @@ def _line(number: int, order: RewardOrder, *, is_present: bool) -> LineEffect:
     )
 
 
-def _arm(snapshot: Snapshot, arm: str, sums: Sequence[int]) -> ArmMove:
-    arm_no = listed_arm(snapshot, arm)
-    row = None if arm_no is None else arm_row(snapshot, arm_no)
-    alpha, beta, pulls = row or (
-        MICRO,
-        MICRO,
-        0,
-    )  # a line about an arm that isn't listed is bad, and not here
+def _arm(arm: str, known: Known, sums: Sequence[int]) -> ArmMove:
+    alpha, beta, pulls = known.rows[known.arm_nos[arm]]
     success, failure, more = sums
     after = (alpha + success) / (alpha + success + beta + failure)
     return ArmMove(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))

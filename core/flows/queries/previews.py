@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypedDict, TypeVar
+from typing import Final, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
@@ -15,13 +15,12 @@ from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
 from core.flows.requests import unknown_arm
 from core.flows.reset import Scope
-from core.flows.reward import admit, standing_run
+from core.flows.reward import Known, known_of, run_about
 from core.permissions import Action
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationOutcome
-from core.records.judged import REFERENCED
 from core.records.judging import EvaluationAnswer
 from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
@@ -30,6 +29,7 @@ from core.records.reward import RewardOrder
 from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
+from core.store.caches import automatic
 from core.store.transaction import Snapshot, Transaction
 
 SHOWN_EFFECTS: Final = 10
@@ -130,15 +130,15 @@ def preview_reward(
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
-        success, failure, pulls, is_present = effect_of(snapshot, order)
+        (effect,) = effects_of(snapshot, [order], known_of(snapshot, [order]))
         settings = snapshot.settings
     place = columns.keys.index(arm)
-    if is_present:
+    if effect.in_present_epoch:
         moved = replace(
             columns,
-            success_micro=_added(columns.success_micro, place, success),
-            failure_micro=_added(columns.failure_micro, place, failure),
-            pulls=_added(columns.pulls, place, pulls),
+            success_micro=_added(columns.success_micro, place, effect.success_micro),
+            failure_micro=_added(columns.failure_micro, place, effect.failure_micro),
+            pulls=_added(columns.pulls, place, effect.pulls),
         )
     else:
         moved = columns
@@ -151,7 +151,7 @@ def preview_reward(
         n_arms=len(columns),
         before=_arm_belief(columns, before, now, place),
         after=_arm_belief(moved, summarise(moved, earlier=before), then, place),
-        in_present_epoch=is_present,
+        in_present_epoch=effect.in_present_epoch,
     )
 
 
@@ -299,24 +299,44 @@ def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, place: 
     )
 
 
-def effect_of(snapshot: Snapshot, order: RewardOrder) -> tuple[int, int, int, bool]:
-    """Success, failure and pulls a reward would add, and whether to the present epoch."""
-    arm_no = reads.listed_arm(snapshot, order.arm)
+class RewardEffect(NamedTuple):
+    """What a reward would add, in millionths and pulls, and whether to the present epoch."""
+
+    success_micro: int
+    failure_micro: int
+    pulls: int
+    in_present_epoch: bool
+
+
+def effects_of(snapshot: Snapshot, orders: Sequence[RewardOrder], known: Known) -> list[RewardEffect]:
+    """What each of several rewards would add by itself; raises what the first that can't be given would raise."""
+    _, standing = snapshot.together(
+        lambda: snapshot.epochs.load(known.arm_nos.values()),
+        lambda: reads.standing_corrections(snapshot, {run.run_no for run in known.runs.values()}),
+    )
+    return [_effect(snapshot, order, known, standing) for order in orders]
+
+
+def _effect(
+    snapshot: Snapshot,
+    order: RewardOrder,
+    known: Known,
+    standing: Mapping[tuple[int, int], tuple[tuple[int, int], int]],
+) -> RewardEffect:
+    arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
         raise unknown_arm(snapshot, order.arm)
     amount = Amount.of(order.reward)
     success, failure = amount.success_micro, amount.failure_micro
-    if order.run is None:
-        return success, failure, 1, True
-    run = standing_run(snapshot, order.run)
-    flags = admit(snapshot, order, run, arm_no)
-    snapshot.epochs.load([arm_no])
+    run, flags = run_about(snapshot, order, arm_no, known)
+    if run is None:
+        return RewardEffect(success, failure, 1, in_present_epoch=True)
     is_present = snapshot.epochs.of(arm_no, run.revision) == snapshot.epochs.current(arm_no)
     if not order.correct:
-        return success, failure, 1, is_present
-    automatic = MICRO if flags & REFERENCED else 0
-    stood = reads.standing_correction(snapshot, run.run_no, arm_no) or (automatic, MICRO - automatic)
-    return success - stood[0], failure - stood[1], 0, is_present
+        return RewardEffect(success, failure, 1, is_present)
+    about = run.run_no, arm_no
+    instead_of = standing[about][0] if about in standing else automatic(flags)
+    return RewardEffect(success - instead_of[0], failure - instead_of[1], 0, is_present)
 
 
 def _after_reset(columns: ArmColumns, wanted: Bools, target: Target) -> ArmColumns:

@@ -22,7 +22,7 @@ from core.store.reads.ledger import (
     newest_about,
     observations,
     resets,
-    standing_correction,
+    standing_corrections,
 )
 from core.store.reads.log import (
     LearnerMoment,
@@ -39,10 +39,10 @@ from core.store.reads.runs import (
     FoundRun,
     find_run,
     find_runs,
+    flags_of,
     included_arms,
     numbered_runs,
     outcome_of,
-    outcomes_of,
     run_count,
     run_of_uid,
     run_rows,

@@ -231,12 +231,15 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
     )
 
 
-def standing_correction(facts: Facts, run_no: int, arm_no: int) -> tuple[int, int] | None:
-    """Success and failure of the correction that counts for an arm in a run."""
-    row = facts.connection.row(
-        f"SELECT success_micro, failure_micro FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ?"
-        " AND run_no <> 0 AND arm_no = ? AND kind = 'correction' AND undone = 0 AND standing = 1"
-        " ORDER BY observation_no DESC LIMIT 1",
-        [facts.learner_id, run_no, arm_no],
+def standing_corrections(
+    facts: Facts, run_nos: Collection[int]
+) -> dict[tuple[int, int], tuple[tuple[int, int], int]]:
+    """The corrections that count in some runs, by (run, arm): success and failure, and when each was submitted."""
+    rows = facts.connection.rows_in(
+        f"SELECT run_no, arm_no, success_micro, failure_micro, at_ms FROM observation {BY_RUN} WHERE learner_id = ?"
+        " AND run_no <> 0 AND run_no IN ({}) AND kind = 'correction' AND undone = 0 AND standing = 1"
+        " ORDER BY observation_no",
+        [facts.learner_id],
+        sorted(run_nos),
     )
-    return None if row is None else (row[0], row[1])
+    return {(run_no, arm_no): ((success, failure), at_ms) for run_no, arm_no, success, failure, at_ms in rows}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 from core.records.judged import INCLUDED, REFERENCED
@@ -83,17 +86,25 @@ def _number(name: str) -> int | None:
 
 def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
     """Flags of an arm in a run, None where it had no part in it."""
-    return outcomes_of(facts, arm_no, [run_no]).get(run_no)
+    return flags_of(facts, [(run_no, arm_no)]).get((run_no, arm_no))
 
 
-def outcomes_of(facts: Facts, arm_no: int, run_nos: Collection[int]) -> dict[int, int]:
-    """Flags of an arm in those of some runs that it had part in."""
+def flags_of(facts: Facts, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Flags of arms in runs, by (run, arm), where these had part in those: a statement an arm, all asked together."""
+    runs_of: dict[int, set[int]] = defaultdict(set)
+    for run_no, arm_no in places:
+        runs_of[arm_no].add(run_no)
+    asked = [partial(_flags_of, facts, arm_no, runs_of[arm_no]) for arm_no in sorted(runs_of)]
+    return dict(chain.from_iterable(facts.together(*asked)))
+
+
+def _flags_of(facts: Facts, arm_no: int, run_nos: Collection[int]) -> list[tuple[tuple[int, int], int]]:
     rows = facts.connection.rows_in(
         "SELECT run_no, flags FROM outcome WHERE learner_id = ? AND arm_no = ? AND run_no IN ({})",
         [facts.learner_id, arm_no],
         sorted(run_nos),
     )
-    return dict(rows)
+    return [((run_no, arm_no), flags) for run_no, flags in rows]
 
 
 def included_arms(facts: Facts, run_no: int) -> tuple[str, ...]:
