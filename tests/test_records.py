@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from math import nextafter
 
 import msgspec
 import numpy as np
@@ -182,7 +183,14 @@ def test_millionths_are_exact(micro: int) -> None:
     assert (amount.success_micro, amount.failure_micro, amount.rounded) == (micro, MICRO - micro, False)
 
 
-@given(st.floats(0, 1), st.integers(1, 10**12))
+BESIDE_MILLIONTHS = st.builds(
+    lambda micro, towards: nextafter(micro / MICRO, towards),
+    st.integers(1, MICRO - 1),
+    st.sampled_from([0, 1]),
+)
+
+
+@given(st.floats(0, 1) | BESIDE_MILLIONTHS, st.just(MICRO) | st.integers(1, 10**12))
 def test_finer_rewards_are_rounded_half_even_as_the_decimals_they_were_written_as(
     reward: float, weight: int
 ) -> None:

@@ -115,29 +115,34 @@ class Known(NamedTuple):
 
 def known_of(facts: Facts, orders: Collection[RewardOrder | BatchLine]) -> Known:
     """What is recorded of all that these name; what isn't there is left out."""
-    found, runs = facts.together(
-        lambda: listed_rows(facts, {order.arm for order in orders}),
-        lambda: find_runs(facts, {order.run for order in orders if order.run is not None}),
-    )
+    arms, named = {order.arm for order in orders}, {order.run for order in orders if order.run is not None}
+    if named:
+        found, runs = facts.together(lambda: listed_rows(facts, arms), lambda: find_runs(facts, named))
+    else:
+        found, runs = listed_rows(facts, arms), {}
     arm_nos = {arm: arm_no for arm, (arm_no, _) in found.items()}
+    rows = dict(found.values())
+    if not runs:
+        return Known(arm_nos, rows, {}, {})
     places = {
         (runs[order.run].run_no, arm_nos[order.arm])
         for order in orders
         if order.run in runs and order.arm in arm_nos
     }
-    return Known(arm_nos, dict(found.values()), runs, flags_of(facts, places))
+    return Known(arm_nos, rows, runs, flags_of(facts, places))
 
 
 def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> list[RewardAnswer]:
     """Record orders whose keys stand for nothing yet, by what is known of all that they name."""
     if not orders:
         return []
-    entries = [_entry(txn, order, known) for order in orders]
+    amounts = [Amount.of(order.reward) for order in orders]
+    entries = [_entry(txn, order, amount, known) for order, amount in zip(orders, amounts, strict=True)]
     numbers, added = add_observations(txn, entries)
     posteriors = _moved(txn, {entry.arm_no for entry in entries}, added, known.rows)
     answers = [
-        _answer(txn, number, order, entry, posteriors.get(entry.arm_no))
-        for number, order, entry in zip(numbers, orders, entries, strict=True)
+        _answer(txn, number, order, amount, posteriors.get(entry.arm_no))
+        for number, order, amount, entry in zip(numbers, orders, amounts, entries, strict=True)
     ]
     changes = [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)]
     txn.audit_all("reward", changes)
@@ -171,7 +176,7 @@ def _moved(
     return {arm_no: ArmRow._make(row) for arm_no, row in rows.items()}
 
 
-def _entry(txn: Transaction, order: RewardOrder, known: Known) -> Entry:
+def _entry(txn: Transaction, order: RewardOrder, amount: Amount, known: Known) -> Entry:
     """Order → ledger row, after asking the record whether it admits it."""
     arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
@@ -179,7 +184,6 @@ def _entry(txn: Transaction, order: RewardOrder, known: Known) -> Entry:
     run, flags = run_about(txn, order, arm_no, known)
     if run is not None:
         nothing_newer(txn, order, run, arm_no)
-    amount = Amount.of(order.reward)
     return Entry(
         kind="correction" if order.correct else "feedback",
         arm_no=arm_no,
@@ -250,24 +254,23 @@ def nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) ->
 
 
 def _answer(
-    txn: Transaction, number: int, order: RewardOrder, entry: Entry, row: ArmRow | None
+    txn: Transaction, number: int, order: RewardOrder, amount: Amount, row: ArmRow | None
 ) -> RewardAnswer:
     if row is None:
         raise unknown_arm(txn, order.arm)
     alpha, beta, pulls = row
-    reward = entry.success_micro / MICRO
     return RewardAnswer(
         id=f"reward-{number}",
         arm=order.arm,
         kind="correction" if order.correct else "feedback",
-        reward=reward,
+        reward=amount.success_micro / MICRO,
         run=order.run,
         lagged=True,
         alpha=alpha / MICRO,
         beta=beta / MICRO,
         mean=alpha / (alpha + beta),
         pulls=pulls,
-        rounded=reward != order.reward,  # a float has one shortest decimal, so six places that give it are it
+        rounded=amount.rounded,
     )
 
 

@@ -45,6 +45,10 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
         (0, 2)
         """
         check_reward(reward)
+        millionths = round(reward * MICRO)
+        if weight_micro == MICRO and millionths / MICRO == reward:
+            # A float has one shortest decimal, so six places that give it are it. Decimals take twice as long.
+            return cls(success_micro=millionths, failure_micro=MICRO - millionths)
         exact = Decimal(repr(float(reward))) * weight_micro
         success = int(exact.quantize(Decimal(1), rounding=ROUND_HALF_EVEN))
         return cls(success_micro=success, failure_micro=weight_micro - success, rounded=exact != success)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import chain
+from operator import add
 from typing import Final
 
 import msgspec
@@ -247,19 +248,16 @@ def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
 
 def _apply_posteriors(facts: Facts, rollup: Rollup, epochs: Mapping[int, int]) -> None:
     """UPDATE, because an upsert's CHECK reads the difference."""
-    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
-    for (_, arm_no, epoch), (inclusions, pulls, part, success, failure) in rollup.arms.items():
-        moved = sums[arm_no]
-        moved[5] += seen(inclusions, pulls, part)
-        if epoch == epochs[arm_no]:
-            moved[0] += inclusions
-            moved[1] += pulls
-            moved[2] += part
-            moved[3] += success
-            moved[4] += failure
+    moved: dict[int, tuple[int, ...]] = {}
+    for (_, arm_no, epoch), sums in rollup.arms.items():
+        inclusions, pulls, part, _, _ = sums
+        more = seen(inclusions, pulls, part)
+        amounts = (*sums, more) if epoch == epochs[arm_no] else (0, 0, 0, 0, 0, more)
+        before = moved.get(arm_no)
+        moved[arm_no] = amounts if before is None else tuple(map(add, before, amounts))
     rows = [
-        (*moved, rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), facts.learner_id, arm_no)
-        for arm_no, moved in sorted(sums.items())
+        (*moved[arm_no], rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), facts.learner_id, arm_no)
+        for arm_no in sorted(moved)
     ]
     facts.connection.amend("posterior", _MOVED, ("arm_no",), rows)
 

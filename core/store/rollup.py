@@ -123,8 +123,11 @@ class Rollup:
         ``last_at_ms`` is the end of the newest of them that was observed.
         """
         for arm_no, epoch, (n_in, n_seen, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
-            if n_in:
-                self.add((hour, arm_no, epoch), n_in, n_seen, 0, n_used * MICRO, (n_seen - n_used) * MICRO)
+            place = (hour, arm_no, epoch)
+            if place in self.arms:
+                self.add(place, n_in, n_seen, 0, n_used * MICRO, (n_seen - n_used) * MICRO)
+            elif n_in:
+                self.arms[place] = [n_in, n_seen, 0, n_used * MICRO, (n_seen - n_used) * MICRO]
             if n_seen:
                 self.saw(arm_no, epoch, last_at_ms)
 
@@ -164,6 +167,12 @@ class Rollup:
 
     def arm_days(self) -> dict[ArmDay, list[int]]:
         """``arms`` by day instead of hour; days whose hours cancel out vanish."""
+        if len({hour for hour, _, _ in self.arms}) < 2:  # a run: no two of its sums are of one day
+            return {
+                (arm_no, epoch, hour // DAY_HOURS): sums
+                for (hour, arm_no, epoch), sums in self.arms.items()
+                if any(sums)
+            }
         days: dict[ArmDay, list[int]] = {}
         for (hour, arm_no, epoch), (inclusions, pulls, part, success, failure) in self.arms.items():
             sums = days.setdefault((arm_no, epoch, hour // DAY_HOURS), [0, 0, 0, 0, 0])

@@ -508,7 +508,10 @@ class Transaction:
         """
         arm_nos = sorted({arm_no for arm_no, _ in facts})
         present = dict(zip(arm_nos, self.current_epochs(arm_nos), strict=True))
-        self.epochs.load({arm_no for arm_no, revision in facts if revision <= present[arm_no]})
+        older = {arm_no for arm_no, revision in facts if revision <= present[arm_no]}
+        if not older:
+            return [present[arm_no] for arm_no, _ in facts]
+        self.epochs.load(older)
         return [
             present[arm_no] if revision > present[arm_no] else self.epochs.of(arm_no, revision)
             for arm_no, revision in facts
