@@ -42,7 +42,7 @@ def one_run(scale: Scale, folder: Path) -> list[Row]:
     )
     _close(context, driver)
     _check(folder)
-    return [timed.row("one run, durable", "the same rows as driver statements", 2.0)]
+    return [timed.row("one run, durable", "the same rows as driver statements", 1.7)]
 
 
 def one_reward(scale: Scale, folder: Path) -> list[Row]:
@@ -88,7 +88,7 @@ def batch_of_rewards(scale: Scale, folder: Path) -> list[Row]:
     )
     _close(context, driver)
     _check(folder)
-    return [timed.row(f"{n:,} rewards in one batch", "the same rows as driver statements, one batch", 3.0)]
+    return [timed.row(f"{n:,} rewards in one batch", "the same rows as driver statements, one batch", 2.0)]
 
 
 def _warmed(path: Path, told: list[Run]) -> Path:

@@ -31,7 +31,7 @@ def from_records(scale: Scale, folder: Path) -> list[Row]:
     told = list(runs(scale.n_bulk_runs))
     return [
         _against_rows(
-            "bulk ingest from records", 1.6, scale, folder, lambda context: record_all(context, told)
+            "bulk ingest from records", 1.3, scale, folder, lambda context: record_all(context, told)
         )
     ]
 
@@ -43,7 +43,7 @@ def from_lines(scale: Scale, folder: Path) -> list[Row]:
     return [
         _against_rows(
             "bulk ingest from our JSON lines",
-            2.5,
+            1.7,
             scale,
             folder,
             lambda context: import_files(context, [path]),
@@ -89,7 +89,7 @@ def from_transcripts(scale: Scale, folder: Path) -> list[Row]:
     for context in contexts:
         context.store.close()
     note = f"{scale.n_session_prompts:,} prompts, {path.stat().st_size / 1e6:.0f} MB"
-    return [timed.row("transcripts (Claude Code)", "JSON decode and one pass over the text", 3.0, note)]
+    return [timed.row("transcripts (Claude Code)", "JSON decode and one pass over the text", 2.5, note)]
 
 
 def disk(scale: Scale, folder: Path) -> list[Row]:
@@ -113,7 +113,7 @@ def disk(scale: Scale, folder: Path) -> list[Row]:
             base="17 B row",
             figure=cached,
             unit="B",
-            goal=22,
+            goal=20,
             n=n_outcomes,
             note=note,
         )

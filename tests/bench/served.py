@@ -78,7 +78,7 @@ def reruns(scale: Scale, folder: Path) -> list[Row]:
             with Visitor(ours, "" if name == "overview" else name, addresses.get(name, "")) as at_page:
                 timed = pairs(_rerun(at_form), _rerun(at_page), scale.n_screen_pairs, collect=False)
             what = f"rerun of {name}, {scale.n_screen_arms:,} arms"
-            rows.append(timed.row(what, "bare form page, collector frozen", 4.0))
+            rows.append(timed.row(what, "bare form page, collector frozen", 2.5))
     return rows
 
 
@@ -116,7 +116,7 @@ def crowd(scale: Scale, folder: Path) -> list[Row]:
             name=f"{_N_PEOPLE} people on the densities page, median",
             base="one person",
             figure=ours / base,
-            goal=2.0,
+            goal=1.5,
             base_ms=base,
             ours_ms=ours,
             n=len(together),
@@ -171,7 +171,7 @@ def _clicked(name: str, scale: Scale, base_ms: Sequence[float], ours_ms: Sequenc
         name=f"click to drawn, {name}, {scale.n_screen_arms:,} arms",
         base="one chart of 12 lines of 200 points redrawn",
         figure=statistics.median(mine / bare for mine, bare in zip(ours_ms, base_ms, strict=True)),
-        goal=2.2,
+        goal=1.8,
         base_ms=statistics.median(base_ms),
         ours_ms=statistics.median(ours_ms),
         n=len(ours_ms),

@@ -54,7 +54,7 @@ def dashboard_memory(scale: Scale, folder: Path) -> list[Row]:
             base="none",
             figure=told["peak_mb"],
             unit="MB",
-            goal=600,
+            goal=450,
             n=1,
         )
     ]
