@@ -33,9 +33,8 @@ from core.store.store import Store
 from core.store.tables import metadata
 from tests.store.postgres import address
 
-_OWN = token_hex(4)
-_EMPTY, _BARE = f"armscope_empty_{_OWN}", f"armscope_bare_{_OWN}"
-"""Names of this process's databases: others may have theirs on the same server, or have left them there."""
+_OWN = (f"{token_hex(4)}_{number}" for number in count())
+"""What the databases of a cluster go by: others may have theirs on the same server, or have left them there."""
 _MOST_SPARE = 16
 """Databases that are kept to be given out again, of some 10 MB each."""
 
@@ -44,15 +43,17 @@ class Cluster:
     """A server, and which of its databases stands for which path."""
 
     def __init__(self, place: str) -> None:
+        own = next(_OWN)
+        self._template, self._bare = f"armscope_empty_{own}", f"armscope_bare_{own}"
         self._asked = conninfo_to_dict(place)
         self._admin = psycopg.connect(place, autocommit=True)
         self._names: dict[Path, str] = {}
         self._spare: list[str] = []
         self._number = count()
         self._open: WeakSet[port.Database] = WeakSet()
-        self._make(_EMPTY, "template0")
-        Store(self.server(_EMPTY)).close()
-        with psycopg.connect(self.server(_EMPTY).url) as driver:
+        self._make(self._template, "template0")
+        Store(self.server(self._template)).close()
+        with psycopg.connect(self.server(self._template).url) as driver:
             self._nobody = {table: _copied(driver, table) for table in ("learner_name", "learner")}
 
     def server(self, name: str) -> Server:
@@ -65,10 +66,10 @@ class Cluster:
         """The database that stands for a path, made if there is none: without a table, but from a template."""
         real = Path(os.path.realpath(path))
         if real not in self._names:
-            if template == _EMPTY and self._spare:
+            if template == self._template and self._spare:
                 self._names[real] = self._spare.pop()
             else:
-                of = _BARE if template == "template0" else template.rpartition("-")[0] or template
+                of = self._bare if template == "template0" else template.rpartition("-")[0] or template
                 self._names[real] = f"{of}-{next(self._number)}"
                 self._make(self._names[real], template)
         return self.server(self._names[real])
@@ -79,7 +80,7 @@ class Cluster:
 
     def fresh(self, path: Path) -> Server:
         """A new database with our tables."""
-        return self.at(path, template=_EMPTY)
+        return self.at(path, template=self._template)
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """As who may do everything."""
@@ -105,7 +106,7 @@ class Cluster:
 
     def put_empty(self, path: Path) -> None:
         """Have a new database with our tables where there is nothing."""
-        self.at(path, template=_EMPTY)
+        self.at(path, template=self._template)
 
     def copy(self, source: Path, target: Path) -> None:
         """Have what stands for the paths in one folder for the same in another, too; or of one path for another."""
@@ -128,7 +129,7 @@ class Cluster:
         for database in list(self._open):
             database.close()
         for name in self._names.values():
-            if name.startswith(_EMPTY) and len(self._spare) < _MOST_SPARE:
+            if name.startswith(self._template) and len(self._spare) < _MOST_SPARE:
                 self._empty(name)
             else:
                 self._admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
@@ -146,7 +147,7 @@ class Cluster:
 
     def close(self) -> None:
         self.forget()
-        for name in [*self._spare, _EMPTY]:
+        for name in [*self._spare, self._template]:
             self._admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
         self._admin.close()
 
@@ -173,7 +174,7 @@ class Spread(Cluster):
         return Server(f"postgresql://{user}@{host}:{at}/{name}")
 
     def _make(self, name: str, template: str) -> None:
-        assert template in {"template0", _EMPTY}, "a database of many servers is no template"
+        assert template in {"template0", self._template}, "a database of many servers is no template"
         nodes = [(self._asked["host"], self._asked["port"]), *self._workers]
         for host, at in nodes:
             with psycopg.connect(**{**self._asked, "host": host, "port": at}, autocommit=True) as driver:
@@ -186,7 +187,7 @@ class Spread(Cluster):
             driver.execute("SELECT citus_set_coordinator_host(%s, %s)", nodes[0])
             for host, at in self._workers:
                 driver.execute("SELECT citus_add_node(%s, %s)", (host, at))
-        if template == _EMPTY:
+        if template == self._template:
             upgrade(self.server(name), distribute=True)
 
     def _empty(self, name: str) -> None:

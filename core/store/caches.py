@@ -77,10 +77,17 @@ def rollup_usage(facts: Facts, run_nos: Sequence[int]) -> Rollup:
 def run_facts(row: Row) -> RunFacts:
     """(at, class, model, channel, status, outcome, tokens, duration, choice) → what the usage rollup needs."""
     *plain, stored = row
+    return RunFacts._make((*plain, *coin_of(stored)))
+
+
+def coin_of(stored: str | None) -> tuple[int, bool]:
+    """From a run's choice: the chance of the baseline in millionths, -1 where no coin decided, and whether the choice
+    was cut short.
+    """
     if stored is None:
-        return RunFacts._make((*plain, UNKNOWN, False))
+        return UNKNOWN, False
     choice = _CHOICE.decode(stored)
-    return RunFacts._make((*plain, prob_micro(choice.baseline_prob), choice.truncated))
+    return prob_micro(choice.baseline_prob), choice.truncated
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
