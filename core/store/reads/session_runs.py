@@ -57,15 +57,16 @@ def _columns(
     snapshot: Snapshot, n_runs: int, below: int, since_ms: int | None, until_ms: int | None
 ) -> list[list[Any]]:
     """Runs of the span whose session key is below a limit; those of unknown time where the span has no start."""
-    read = snapshot.connection.columns
     wanted = [snapshot.learner_id, snapshot.revision, min(below, _ALL_KEYS - 1)]
     if since_ms is None and until_ms is None:
-        return read(_RUNS.format(BY_SESSION, ""), wanted)
+        return snapshot.connection.columns(_RUNS.format(BY_SESSION, ""), wanted)
     way = BY_TIME if n_runs <= _SEEKS else BY_SESSION
     bounds = [0 if since_ms is None else _hour(since_ms), _EVER if until_ms is None else _hour(until_ms)]
-    columns = read(_RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*wanted, *bounds])
+    columns = snapshot.connection.columns(
+        _RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*wanted, *bounds]
+    )
     if since_ms is None:
-        timeless = read(_RUNS.format(BY_TIME, "AND at_ms IS NULL"), wanted)
+        timeless = snapshot.connection.columns(_RUNS.format(BY_TIME, "AND at_ms IS NULL"), wanted)
         columns = [[*known, *more] for known, more in zip(columns, timeless, strict=True)]
     return columns
 
