@@ -70,8 +70,9 @@ class Cluster:
                 self._names[real] = self._spare.pop()
             else:
                 of = self._bare if template == "template0" else template.rpartition("-")[0] or template
-                self._names[real] = f"{of}-{next(self._number)}"
-                self._make(self._names[real], template)
+                name = f"{of}-{next(self._number)}"
+                self._make(name, template)
+                self._names[real] = name
         return self.server(self._names[real])
 
     def path_of(self, server: Server) -> Path:
