@@ -76,7 +76,7 @@ def record_in(
     txn: Transaction, orders: Sequence[RewardOrder], known: Known | None = None
 ) -> list[RewardAnswer]:
     """The same inside a transaction that is open; ``known`` is what is recorded of what they name, if that was looked
-    up already.
+    up already; no two have one key then, or the second would not know of the first.
     """
     return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places, known))
 

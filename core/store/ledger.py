@@ -25,7 +25,7 @@ from core.records.observation import Amount, Kind, reward_of, whole_pulls
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.caches import apply, automatic, shifting
 from core.store.engine import Row
-from core.store.reads import arm_row, outcome_of, run_of_uid, standing_corrections
+from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
 from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, hour_of
@@ -122,10 +122,10 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
             continue
         observed, about = automatic(entry.flags), (entry.run_no, entry.arm_no)
         if about in standing:
-            replaced, at_ms = standing[about]
-            rollup.correct((hour_of(at_ms), entry.arm_no, epoch), observed, replaced)
+            before = standing[about]
+            rollup.correct((hour_of(before.at_ms), entry.arm_no, epoch), observed, before.amounts)
         rollup.correct(place, amounts, observed)
-        standing[about] = (amounts, entry.at_ms)
+        standing[about] = Correction(amounts, entry.at_ms)
     return rollup
 
 

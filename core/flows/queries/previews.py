@@ -321,7 +321,7 @@ def _effect(
     snapshot: Snapshot,
     order: RewardOrder,
     known: Known,
-    standing: Mapping[tuple[int, int], tuple[tuple[int, int], int]],
+    standing: Mapping[tuple[int, int], reads.Correction],
 ) -> RewardEffect:
     arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
@@ -335,7 +335,7 @@ def _effect(
     if not order.correct:
         return RewardEffect(success, failure, 1, is_present)
     about = run.run_no, arm_no
-    instead_of = standing[about][0] if about in standing else automatic(flags)
+    instead_of = standing[about].amounts if about in standing else automatic(flags)
     return RewardEffect(success - instead_of[0], failure - instead_of[1], 0, is_present)
 
 

@@ -18,6 +18,7 @@ from core.store.reads.arms import (
 from core.store.reads.candidates import candidates
 from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting_rows
 from core.store.reads.ledger import (
+    Correction,
     ledger_of_arm,
     newest_about,
     observations,

@@ -8,7 +8,7 @@ what takes it back.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
@@ -231,10 +231,15 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
     )
 
 
-def standing_corrections(
-    facts: Facts, run_nos: Collection[int]
-) -> dict[tuple[int, int], tuple[tuple[int, int], int]]:
-    """The corrections that count in some runs, by (run, arm): success and failure, and when each was submitted."""
+class Correction(NamedTuple):
+    """What a correction says, success and failure in millionths, and when it was submitted."""
+
+    amounts: tuple[int, int]
+    at_ms: int
+
+
+def standing_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[int, int], Correction]:
+    """The corrections that count in some runs, by (run, arm)."""
     rows = facts.connection.rows_in(
         f"SELECT run_no, arm_no, success_micro, failure_micro, at_ms FROM observation {BY_RUN} WHERE learner_id = ?"
         " AND run_no <> 0 AND run_no IN ({}) AND kind = 'correction' AND undone = 0 AND standing = 1"
@@ -242,4 +247,7 @@ def standing_corrections(
         [facts.learner_id],
         sorted(run_nos),
     )
-    return {(run_no, arm_no): ((success, failure), at_ms) for run_no, arm_no, success, failure, at_ms in rows}
+    return {
+        (run_no, arm_no): Correction((success, failure), at_ms)
+        for run_no, arm_no, success, failure, at_ms in rows
+    }
