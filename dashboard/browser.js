@@ -77,11 +77,12 @@
     window.setTimeout(() => document.querySelector(".st-key-reward_outcome [role=radio][aria-checked=true]")?.focus());
   }, true);
 
-  // Who comes to a form begins in its first field, if that is empty and nothing else has the focus. Not in a narrow
-  // window, where a keyboard would unfold.
+  // Who comes to the form of rewards begins in its arm, if that is empty and nothing else has the focus. Not in a
+  // narrow window, where a keyboard would unfold. Asked for by its name: each kind of field has a script of its own, and
+  // whichever comes first is the first on the page for a while.
   const began = new WeakSet();
   const begin = () => {
-    const form = document.querySelector(".st-key-start-here"), first = form && form.querySelector("input");
+    const first = document.querySelector(".st-key-reward_arm input");
     if (!first || began.has(first)) return;
     began.add(first);
     const idle = document.activeElement === null || document.activeElement === document.body;
@@ -93,7 +94,7 @@
   let pause = 0;
   window.addEventListener("input", event => {
     const text = event.target;
-    if (!text.matches(".st-key-start-here textarea, .st-key-judge-here textarea")) return;
+    if (!text.matches(".st-key-reward-here textarea, .st-key-judge-here textarea")) return;
     window.clearTimeout(pause);
     pause = window.setTimeout(() => text.dispatchEvent(new FocusEvent("focusout", { bubbles: true })), 600);
   }, true);

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from core import open_learner
 from tests.journeys.conftest import Come
@@ -148,7 +148,7 @@ def test_a_run_is_corrected_by_its_number(come: Come, changing: Served) -> None:
     assert changing.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
 
 
-_FIELDS: Final = ".st-key-start-here :is(input, textarea, [role=radio][aria-checked=true])"
+_FIELDS: Final = ".st-key-reward-here :is(input, textarea, [role=radio][aria-checked=true])"
 
 
 def test_ctrl_enter_sends_from_every_field(come: Come, changing: Served) -> None:
@@ -171,8 +171,14 @@ def test_ctrl_enter_sends_from_every_field(come: Come, changing: Served) -> None
 
 def test_a_half_filled_form_survives_reload_menu_and_back(come: Come, changing: Served) -> None:
     """The reason while it is still being typed; nobody left the field."""
-    visit = come(changing, place=2).open("rewards")
-    visit.page.keyboard.type("Bash")  # the focus starts in the arm
+    visit = come(changing, place=2)
+    late: list[Route] = []
+    visit.page.route("**/Selectbox.*.js", lambda held: late.append(held), times=1)  # noqa: PLW0108  # it is marked
+    visit.page.goto(f"{visit.url}/rewards")
+    expect(visit.page.get_by_label("Run, optional")).to_be_visible()
+    late.pop().continue_()
+    visit.settle()
+    visit.page.keyboard.type("Bash")  # the focus starts in the arm, though other fields came before it
     visit.page.keyboard.press("Enter")
     visit.settle()
     visit.page.keyboard.press("3")

@@ -31,8 +31,8 @@ from dashboard.widgets.words import gray, paragraphs, section, small
 
 Field = Literal["arm", "outcome", "run", "kind"]
 
-START_HERE: Final = "start here"
-"""Key of what holds the field in which somebody who arrives begins; the browser puts the focus there."""
+REWARD_HERE: Final = "reward here"
+"""Key of what holds the form; the browser tells what is typed there while one types."""
 _KEEPS: Final = (
     "Ctrl + Enter sends, from any field. What is begun is a draft, which this server keeps for this browser until it "
     "is sent or discarded."
@@ -86,7 +86,7 @@ def fields() -> Filled:
     filled.arrive()
     seen = _filled()
     section("Give a reward", "a draft, not sent yet" if filled.is_draft() else "")
-    with st.container(border=True, key=START_HERE):
+    with st.container(border=True, key=REWARD_HERE):
         _arm_field(seen)
         _value_field(seen)
         _run_fields(seen)

@@ -18,7 +18,7 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.keys import SEND
-from dashboard.widgets.rewards.form import START_HERE
+from dashboard.widgets.rewards.form import REWARD_HERE
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, height, type_cells, type_column
 from dashboard.widgets.way_back import way_back
@@ -106,7 +106,7 @@ def _given() -> Given:
     if _TEXT not in st.session_state:
         st.session_state[_TEXT] = st.session_state.get(_KEPT, "")
     dropped_key = f"{_ROUND} {st.session_state.get(_ROUND, 0)}"
-    with st.container(key=START_HERE):
+    with st.container(key=REWARD_HERE):
         text = st.text_area(
             "Paste a table, a reward on each line",
             key=_TEXT,
