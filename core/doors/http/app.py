@@ -45,6 +45,8 @@ _NOBODY: Final = Actor(name="nobody", role=None)
 _MAY_BE_SENT: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
 _MAX_DISCARDED: Final = 1 << 20
 """Of a body that is refused so much is read, so that whoever sends it comes to read why."""
+_DISCARDING_S: Final = 1.0
+"""How long the next piece of it is waited for."""
 
 
 def nobody(secret: str) -> Actor:  # noqa: ARG001 - as any way to identify
@@ -96,14 +98,15 @@ class Api:
 
     async def _answer(self, asked: _Asked, receive: Receive, send: Send) -> None:
         origin: str | None = None
+        pieces = _Pieces(receive, self._listener.patience_s)
         try:
             check_address(self._listener, asked.headers)
             origin = allowed_origin(self._listener, asked.method, asked.scheme, asked.headers)
-            answer = await self._answered(asked, receive)
+            answer = await self._answered(asked, pieces)
         except _Gone:
             return
         except ArmscopeError as problem:
-            await _discard(asked, receive)
+            await _discard(asked, pieces)
             answer = refused(problem)
         headers = dict(SAFE_HEADERS) | dict(answer.headers)
         if origin is not None:
@@ -113,7 +116,7 @@ class Api:
                 headers["cross-origin-resource-policy"] = "cross-origin"
         await _send(answer, headers, send, self._threads, has_body=asked.method != "HEAD")
 
-    async def _answered(self, asked: _Asked, receive: Receive) -> Answer:
+    async def _answered(self, asked: _Asked, pieces: _Pieces) -> Answer:
         found = self.table.at(asked.path)
         allowed = _methods(route for route, _ in found)
         if asked.method == "OPTIONS" and "*" not in allowed:
@@ -127,7 +130,7 @@ class Api:
                     next_step=f"Use {allowed[0]}.",
                 )
             )
-            await _discard(asked, receive)
+            await _discard(asked, pieces)
             return told._replace(headers={**told.headers, "allow": ", ".join(allowed)})
         route, values = chosen
         if "*" in route.methods:  # the handler knows which methods there are, and which of them write
@@ -135,7 +138,6 @@ class Api:
         elif wanted not in LOOKING:
             check_written(asked.headers, route.takes)
         call = Call(wanted, asked.path, _query(asked.query), asked.headers, path_values=values)
-        pieces = _Pieces(receive, self._listener.patience_s)
         if route.streams:
             call = call._replace(pieces=pieces.blocking(asyncio.get_running_loop()))
         else:
@@ -144,7 +146,7 @@ class Api:
         if pieces.is_gone:
             raise _Gone
         if route.streams and answer.status >= 400:
-            await _discard(asked, receive)
+            await _discard(asked, pieces)
         return answer
 
     def _done(self, route: Route, call: Call) -> Answer:
@@ -223,7 +225,7 @@ class _Pieces:
 
     def __init__(self, receive: Receive, patience_s: float) -> None:
         self._receive = receive
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._is_over = False
         self.is_gone = False
 
@@ -232,11 +234,11 @@ class _Pieces:
         if self._is_over:
             return None
         try:
-            message = await asyncio.wait_for(self._receive(), self._patience_s)
+            message = await asyncio.wait_for(self._receive(), self.patience_s)
         except TimeoutError:
             self._is_over = True
             raise TooSlow(
-                f"A body must go on within {self._patience_s:g} s, got nothing in that time.",
+                f"A body must go on within {self.patience_s:g} s, got nothing in that time.",
                 next_step="Send it again, faster.",
             ) from None
         if message["type"] == "http.disconnect":
@@ -275,11 +277,11 @@ def _too_large() -> TooLarge:
     )
 
 
-async def _discard(asked: _Asked, receive: Receive) -> None:
-    """Read a little of what nobody wants, lest the connection is reset before the answer was read."""
+async def _discard(asked: _Asked, pieces: _Pieces) -> None:
+    """Read a little of the rest, which nobody wants, lest the connection is reset before the answer was read."""
     if asked.method in LOOKING:
         return
-    n_bytes, pieces = 0, _Pieces(receive, 1.0)
+    n_bytes, pieces.patience_s = 0, _DISCARDING_S
     try:
         while n_bytes < _MAX_DISCARDED and (piece := await pieces.piece()) is not None:
             n_bytes += len(piece)

@@ -83,7 +83,8 @@ class Asking:
 
         async def receive() -> Message:
             nonlocal at
-            piece = next(waiting, None)
+            assert at < len(pieces), "whoever asks for more than there is waits for nothing"
+            piece = next(waiting)
             at += 1
             if piece is None:
                 return {"type": "http.disconnect"}
