@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.engine import interrupted, is_asked, redirected, running
 from tests.flows.world import memory_folder
@@ -43,14 +44,15 @@ VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 """The recorded behaviour of the original systems."""
 
 
+_JOURNEYS: Final = "tests/journeys"
 _PROGRAM: Final = sys.modules["__main__"]
 _ROOM_BYTES: Final = 4 * 2**30
 _ORDER: Final = (
     "tests/store",
+    _JOURNEYS,
     "tests/doors",
     "tests/demo",
     "tests/recipes",
-    "tests/journeys",
     "tests/bench",
     "tests/dashboard",
 )
@@ -111,6 +113,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         of_file = [item for item in items if item.get_closest_marker("of_file")]
         items[0].config.hook.pytest_deselected(items=of_file)
         items[:] = [item for item in items if item not in of_file]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """A file to a worker, and the journeys like one: with them go the only browser and the dashboards they share."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduling = LoadFileScheduling(config, log)
+    file_of = scheduling._split_scope
+    scheduling._split_scope = lambda test: _JOURNEYS if test.startswith(_JOURNEYS) else file_of(test)
+    return scheduling
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -52,8 +52,8 @@ _CUT_OFF: Final = """
 
 
 def open_page(visit: Visit, name: str, **more: str) -> Visit:
-    """Open a page where it shows something."""
-    return visit.open(name, **ADDRESSES[name], **more)
+    """Come to a page where it shows something."""
+    return visit.come_to(name, **ADDRESSES[name], **more)
 
 
 def cut_off(page: Page) -> list[str]:

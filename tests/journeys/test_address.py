@@ -54,7 +54,7 @@ def test_a_hostile_address_shows_the_page_as_without_it(come: Come, served: Serv
     visit = come(served).open()
     expected = {name: visit.go(name).heading() for name in IN_VIEW}
     for name in IN_VIEW:
-        visit.open(name, **dict.fromkeys(_PARAMETERS, _JUNK))
+        visit.come_to(name, **dict.fromkeys(_PARAMETERS, _JUNK))
         expect(visit.title()).to_have_text(expected[name])
         expect(visit.page.locator("img[src=x]")).to_have_count(0)
         visit.check()

@@ -54,7 +54,7 @@ def test_back_from_every_link(come: Come, served: Served, *, every: bool) -> Non
     visit = come(served)
     followed: set[Kind] = set()
     for place, (name, chosen) in enumerate(_CHOSEN.items()):
-        visit.open(name, **_FILTERS, **chosen)
+        visit.come_to(name, **_FILTERS, **chosen)
         links = kinds_of_links(visit)
         new = {kind: link for kind, link in links.items() if every or kind not in followed}
         followed |= new.keys()
@@ -72,7 +72,7 @@ def test_back_from_the_navigation(come: Come, served: Served) -> None:
     """From every page to every other."""
     visit = come(served)
     for name, chosen in _CHOSEN.items():
-        visit.open(name, **_FILTERS, **chosen)
+        visit.come_to(name, **_FILTERS, **chosen)
         for link in visit.page.get_by_test_id("stTopNavLink").all():
             if path_of(link) != urlsplit(visit.page.url).path:
                 there_and_back(visit, link.click, None)

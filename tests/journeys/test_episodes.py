@@ -111,13 +111,13 @@ def test_real_episodes_come_in_and_one_is_credited_and_taken_back(
 @pytest.mark.parametrize(("width", "dark"), _LOOKS)
 def test_real_episodes_in_every_look(come: Come, desk: Served, width: int, dark: bool) -> None:
     visit = come(desk, width=width, dark=dark)
-    visit.open("episodes")
+    visit.come_to("episodes")
     expect(visit.title()).to_contain_text("140 episodes of three environments")
     clean(visit)
     for environment in ("tau2/airline", "tau2/telecom"):
-        visit.open("environment", environment=environment)
+        visit.come_to("environment", environment=environment)
         expect(visit.title()).to_contain_text("succeed")
         clean(visit)
-    visit.open("episodes", episodes_of="tau2/telecom", came_to="success")
+    visit.come_to("episodes", episodes_of="tau2/telecom", came_to="success")
     expect(visit.title()).to_contain_text("100% succeed")
     clean(visit)

@@ -52,7 +52,7 @@ def test_hostile_ids_are_text_on_every_page(come: Come, hostile: Served) -> None
 def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Served) -> None:
     visit = come(hostile)
     for arm in HOSTILE:
-        visit.open("rewards", reward_arm=arm)
+        visit.come_to("rewards", reward_arm=arm)
         expect(send(visit)).to_be_enabled()
         expect(visit.page.get_by_test_id("stPlotlyChart")).to_be_visible()
         nothing_is_injected(visit)
@@ -63,14 +63,14 @@ def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Ser
     visit.until(lambda: visit.tables().count() == 1 and visit.rows()[0]["why"] == without_marks(reason))
     nothing_is_injected(visit)
 
-    visit.open("reset", scope="Named arms", reset_arm=HOSTILE)
+    visit.come_to("reset", scope="Named arms", reset_arm=HOSTILE)
     expect(visit.title()).to_contain_text(f"Reset {len(HOSTILE)} arms")
     visit.choose_first("Reason")
     visit.page.get_by_label("to confirm").fill(f"reset {len(HOSTILE)} arms")
     visit.page.get_by_role("button", name=f"Reset {len(HOSTILE)} arms").click()
     visit.toasted("9 arms reset")
     nothing_is_injected(visit)
-    visit.open()
+    visit.come_to()
     expect(visit.page.get_by_text("What changed")).to_be_visible()
     nothing_is_injected(visit)
 

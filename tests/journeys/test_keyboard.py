@@ -39,7 +39,7 @@ def test_an_arm_and_a_run_are_opened_and_a_table_is_passed(come: Come, served: S
     assert typist.stop().name.startswith("Keys")  # and no arm was opened on the way
     expect(visit.page).to_have_url(f"{served.url}/posteriors")
 
-    visit.open("posteriors")
+    visit.come_to("posteriors")
     typist.tab_to("Search", tag="input")
     into_table(typist)
     second = visit.rows()[1]["arm"]
@@ -109,7 +109,7 @@ def test_nothing_else_promises_that_ctrl_enter_sends(come: Come, served: Served)
     """A long text that was begun: on the page of rewards Ctrl + Enter sends, elsewhere nobody says that it would."""
     visit = come(served)
     for name, part in (("settings", "Choosing"), ("settings", "Money"), ("arm", "")):
-        visit.open(name, **({"part": part} if part else {"arm": _BASH}))
+        visit.come_to(name, **({"part": part} if part else {"arm": _BASH}))
         if name == "arm":
             visit.page.get_by_test_id("stPopoverButton").filter(has_text="Note").click()
         text = visit.page.locator("textarea").first

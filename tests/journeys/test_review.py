@@ -152,8 +152,9 @@ def test_the_last_one_is_taken_back_and_comes_again(come: Come, reviewers: tuple
 @pytest.mark.parametrize("is_dark", [False, True])
 def test_the_page_fits_a_phone(come: Come, reviewers: tuple[Served, Served], *, is_dark: bool) -> None:
     kims, _ = reviewers
+    visit = come(kims, width=400, dark=is_dark)
     for how in ("One by one", "Pairs", "Many at once", "Queues"):
-        visit = come(kims, width=400, dark=is_dark).open("review", review_as=how)
+        visit.come_to("review", review_as=how)
         assert visit.too_wide() == []
         assert findings(visit.page) == []
         visit.check()

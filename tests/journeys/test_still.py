@@ -53,13 +53,14 @@ def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, changing: Se
         field = visit.page.locator("input, textarea").and_(visit.page.get_by_label(_FIELDS[name]))
         field.click()
         field.press_sequentially(_TYPED, delay=20)
-        visit.page.wait_for_timeout(1_500)  # what is typed into a live field has reached the server
-        visit.settle()
-        visit.page.evaluate(_MARK)
-        visits.append((name, width, visit, standing(visit)))
+        visits.append((name, width, visit))
+    visits[-1][2].page.wait_for_timeout(1_500)  # what is typed into a live field has reached the server
+    for _, _, visit in visits:
+        visit.settle().page.evaluate(_MARK)
+    stood = [standing(visit) for _, _, visit in visits]
     more = changing.put(run_lines(ARMS, 3, first=43 if goes_on else 40), "more.jsonl")
     changing.armscope("import", str(more))
-    for name, width, visit, before in visits:
+    for (name, width, visit), before in zip(visits, stood, strict=True):
         expect(visit.page.get_by_role("button", name="3 new runs")).to_be_visible()
         assert (name, width, standing(visit)) == (name, width, before)
         if goes_on:
