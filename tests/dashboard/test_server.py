@@ -9,6 +9,7 @@ import pkgutil
 import socket
 from pathlib import Path
 from typing import cast
+from urllib.request import urlopen
 
 import pytest
 import uvicorn
@@ -22,18 +23,23 @@ from tests.doors.http.asking import Asking
 from tests.doors.test_alerting import watching
 
 
-async def _delays(*, promptly: bool) -> bool:
-    """Whether a web socket holds small messages back, on a listening socket made as Streamlit makes it."""
-    found: list[bool] = []
+async def _delays(*, promptly: bool) -> set[tuple[str, bool]]:
+    """Whether small messages are held back, of answers and over a web socket, on a listening socket made as Streamlit
+    makes it.
+    """
+    found: set[tuple[str, bool]] = set()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        connection = connection_of(receive)
+        assert connection is not None
+        found.add((scope["type"], not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
         if scope["type"] == "websocket":
-            connection = connection_of(receive)
-            assert connection is not None
-            found.append(not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             await receive()
             await send({"type": "websocket.accept"})
             await send({"type": "websocket.close"})
+        else:
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body"})
 
     listening = socket.socket(socket.AF_INET)
     listening.bind(("127.0.0.1", 0))
@@ -44,16 +50,20 @@ async def _delays(*, promptly: bool) -> bool:
     serving = asyncio.create_task(server.serve([listening]))
     while not server.started:
         await asyncio.sleep(0.01)
-    async with connect(f"ws://127.0.0.1:{listening.getsockname()[1]}/"):
+    place = f"127.0.0.1:{listening.getsockname()[1]}"
+    async with connect(f"ws://{place}/"):
+        pass
+    with await asyncio.to_thread(urlopen, f"http://{place}/"):
         pass
     server.should_exit = True
     await serving
-    return found == [True]
+    return found
 
 
 def test_small_messages_leave_at_once() -> None:
-    assert asyncio.run(_delays(promptly=False)), "else Promptly has nothing left to do"
-    assert not asyncio.run(_delays(promptly=True))
+    held = asyncio.run(_delays(promptly=False))
+    assert held == {("http", True), ("websocket", True)}, "else Promptly has nothing left to do"
+    assert asyncio.run(_delays(promptly=True)) == {("http", False), ("websocket", False)}
 
 
 def test_without_a_connection_there_is_nothing_to_set() -> None:

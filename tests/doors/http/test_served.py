@@ -57,6 +57,7 @@ def served(context: Context, *, learner: str = "default") -> Iterator[str]:
         patch.setenv("LOGNAME", "mara")  # whoever asks without a token
         app = doors(desk)
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the program's own
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", proxy_headers=False))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
