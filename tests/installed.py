@@ -1,9 +1,9 @@
-"""The wheel as a stranger has it: ``python -m tests.installed``.
+"""The wheel as a stranger has it: ``python -m tests.installed [VERSIONS]``.
 
 It is built, installed with the lowest versions that pyproject.toml declares into an environment of its own for
-each Python that is found, and used there in an empty folder, far from the sources: demo, import, verify, the
-usual mistakes, every page of the dashboard, and the server over HTTP. Once more it is installed as the README says
-for an agent's process, without what draws the dashboard, and what it tells a type checker is looked at.
+each Python that is found (of these versions), and used there in an empty folder, far from the sources: demo, import,
+verify, the usual mistakes, every page of the dashboard, and the server over HTTP. Once more it is installed as the
+README says for an agent's process, without what draws the dashboard, and what it tells a type checker is looked at.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ _PATIENCE_S: Final = 900
 
 def main() -> None:
     """Build, install and use it under every Python there is; say which they were."""
-    found = {version: python for version in PYTHONS if (python := find_python(version)) is not None}
+    asked = sys.argv[1:] or PYTHONS
+    found = {version: python for version in asked if (python := find_python(version)) is not None}
     with TemporaryDirectory(prefix="armscope-installed-") as folder, ThreadPoolExecutor(2) as two:
         wheel = built(Path(folder))
         works = [
@@ -92,7 +93,7 @@ def main() -> None:
         ]
         for said in two.map(lambda work: work(), [*works, partial(used_slim, wheel, Path(folder))]):
             _say(said)
-    for version in PYTHONS:
+    for version in asked:
         if version not in found:
             _say(f"Python {version}: not found here, so not tried")
 
