@@ -32,7 +32,7 @@ from core.records.evaluation import (
     Label,
     Thresholds,
 )
-from core.records.javascript import rewritten
+from core.records.javascript import number, rewritten
 from core.records.layer import LayerUri, parse_uri
 from core.records.limits import Count, Share, kept, shown
 from core.records.times import HOUR_MS, MINUTE_MS, instant
@@ -44,6 +44,9 @@ MAX_DEPTH: Final = 100
 _THRESHOLDS: Final = Thresholds()
 _NEXT: Final = "Correct what is named and send it again; nothing was recorded."
 _TEXTS: Final = ("rater", "rubric_version", "llm_model_id")
+_Score = float | msgspec.Raw
+_WRITTEN_ALIKE: Final = 1e-5
+"""Below it msgspec writes an exponent, JavaScript only below a millionth."""
 
 # The reward call
 
@@ -161,7 +164,7 @@ def _got(value: Mapping[str, object], name: str) -> str:
 class _Row(msgspec.Struct, gc=False):
     uri: str
     outcome: EvaluationOutcome
-    score: float
+    score: _Score
     feedback: str | None
     rater: str | None
     rubric_version: str | None
@@ -329,9 +332,9 @@ class _Record(msgspec.Struct, gc=False):
     """A reward as KAIROS stores it with an execution: what was not said is left out."""
 
     outcome: EvaluationOutcome
-    score: float | msgspec.UnsetType
-    signed_score: float
-    quality_bonus: float
+    score: _Score | msgspec.UnsetType
+    signed_score: _Score
+    quality_bonus: _Score
     feedback: str | msgspec.UnsetType
     rater: str | msgspec.UnsetType
     rubric_version: str | msgspec.UnsetType
@@ -349,9 +352,9 @@ class _Item(msgspec.Struct, gc=False):
     """A reward in ``reward_jsonl``: every member is there."""
 
     outcome: EvaluationOutcome
-    score: float | None
-    signed_score: float
-    quality_bonus: float
+    score: _Score | None
+    signed_score: _Score
+    quality_bonus: _Score
     feedback: str | None
     rater: str | None
     llm_model_id: str | None
@@ -648,11 +651,13 @@ def _source(adapter_uri: str, layer_uri: str, layer_index: int) -> bytes:
     return _encode(_Source(adapter_uri, layer_uri, layer_index)).removesuffix(b"}")
 
 
-def _plain(score: float) -> float:
-    """A score that msgspec writes as JavaScript does: a whole one without its fraction, zero without its sign. The
-    others of -1 to 1 are written alike.
+def _plain(score: float) -> _Score:
+    """A score as JavaScript writes it: a whole one without its fraction, zero without its sign, some millionths
+    without an exponent. The others of -1 to 1 msgspec writes alike.
     """
-    return int(score) if score in {-1, 0, 1} else score
+    if score in {-1, 0, 1}:
+        return int(score)
+    return score if abs(score) >= _WRITTEN_ALIKE else msgspec.Raw(number(score).encode())
 
 
 def _or_unset(text: str | None) -> str | msgspec.UnsetType:

@@ -28,7 +28,7 @@ from core.formats.kairos import (
     trace_jsonl,
 )
 from core.formats.strict import UNDECODABLE
-from core.records.evaluation import Thresholds
+from core.records.evaluation import EvaluationOutcome, Thresholds
 from core.records.javascript import rewritten, stringify
 from core.records.layer import LayerUri
 from core.records.limits import LAST_MS
@@ -99,6 +99,20 @@ def test_a_trace_comes_back_whole(rows: list[TrainingRow]) -> None:
     lines = list(trace_jsonl(rows))
     assert [read_trace(line) for line in lines] == rows
     assert [rewritten(line).encode() for line in lines] == lines
+
+
+@pytest.mark.parametrize("outcome", ["success", "failure"])
+@pytest.mark.parametrize("score", [1e-6, 1.5e-6, 9e-6, 9.999999e-6, 1e-5, 9.9e-7, 1e-7, 1.25e-21, 0.1 + 0.2])
+def test_small_scores_are_written_as_javascript_writes_them(outcome: EvaluationOutcome, score: float) -> None:
+    """It writes no exponent down to a millionth, as a score of few millionths is one."""
+    given = row(reward(outcome, score))
+    for written in (trace_jsonl, reward_jsonl):
+        (line,) = written([given])
+        assert rewritten(line).encode() == line
+    told = RewardInput(layer=LayerUri.parse(LAYER), outcome=outcome, score=score)
+    graded = grade(outcome, score, rater=None, model=None, rubric=None)
+    answer = reward_output(told, graded, 0)
+    assert rewritten(answer).encode() == answer
 
 
 @given(st.lists(ROWS, max_size=5))
