@@ -88,7 +88,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="armscope-installed-") as folder, ThreadPoolExecutor(2) as two:
         wheel = built(Path(folder))
         works = [
-            partial(used, wheel, Path(folder), version, python, whole=version == min(found))
+            partial(used, wheel, Path(folder), version, python, draws=version == min(found))
             for version, python in found.items()
         ]
         for said in two.map(lambda work: work(), [*works, partial(used_slim, wheel, Path(folder))]):
@@ -121,8 +121,8 @@ def built(folder: Path) -> Path:
     return wheel
 
 
-def used(wheel: Path, folder: Path, version: str, python: str, *, whole: bool) -> str:
-    """Install the wheel with its lowest versions, use it (``whole``: every page of it), and say how that went."""
+def used(wheel: Path, folder: Path, version: str, python: str, *, draws: bool) -> str:
+    """Install the wheel with its lowest versions, use it (``draws``: every page, too), and say how that went."""
     began = time.monotonic()
     environment = folder / version
     floors = folder / f"floors-{version}.txt"
@@ -136,8 +136,8 @@ def used(wheel: Path, folder: Path, version: str, python: str, *, whole: bool) -
     empty = folder / f"empty-{version}"
     empty.mkdir()
     installed = Installed(environment, empty)
-    installed.check(whole=whole)
-    if whole:
+    installed.check()
+    if draws:
         installed.check_pages()
     used_s = time.monotonic() - began - installed_s
     return f"Python {version}: lowest versions installed in {installed_s:.0f} s, used for {used_s:.0f} s, all well"
@@ -170,14 +170,10 @@ class Installed:
     environment: Path
     folder: Path
 
-    def check(self, *, whole: bool) -> None:
-        """Do what people do first, and what they do wrong; ``whole``: with all runs of the demo."""
+    def check(self) -> None:
+        """Do what people do first, and what they do wrong."""
         (self.folder / "runs.jsonl").write_text(_RUN + _RUN.replace("r1", "r2"), encoding="utf-8")
-        if whole:
-            ((code, built),) = self.answers(("demo", "--build-only"))
-            assert (code, built["runs"] > 1_000) == (0, True)
-        else:
-            assert self.run([self._python, "-c", _SMALL_DEMO]) == "40\n"
+        assert self.run([self._python, "-c", _SMALL_DEMO]) == "40\n"
         firsts = [
             ("import", "runs.jsonl"),
             ("verify",),

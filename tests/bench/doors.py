@@ -31,6 +31,7 @@ from tests.conformance.mcp_client import Agent, agent_at, agent_of
 _JSON: Final = {"Content-Type": "application/json"}
 _LINES: Final = {"Content-Type": "application/x-ndjson"}
 _ARM: Final = "tool:other:tool_00001"
+_REWARDS: Final = "/api/v1/learners/default/rewards"
 _ECHO: Final = """
 import asyncio, json
 from mcp.server.lowlevel import Server
@@ -90,9 +91,9 @@ def batch_of_runs(scale: Scale, folder: Path) -> list[Row]:
 
 
 def one_reward(scale: Scale, folder: Path) -> list[Row]:
-    """One manual reward over HTTP, on disk when it is answered."""
+    """One manual reward over HTTP, on disk when it is answered: by the doors alone, and beside the pages."""
     n = scale.n_durable_pairs
-    for name in ("here", "there"):
+    for name in ("here", "there", "beside"):
         filled(folder / f"{name}.db", 20).store.close()
     here = context_at(folder / "here.db")
     given = {"arm": _ARM, "value": 0.5, "reason": "seen in review"}
@@ -100,8 +101,10 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
     with (
         echo() as bare,
         api(folder / "there.db") as place,
+        dashboard(folder / "beside.db") as pages,
         _posting(bare) as say,
         _posting(place) as post,
+        _posting(pages.rstrip("/")) as post_beside,
     ):
 
         def base(number: int) -> None:
@@ -109,11 +112,18 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
             say("", body, _JSON)
 
         def ours(number: int) -> None:
-            post("/api/v1/learners/default/rewards", body, _JSON)
+            post(_REWARDS, body, _JSON)
 
-        timed = pairs(base, ours, n, collect=False)
+        def beside(number: int) -> None:
+            post_beside(_REWARDS, body, _JSON)
+
+        alone = pairs(base, ours, n, collect=False)
+        among_pages = pairs(ours, beside, n, collect=False)
     here.store.close()
-    return [timed.row("one reward over HTTP, durable", "the flow, and a bare echo over HTTP", 1.5)]
+    return [
+        alone.row("one reward over HTTP, durable", "the flow, and a bare echo over HTTP", 1.5),
+        among_pages.row("one reward over HTTP, where the dashboard is served", "by the doors alone", 1.5),
+    ]
 
 
 def one_select(scale: Scale, folder: Path) -> list[Row]:

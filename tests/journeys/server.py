@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import subprocess
@@ -11,13 +12,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import pytest
+
 from core import open_learner, restore
+from core.doors.cli import main
 from tests.conftest import ROOT
 from tests.engine import address_of, running
 
@@ -39,7 +43,7 @@ class Served:
     folder: Path
 
     def armscope(self, *arguments: str) -> object:
-        """Run a command on the same database from another process; its JSON answer."""
+        """Run a command on the same database from another process than the server's; its JSON answer."""
         return armscope(self.database, *arguments)
 
     def begin_anew(self, content: bytes, folder: Path) -> None:
@@ -84,17 +88,16 @@ def armscope(database: Path, *arguments: str) -> object:
 
 
 def run(arguments: Sequence[str]) -> object:
-    """One command as a person types it after ``armscope``, for its JSON answer; its exit code must be 0."""
-    done = subprocess.run(
-        [*_COMMAND, *arguments, "--json"],
-        cwd=ROOT,
-        env=_environment(),
-        capture_output=True,
-        timeout=_PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, (arguments, done.returncode, done.stdout, done.stderr)
-    answer: object = json.loads(done.stdout)
+    """One command as a person types it after ``armscope``, for its JSON answer; its exit code must be 0.
+
+    In the tests' own process, which isn't the server's: a new one needs a second to begin.
+    """
+    said, wrong = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(said), redirect_stderr(wrong), pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    told, problem = said.detach().getvalue(), wrong.detach().getvalue()
+    assert ended.value.code == 0, (arguments, told, problem)
+    answer: object = json.loads(told)
     return answer
 
 

@@ -97,7 +97,10 @@ _ROWS: Final = {"posteriors": "arm?", "runs": "run?", "run": "arm?"}
 """Pages whose first table opens something, and what."""
 
 
-@pytest.mark.parametrize("name", _ROWS)
+@pytest.mark.parametrize(
+    "name",
+    ["posteriors", *(pytest.param(name, marks=pytest.mark.long) for name in _ROWS if name != "posteriors")],
+)
 def test_back_from_a_row(come: Come, served: Served, name: str) -> None:
     visit = come(served).open(name, **_FILTERS, **_CHOSEN[name])
 

@@ -169,16 +169,15 @@ _CHOICES: Final[dict[str, tuple[dict[str, str], Choose]]] = {
 }
 
 
-_ONE_CHOICE: Final = ("confidence", "savings", "data", "settings")
-"""Pages with a choice or two, which the tests of the pages look at too: here they take their turn with the long."""
+_AT_ONCE: Final = ("overview", "posteriors", "runs")
+"""With most choices, of the frame among them; those of the others the tests of the pages look at, too: here they take
+their turn with the long.
+"""
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.long] if name in _ONE_CHOICE else [], id=name)
-        for name in _CHOICES
-    ],
+    [pytest.param(name, marks=[] if name in _AT_ONCE else [pytest.mark.long], id=name) for name in _CHOICES],
 )
 def test_another_browser_shows_the_same(come: Come, many_runs: Served, name: str) -> None:
     query, choose = _CHOICES[name]

@@ -17,8 +17,8 @@ from tests.journeys.world import ARMS, run_lines
 
 _ROW_PX = 34
 _LOOKS = [
-    pytest.param(1280, True, id="dark-1280"),
     pytest.param(400, False, id="light-400"),
+    pytest.param(1280, True, id="dark-1280", marks=pytest.mark.long),
     pytest.param(1280, False, id="light-1280", marks=pytest.mark.long),
     pytest.param(400, True, id="dark-400", marks=pytest.mark.long),
 ]

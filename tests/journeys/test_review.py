@@ -149,7 +149,7 @@ def test_the_last_one_is_taken_back_and_comes_again(come: Come, reviewers: tuple
     lee.check()
 
 
-@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("is_dark", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_page_fits_a_phone(come: Come, reviewers: tuple[Served, Served], *, is_dark: bool) -> None:
     kims, _ = reviewers
     visit = come(kims, width=400, dark=is_dark)
