@@ -122,7 +122,7 @@ def one_reward(scale: Scale, folder: Path) -> list[Row]:
     here.store.close()
     return [
         alone.row("one reward over HTTP, durable", "the flow, and a bare echo over HTTP", 1.5),
-        among_pages.row("one reward over HTTP, where the dashboard is served", "by the doors alone", 1.5),
+        among_pages.row("one reward over HTTP, beside the pages", "by the doors alone", 1.5),
     ]
 
 
