@@ -78,8 +78,8 @@
   }, true);
 
   // Who comes to the form of rewards begins in its arm, if that is empty and nothing else has the focus. Not in a
-  // narrow window, where a keyboard would unfold. Asked for by its name: each kind of field has a script of its own, and
-  // whichever comes first is the first on the page for a while.
+  // narrow window, where a keyboard would unfold. Asked for by its name: each kind of field has a script of its own,
+  // and whichever comes first is the first on the page for a while.
   const began = new WeakSet();
   const begin = () => {
     const first = document.querySelector(".st-key-reward_arm input");
