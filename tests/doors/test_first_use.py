@@ -340,8 +340,8 @@ def test_any_encoding_will_do(tmp_path: Path, encoding: str) -> None:
 # Completion
 
 
-def completed(typed: str, cwd: Path) -> list[str]:
-    """What bash offers after ``typed`` and a tab: it cuts words at colons, and puts in the last piece."""
+def completed(cwd: Path, *lines: str) -> list[list[str]]:
+    """What bash offers after each of these and a tab: it cuts words at colons, and puts in the last piece."""
     bash = shutil.which("bash")
     assert bash is not None
     folder = cwd / "bin"
@@ -352,17 +352,18 @@ def completed(typed: str, cwd: Path) -> list[str]:
         "from dashboard.launch import main\nmain()\n"
     )
     script.chmod(0o755)
-    pieces = [piece for piece in re.split(r"(:)|\s", typed) if piece]
-    if typed.endswith(" "):
-        pieces.append("")
-    words = " ".join(f"'{piece}'" for piece in pieces)
-    asked = (
-        'eval "$(armscope --show-completion bash)"; '
-        f"COMP_WORDS=({words}); COMP_CWORD={len(pieces) - 1}; "
-        "_armscope_completion armscope; printf '%s\\n' \"${COMPREPLY[@]}\""
-    )
+    asked = ['eval "$(armscope --show-completion bash)"']
+    for typed in lines:
+        pieces = [piece for piece in re.split(r"(:)|\s", typed) if piece]
+        if typed.endswith(" "):
+            pieces.append("")
+        words = " ".join(f"'{piece}'" for piece in pieces)
+        asked.append(
+            f"COMP_WORDS=({words}); COMP_CWORD={len(pieces) - 1}; COMPREPLY=(); "
+            "_armscope_completion armscope; printf '%s\\n' \"${COMPREPLY[@]}\" $'\\f'"
+        )
     found = subprocess.run(
-        [bash, "--norc", "-c", asked],
+        [bash, "--norc", "-c", "; ".join(asked)],
         cwd=cwd,
         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "ARMSCOPE_DATABASE": str(cwd / "a.db")}
         | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
@@ -371,7 +372,9 @@ def completed(typed: str, cwd: Path) -> list[str]:
         check=True,
     )
     assert found.stderr == ""
-    return [line for line in found.stdout.splitlines() if line]
+    *offered, rest = found.stdout.split("\f\n")
+    assert (rest, len(offered)) == ("", len(lines))
+    return [[word for word in one.split("\n") if word] for one in offered]
 
 
 def test_a_tab_completes_commands_options_and_arms(tmp_path: Path) -> None:
@@ -379,16 +382,28 @@ def test_a_tab_completes_commands_options_and_arms(tmp_path: Path) -> None:
     run = {**RUN, "arms": [A, "tool:other:b", "skill:review:main", hostile]}
     (tmp_path / "runs.jsonl").write_bytes(lines([run]))
     imported(tmp_path)
-    assert completed("armscope rew", tmp_path) == ["reward"]
-    assert "--outcome" in completed("armscope reward --o", tmp_path)
-    assert completed("armscope reward sk", tmp_path) == ["skill:review:main"]
-    assert completed("armscope reward tool:ot", tmp_path) == ["other:a", "other:b"]
-    assert completed("armscope reward tool:other:", tmp_path) == ["a", "b"]
-    assert completed("armscope reset --arm tool:x", tmp_path) == [], "what a shell would obey is not offered"
-    assert completed("armscope --learner ", tmp_path) == ["default"]
+    commands, options, *arms = completed(
+        tmp_path,
+        "armscope rew",
+        "armscope reward --o",
+        "armscope reward sk",
+        "armscope reward tool:ot",
+        "armscope reward tool:other:",
+        "armscope reset --arm tool:x",
+        "armscope --learner ",
+    )
+    assert commands == ["reward"]
+    assert "--outcome" in options
+    skill, server, its_tools, obeyed, learners = arms
+    assert skill == ["skill:review:main"]
+    assert server == ["other:a", "other:b"]
+    assert its_tools == ["a", "b"]
+    assert obeyed == [], "what a shell would obey is not offered"
+    assert learners == ["default"]
     (tmp_path / "a.db").unlink()
-    assert completed("armscope reward tool:ot", tmp_path) == []
+    assert completed(tmp_path, "armscope reward tool:ot") == [[]]
     assert not (tmp_path / "a.db").exists()
+    assert not (tmp_path / "gone").exists()
 
 
 def test_the_program_knows_itself_by_name() -> None:
