@@ -84,6 +84,14 @@ def databases(request: pytest.FixtureRequest, engine_asked: None) -> Iterator[No
         cluster.forget()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_garbage() -> None:
+    """What the modules before have left stays too, see `pytest_collection_finish`: of a benchmark among thousands of
+    tests five sixths went into looking through it.
+    """
+    keep_what_there_is()
+
+
 @pytest.fixture(autouse=True)
 def own_program() -> Iterator[None]:
     """Streamlit leaves a page it ran in the program's place, where processes that are started later would run it."""
@@ -142,9 +150,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     Each rerun of a page and each pair of a benchmark collects garbage, which would take half a second each time. What
     is made since is looked through a tenth as often as by itself, which takes some hundredths of all that tests do.
     """
+    keep_what_there_is()
+    gc.set_threshold(7_000, 10, 10)
+
+
+def keep_what_there_is() -> None:
+    """But for garbage it is not looked through again, and goes when the last one forgets it."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(7_000, 10, 10)
 
 
 def _place(nodeid: str) -> int:
