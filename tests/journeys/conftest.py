@@ -39,7 +39,7 @@ _SWITCHES: Final = (
 _STARVED: Final = ("Timeout", "timeout", "what was waited for did not happen")
 """How a journey ends that waited for a minute."""
 
-Beginning = Callable[[bytes], Served]
+Beginning = Callable[[bytes | None], Served]
 Come = Callable[..., Visit]
 Parked = Callable[[BrowserContext, Served], None]
 Profiles = Callable[..., BrowserContext]
@@ -101,12 +101,12 @@ def lent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="package")
 def beginning(lent: Served, chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Beginning:
-    """Have that dashboard with these lines and nothing else: what others did there, and in the browser, is gone.
+    """Have that dashboard with these lines (None: with nothing): what others did there, and in the browser, is gone.
 
     A server takes seconds to start; it goes on with another database in a moment.
     """
 
-    def begun(content: bytes) -> Served:
+    def begun(content: bytes | None) -> Served:
         lent.begin_anew(content, tmp_path_factory.mktemp("beginning"))
         for context in chromium.contexts:
             context.clear_cookies()

@@ -46,8 +46,11 @@ class Served:
         """Run a command on the same database from another process than the server's; its JSON answer."""
         return armscope(self.database, *arguments)
 
-    def begin_anew(self, content: bytes, folder: Path) -> None:
-        """Put a new database with these lines into the place of the one that is served, from a folder of its own."""
+    def begin_anew(self, content: bytes | None, folder: Path) -> None:
+        """Put a new database with these lines into the place of the one that is served, from a folder of its own.
+
+        None: with nothing in it.
+        """
         _made(folder, content)
         if cluster := running():
             cluster.replace(self.database, by=folder / _NAME)
@@ -160,12 +163,13 @@ def serving(
             process.wait()
 
 
-def _made(folder: Path, content: bytes) -> None:
+def _made(folder: Path, content: bytes | None) -> None:
     """A database with these lines in it."""
-    lines = folder / "first.jsonl"
-    lines.write_bytes(content)
     with open_learner(folder / _NAME) as learner:
-        learner.import_files(lines)
+        if content is not None:
+            lines = folder / "first.jsonl"
+            lines.write_bytes(content)
+            learner.import_files(lines)
 
 
 def _environment() -> dict[str, str]:

@@ -169,7 +169,7 @@ _CHOICES: Final[dict[str, tuple[dict[str, str], Choose]]] = {
 }
 
 
-_AT_ONCE: Final = ("overview", "posteriors", "runs")
+_AT_ONCE: Final = ("overview", "runs")
 """With most choices, of the frame among them; those of the others the tests of the pages look at, too: here they take
 their turn with the long.
 """

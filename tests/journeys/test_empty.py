@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.engine import located
-from tests.journeys.conftest import Come
-from tests.journeys.server import Served, fields, run, serving
+from tests.journeys.conftest import Beginning, Come
+from tests.journeys.server import fields, run
 from tests.journeys.visit import IN_VIEW, Visit
 from tests.journeys.world import session_file
 
@@ -19,14 +18,8 @@ pytestmark = pytest.mark.browser
 _NOTHING = "Nothing is recorded yet."
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Served]:
-    """A dashboard on a database that holds nothing yet."""
-    with serving(tmp_path_factory.mktemp("empty")) as server:
-        yield server
-
-
-def test_an_empty_context_says_what_to_do_and_fills_when_data_come(come: Come, empty: Served) -> None:
+def test_an_empty_context_says_what_to_do_and_fills_when_data_come(come: Come, beginning: Beginning) -> None:
+    empty = beginning(None)
     visit = come(empty).open()
     for name in IN_VIEW:
         visit.go(name)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.journeys.axe import findings
-from tests.journeys.conftest import Come
+from tests.journeys.conftest import Beginning, Come
 from tests.journeys.everywhere import cut_off
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
@@ -17,7 +17,7 @@ from tests.journeys.world import ARMS, run_lines
 
 _ROW_PX = 34
 _LOOKS = [
-    pytest.param(400, False, id="light-400"),
+    pytest.param(400, False, id="light-400", marks=pytest.mark.long),
     pytest.param(1280, True, id="dark-1280", marks=pytest.mark.long),
     pytest.param(1280, False, id="light-1280", marks=pytest.mark.long),
     pytest.param(400, True, id="dark-400", marks=pytest.mark.long),
@@ -48,12 +48,12 @@ def clean(visit: Visit) -> None:
 
 @pytest.mark.browser
 def test_real_episodes_come_in_and_one_is_credited_and_taken_back(
-    come: Come, lent: Served, beginning: object, shared_data: Path
+    come: Come, beginning: Beginning, shared_data: Path
 ) -> None:
-    assert callable(beginning)
-    server: Served = beginning(run_lines(ARMS, 4))
+    """On a phone, where there is least room."""
+    server = beginning(run_lines(ARMS, 4))
     before = server.posteriors()
-    visit = come(server).open("data")
+    visit = come(server, width=400).open("data")
     (file,) = (shared_data / "tau2-results").glob("gpt-4.1_airline*")
     visit.page.locator("input[type=file]").first.set_input_files(file)
     visit.page.get_by_role("button", name="Import 1 file").click()

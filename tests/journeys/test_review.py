@@ -25,7 +25,7 @@ from tests.journeys.world import ARMS, run_lines
 
 pytestmark = pytest.mark.browser
 
-N_ITEMS = 12
+N_ITEMS = 8
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +83,10 @@ def test_two_people_judge_all_items_by_keyboard(
     kims, lees = reviewers
     kim, lee = come(kims, place=0).open("review"), come(lees, place=1).open("review")
     assert findings(kim.page) == []
-    for turn in range(4):
+    for turn in range(2):
         assert item(kim) != item(lee)
         choose(kim, "3")
-        choose(lee, str(1 + turn))
+        choose(lee, str(1 + 3 * turn))
         submit(kim)
         submit(lee)
 
