@@ -143,7 +143,7 @@ def test_a_recorder_that_is_killed_has_lost_nothing_that_was_handed_on(
     database = tmp_path / "a.db"
     line = [sys.executable, "-c", _PLAYER, server.url, str(database)]
     variables = {**alone(), "PYTHONPATH": str(ROOT)}
-    for n_handed in (3, 14, 26):
+    for n_handed in (3, 26):
         with subprocess.Popen(line, stdout=subprocess.PIPE, env=variables, text=True) as player:
             assert player.stdout is not None
             handed = [player.stdout.readline().split() for _ in range(n_handed)]

@@ -25,7 +25,7 @@ __all__ = ["shell"]
 
 PAGE = 4096
 N_ACTS = 30
-N_DAMAGES = 3
+N_DAMAGES = 2
 """Of each kind; every command meets each of them."""
 World = dict[str, bytes]
 Damage = Callable[[World, Random], None]
