@@ -170,8 +170,8 @@ _CHOICES: Final[dict[str, tuple[dict[str, str], Choose]]] = {
 
 
 _AT_ONCE: Final = ("overview",)
-"""With the choices of the frame; those of the others the tests of the pages look at, too: here they take
-their turn with the long.
+"""With the choices of the frame; those of the others the tests of the pages look at, too: here they take their turn
+with the long.
 """
 
 

@@ -17,10 +17,9 @@ from tests.journeys.world import ARMS, run_lines
 
 _ROW_PX = 34
 _LOOKS = [
-    pytest.param(400, False, id="light-400", marks=pytest.mark.long),
-    pytest.param(1280, True, id="dark-1280", marks=pytest.mark.long),
-    pytest.param(1280, False, id="light-1280", marks=pytest.mark.long),
-    pytest.param(400, True, id="dark-400", marks=pytest.mark.long),
+    pytest.param(width, dark, id=f"{'dark' if dark else 'light'}-{width}")
+    for width in (400, 1280)
+    for dark in (False, True)
 ]
 
 
@@ -107,6 +106,7 @@ def test_real_episodes_come_in_and_one_is_credited_and_taken_back(
     expect(visit.title()).to_contain_text("and finished")
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), _LOOKS)
 def test_real_episodes_in_every_look(come: Come, desk: Served, width: int, dark: bool) -> None:
