@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from importlib.util import cache_from_source
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from filelock import FileLock, Timeout
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -44,6 +47,7 @@ VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 """The recorded behaviour of the original systems."""
 
 
+_COMPILES: Final = "armscope compiles"
 _JOURNEYS: Final = "tests/journeys"
 _PROGRAM: Final = sys.modules["__main__"]
 _ROOM_BYTES: Final = 4 * 2**30
@@ -134,14 +138,43 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return scheduling
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Whether nothing is compiled yet: asked before the workers begin."""
+    node.workerinput[_COMPILES] = not Path(cache_from_source(str(ROOT / "dashboard" / "launch.py"))).exists()
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Finding tests makes much and drops little: to look for garbage meanwhile took a tenth of its time."""
     gc.disable()
     try:
-        return (yield)
+        with _compiled_once(session.config):
+            return (yield)
     finally:
         gc.enable()
+
+
+@contextmanager
+def _compiled_once(config: pytest.Config) -> Iterator[None]:
+    """Where nothing is compiled yet one worker finds the tests before the others: two thirds of that is compiling
+    what is imported, and they begin with the same.
+    """
+    if not getattr(config, "workerinput", {}).get(_COMPILES):
+        yield
+        return
+    lock = FileLock(ROOT / ".pytest_cache" / "compiling.lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        with lock:
+            pass  # who has waited needn't let the next one wait
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -152,6 +185,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     keep_what_there_is()
     gc.set_threshold(7_000, 10, 10)
+    # pytest listens to the root, and in each test anew to all that keep what they say to themselves: Streamlit's do,
+    # each of its modules' own.
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("streamlit") and isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 def keep_what_there_is() -> None:
