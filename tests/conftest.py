@@ -12,12 +12,13 @@ from contextlib import contextmanager, nullcontext
 from importlib.util import cache_from_source
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from filelock import FileLock, Timeout
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.engine import interrupted, is_asked, redirected, running
 from tests.flows.world import memory_folder
@@ -139,7 +140,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
+def pytest_configure_node(node: WorkerController) -> None:
     """Whether nothing is compiled yet: asked before the workers begin."""
     node.workerinput[_COMPILES] = not Path(cache_from_source(str(ROOT / "dashboard" / "launch.py"))).exists()
 

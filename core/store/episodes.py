@@ -14,14 +14,14 @@ from hashlib import blake2b
 from itertools import chain
 from operator import itemgetter
 from secrets import token_hex
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from core.episodes import Totals, after, totals_of
 from core.errors import Conflict, InvalidInput
-from core.records.episode import MAX_STEPS, Episode, Part, Scale, Step
+from core.records.episode import MAX_STEPS, Digest, Episode, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
 from core.store.engine.words import EPISODES_BY_UID, RUNS_BY_UID
@@ -85,6 +85,16 @@ _DECODER: Final = msgspec.json.Decoder(Episode)
 _number: Final = int.from_bytes
 _NOT_TOLD: Final = 2
 """The last columns of a step are for telling equal ones, and no digest of a version covers them."""
+
+
+class _Digests(NamedTuple):
+    """Of a step's arguments and metadata."""
+
+    args: Digest | None
+    meta: Digest | None
+
+
+_NO_DIGESTS: Final = [None, None]
 
 
 class Source(NamedTuple):
@@ -509,17 +519,25 @@ def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
         )
 
 
-def _step(row: Sequence[object]) -> Step:
-    said = dict(zip(_STEP[1:], row, strict=True))
-    extra = said.pop("extra")
-    told = {
-        **said,
-        "number": said.pop("step_no"),
-        "finished": bool(said["finished"]),
-        "refused": bool(said["refused"]),
-        "extra": msgspec.json.decode(str(extra or "[]")),
-    }
-    return msgspec.convert({name: value for name, value in told.items() if name != "step_no"}, Step)
+def _step(row: Sequence[Any]) -> Step:
+    """A step checks what it is made of; only what digests look like it leaves to whoever reads a document."""
+    number, kind, name, reward, finished, refused, at_ms, n_in, n_out, note, extra, *digests = row
+    args_digest, meta_digest = digests if digests == _NO_DIGESTS else msgspec.convert(digests, _Digests)
+    return Step(
+        number=number,
+        kind=kind,
+        name=name,
+        reward=reward,
+        finished=bool(finished),
+        refused=bool(refused),
+        at_ms=at_ms,
+        n_chars_in=n_in,
+        n_chars_out=n_out,
+        note=note,
+        extra=tuple(msgspec.json.decode(extra)) if extra else (),
+        args_digest=args_digest,
+        meta_digest=meta_digest,
+    )
 
 
 def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:

@@ -332,44 +332,51 @@ def without_dates(one: Episode) -> Episode:
     return replace(one, uid="u", at_ms=None, steps=tuple(replace(step, at_ms=None) for step in one.steps))
 
 
-PLAYED: Final = [
-    pytest.param(name, key, id=f"{name}-{key}") for name in CAME_TO for key in sorted(CAME_TO[name])
-]
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tasks of the recordings."""
+    told = json.loads((VECTORS / "ors_environment.json").read_text(encoding="utf-8"))
+    path = tmp_path_factory.mktemp("tasks") / "tasks.json"
+    path.write_text(json.dumps(told["environments"]["sums"]["tasks"]), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="module")
-def rebuilt(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[dict[str, str]]:
-    """Both servers with the tasks of the recordings; their addresses by the names of the recordings."""
-    folder = tmp_path_factory.mktemp("rebuilt")
-    told = json.loads((VECTORS / "ors_environment.json").read_text(encoding="utf-8"))
-    tasks = folder / "tasks.json"
-    tasks.write_text(json.dumps(told["environments"]["sums"]["tasks"]), encoding="utf-8")
-    python: Path = request.getfixturevalue("beside")
-    (folder / "other").mkdir()
-    with (
-        serving(folder, tasks=tasks) as one,
-        serving(folder / "other", python, "openreward", tasks) as other,
-    ):
-        yield {"ors_http_ors": one.url, "ors_http_openreward": other.url}
+def rebuilt_ors(tmp_path_factory: pytest.TempPathFactory, tasks: Path) -> Iterator[str]:
+    """ors-sdk's server with them."""
+    with serving(tmp_path_factory.mktemp("rebuilt"), tasks=tasks) as found:
+        yield found.url
 
 
-@pytest.mark.parametrize(("name", "key"), PLAYED)
+@pytest.fixture(scope="module")
+def rebuilt_openreward(tmp_path_factory: pytest.TempPathFactory, tasks: Path, beside: Path) -> Iterator[str]:
+    """openreward's server with them."""
+    with serving(tmp_path_factory.mktemp("other"), beside, "openreward", tasks) as found:
+        yield found.url
+
+
+@pytest.mark.parametrize("key", sorted(CAME_TO["ors_http_ors"]))
 def test_what_is_sent_again_is_an_equal_episode(
-    tmp_path: Path, rebuilt: dict[str, str], name: str, key: str
+    tmp_path: Path, rebuilt_ors: str, learner: Learner, key: str
 ) -> None:
-    exchanges = recordings(name)[key]
-    learner = Learner(context_at(tmp_path / "a.db"))
-    is_equal(learner, resend(rebuilt[name], exchanges, learner), exchanges, tmp_path)
-    learner.close()
+    exchanges = recordings("ors_http_ors")[key]
+    is_equal(learner, resend(rebuilt_ors, exchanges, learner), exchanges, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("key", sorted(CAME_TO["ors_http_openreward"]))
+def test_what_is_sent_to_openreward_again_is_an_equal_episode(
+    tmp_path: Path, rebuilt_openreward: str, learner: Learner, key: str
+) -> None:
+    exchanges = recordings("ors_http_openreward")[key]
+    is_equal(learner, resend(rebuilt_openreward, exchanges, learner), exchanges, tmp_path)
 
 
 def test_what_the_client_can_send_again_is_an_equal_episode(
-    tmp_path: Path, rebuilt: dict[str, str], learner: Learner
+    tmp_path: Path, rebuilt_ors: str, learner: Learner
 ) -> None:
     exchanges = recordings("ors_http_ors")["sdk_client_session"]
-    with ORS(rebuilt["ors_http_ors"]) as client:
+    with ORS(rebuilt_ors) as client:
         sums = client.environments.get("sums")
         task = sums.get_task(split="train", index=1)
         with record_episodes(sums.session(task), learner) as session:
@@ -427,9 +434,9 @@ with open_learner(sys.argv[1]) as learner:
 """
 
 
-def test_openrewards_client_is_recorded(tmp_path: Path, rebuilt: dict[str, str], beside: Path) -> None:
-    url = rebuilt["ors_http_openreward"]
-    more = {"OPENREWARD_SESSION_URL": url, "OPENREWARD_API_URL": url}
+@pytest.mark.long
+def test_openrewards_client_is_recorded(tmp_path: Path, rebuilt_openreward: str, beside: Path) -> None:
+    more = dict.fromkeys(("OPENREWARD_SESSION_URL", "OPENREWARD_API_URL"), rebuilt_openreward)
     handed = dict(json.loads(told) for told in run_beside(beside, _OPENREWARD, tmp_path / "a.db", more=more))
     with open_learner(tmp_path / "a.db") as learner:
         found = seen(learner)
@@ -477,6 +484,7 @@ with OpenReward(api_key=sys.argv[1]) as client:
 """
 
 
+@pytest.mark.long
 def test_what_openrewards_client_uploads_is_recorded(tmp_path: Path, beside: Path) -> None:
     context = context_at(tmp_path / "a.db")
     secret = create_token(context, "trainer", scopes=("ingest", "read")).secret

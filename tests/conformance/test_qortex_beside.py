@@ -39,6 +39,8 @@ from tests.conformance.qortex_calls import (
 )
 from tests.doors.http.test_served import server
 
+pytestmark = pytest.mark.long
+
 QORTEX: Final = "qortex==0.8.1"
 _PATIENCE_S: Final = 300
 _SEEDS: Final = range(2)

@@ -268,12 +268,18 @@ def test_made_up_sources(growing: Growing, tmp_path: Path) -> None:
     check(growing, tmp_path)
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["tau-bench-", "openai-chat-", "claude-code-"])
-def test_real_sources(shared_data: Path, kind: str, tmp_path: Path) -> None:
-    sources = [growing for growing in real(shared_data) if growing.name.startswith(kind)]
+def test_real_sources(shared_data: Path, kind: str, tmp_path: Path, *, every: bool) -> None:
+    sources = of_kind(real(shared_data), kind, every=every)
     assert sources
-    for growing in sources[:6]:
+    for growing in sources:
         check(growing, tmp_path)
+
+
+def of_kind(sources: Iterator[Growing], kind: str, *, every: bool) -> list[Growing]:
+    """Those of one format: all, or each third of them."""
+    return [growing for growing in sources if growing.name.startswith(kind)][:: 1 if every else 3]
 
 
 def test_real_runs_through_our_own_lines(shared_data: Path, tmp_path: Path) -> None:

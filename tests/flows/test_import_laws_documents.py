@@ -18,7 +18,7 @@ from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.records.run import Unit
-from tests.flows.test_import_laws import Growing, check, seen
+from tests.flows.test_import_laws import Growing, check, of_kind, seen
 from tests.flows.world import context_at
 from tests.formats import test_gemini_cli as gemini
 from tests.formats import test_inspect_log as inspect
@@ -98,9 +98,10 @@ def test_made_up_sources(growing: Growing, tmp_path: Path) -> None:
     check(growing, tmp_path)
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["tau2-", "gemini-", "inspect-", "langfuse-"])
-def test_real_sources(shared_data: Path, kind: str, tmp_path: Path) -> None:
-    sources = [growing for growing in real(shared_data) if growing.name.startswith(kind)]
+def test_real_sources(shared_data: Path, kind: str, tmp_path: Path, *, every: bool) -> None:
+    sources = of_kind(real(shared_data), kind, every=every)
     assert sources
     for growing in sources:
         try:
