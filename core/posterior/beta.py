@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, gammaln
 
 from core.columns import Floats, Ints
 from core.errors import InvalidInput
@@ -176,7 +176,9 @@ def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
     >>> float(cumulative(1, 1, 0.25))
     0.25
     """
-    return np.asarray(betainc(*_parts(alpha, beta), np.clip(np.asarray(x, dtype=np.float64), 0, 1)))
+    return np.asarray(
+        scipy.special.betainc(*_parts(alpha, beta), np.clip(np.asarray(x, dtype=np.float64), 0, 1))
+    )
 
 
 def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
@@ -201,7 +203,9 @@ def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
     >>> float(quantile(1, 1, 0.2))
     0.2
     """
-    found = np.array(betaincinv(*_parts(alpha, beta), np.asarray(prob, dtype=np.float64)), dtype=np.float64)
+    found = np.array(
+        scipy.special.betaincinv(*_parts(alpha, beta), np.asarray(prob, dtype=np.float64)), dtype=np.float64
+    )
     # Where the answer underflows SciPy gives the smallest normal float, which reads like a measured value.
     found[found <= np.finfo(np.float64).tiny] = 0.0
     return found
@@ -448,7 +452,7 @@ def _deviance(t: Floats, log_ratio: Floats) -> Floats:
 
 def _stirling_error(n: Floats) -> Floats:
     """``log Gamma(n + 1)`` minus Stirling's formula for it."""
-    plain = gammaln(n + 1) - (n + 0.5) * np.log(n) + n - _HALF_LOG_2PI
+    plain = scipy.special.gammaln(n + 1) - (n + 0.5) * np.log(n) + n - _HALF_LOG_2PI
     inverse = 1 / np.maximum(n, _STIRLING_FROM)
     series = np.zeros_like(n)
     for coefficient in reversed(_STIRLING):

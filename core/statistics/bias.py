@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
@@ -236,7 +236,7 @@ def mean_score(score: Floats, *, prob: float = 0.95) -> Estimate:
         return Estimate(value=value, lower=None, upper=None, prob=prob, missing="few_for_interval")
     if score.min() == score.max():
         return Estimate(value=value, lower=None, upper=None, prob=prob, missing="no_variation")
-    half = float(stdtrit(n - 1, (1 + prob) / 2) * score.std(ddof=1) / np.sqrt(n))
+    half = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2) * score.std(ddof=1) / np.sqrt(n))
     return Estimate(value=value, lower=max(value - half, 0.0), upper=min(value + half, 1.0), prob=prob)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
@@ -66,7 +66,7 @@ def pulls_to_width(alpha: Floats, beta: Floats, width: float, *, prob: float = 0
         lower, upper = interval(mean[places] * total, (1 - mean[places]) * total, prob)
         return np.asarray(upper - lower > width)
 
-    z = float(ndtri((1 + prob) / 2))
+    z = float(scipy.special.ndtri((1 + prob) / 2))
     about = (2 * z / width) ** 2 * mean * (1 - mean) - weight
     needed = np.zeros(len(pairs), dtype=np.int64)
     open_ = np.flatnonzero(too_wide(np.arange(len(pairs)), needed))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-import scipy  # its stats are read at their first use: a third of what a process takes to start
+import scipy
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput

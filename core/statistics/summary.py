@@ -16,7 +16,7 @@ from core.records.arm import MICRO
 PROB: Final = 0.95
 _MOST_KNOWN: Final = 1 << 14
 """Different posteriors whose intervals are worth remembering; where hardly two arms are alike none is met again."""
-_NOTHING_KNOWN: Final = IntervalTable.of(np.empty(0), np.empty(0), PROB)[0]
+_NOTHING_KNOWN: Final = IntervalTable(np.empty(0, np.complex128), np.empty((2, 0)), PROB)
 _ROWS: Final = (
     "alpha",
     "beta",

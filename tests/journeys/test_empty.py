@@ -16,12 +16,17 @@ from tests.journeys.world import session_file
 pytestmark = pytest.mark.browser
 
 _NOTHING = "Nothing is recorded yet."
+_SAYING = ("overview", "savings", "episodes")
+"""Pages of which each says something else."""
 
 
-def test_an_empty_context_says_what_to_do_and_fills_when_data_come(come: Come, beginning: Beginning) -> None:
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_an_empty_context_says_what_to_do_and_fills_when_data_come(
+    come: Come, beginning: Beginning, *, every: bool
+) -> None:
     empty = beginning(None)
     visit = come(empty).open()
-    for name in IN_VIEW:
+    for name in IN_VIEW if every else _SAYING:
         visit.go(name)
         says_what_is_missing(visit, name, f"armscope --database {shlex.quote(str(located(empty.database)))}")
         visit.check()

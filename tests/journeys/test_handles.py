@@ -9,8 +9,8 @@ from tests.bench.visitor import Visitor
 from tests.journeys.server import serving
 from tests.journeys.world import ARMS, run_lines
 
-N_HANDLES = 128
-N_LOADS = 160
+N_HANDLES = 96
+N_LOADS = 100
 
 
 def test_many_pages_are_answered_with_few_handles(tmp_path: Path) -> None:

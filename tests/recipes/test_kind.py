@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from core.store.schema import HEAD
 from tests.conftest import ROOT
 from tests.recipes.copy import Copy, recipe
@@ -203,7 +205,8 @@ def test_a_flag_moves_no_number_and_is_taken_back_by_its_id(tmp_path: Path) -> N
 '''
 
 
-def test_a_kind_is_a_line_a_table_and_a_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_both", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_kind_is_a_line_a_table_and_a_record(tmp_path: Path, *, on_both: bool) -> None:
     copy, read = Copy(tmp_path), recipe("A kind of fact")
     kept = f"tests/store/schemas/{HEAD}.db.gz"
     subprocess.run(
@@ -237,11 +240,13 @@ def test_a_kind_is_a_line_a_table_and_a_record(tmp_path: Path) -> None:
     assert all(f"`{named}`" in read for named in (lines, tables, facts, "python -m tests.store.schemas.make"))
 
     # Its own, the laws of every kind as they hold for this one, the schema and the upgrade of the database before it,
-    # both engines, and who may import whom.
+    # and who may import whom; among the long both engines, too.
     own = ("tests/store/test_flags.py", "tests/store/test_facts.py", "tests/store/test_schema.py")
     of_it = f"flag or {HEAD} or the_table_is_the_schemas or migrations_end or head_is or reach_the_file"
-    files = (*own, "tests/store/test_two_engines.py", "tests/test_architecture.py")
-    copy.passes(*files, "-k", f"{of_it} or two_engines or imports_point_inwards")
+    engines = ("tests/store/test_two_engines.py",) if on_both else ()
+    copy.passes(
+        *own, *engines, "tests/test_architecture.py", "-k", f"{of_it} or two_engines or imports_point_inwards"
+    )
 
 
 def _rest_of(path: str, begin: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from scipy.special import binom, ndtr
+import scipy
 
 from core.columns import ArmSessions, Floats, Ints
 from core.records.arm import MICRO
@@ -75,7 +75,7 @@ def _by_order(found: Splits, row: int, at: Ints, sessions: tuple[Ints, Floats, F
         if len(asked) and len(value) > 1:
             sums = (sign * off) @ since[:, asked] - _HALF
             tail = chance_of_sum(value, count, n_since[asked], sums)
-            prob[asked] = np.minimum(2 * np.maximum(tail, 1 / binom(len(n), n_since[asked])), 1)
+            prob[asked] = np.minimum(2 * np.maximum(tail, 1 / scipy.special.binom(len(n), n_since[asked])), 1)
     return prob
 
 
@@ -84,7 +84,7 @@ def _by_spread(found: Splits, row: int, at: Ints, spread: Floats) -> Floats:
     mean = (found.good_after + found.good_before)[row, at] / (n_after + n_before)
     variance = mean * (1 - mean) * (1 / n_after + 1 / n_before) * spread
     apart = np.abs(found.mean_after - found.mean_before)[row, at]
-    return np.asarray(2 * ndtr(-apart / np.sqrt(variance)))
+    return np.asarray(2 * scipy.special.ndtr(-apart / np.sqrt(variance)))
 
 
 def _spread_of_days(found: Splits, row: int, at: Ints) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import scipy  # its stats are read at their first use: a third of what a process takes to start
+import scipy
 
 from core.columns import JoinedArms
 from core.statistics.change.shift import Shift

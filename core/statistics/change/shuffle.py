@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import expit, ndtr
+import scipy
 
 from core.columns import Floats, Ints
 
@@ -93,8 +93,10 @@ class _Draw:
         of_number = self.n_drawn * (1 - self.n_drawn / self.count.sum())
         slope = tilt * np.sqrt(np.maximum(spread * twice - both**2, 0) / of_number)
         with np.errstate(divide="ignore", invalid="ignore"):
-            tail = ndtr(-root) + np.exp(-(root**2) / 2) / np.sqrt(2 * np.pi) * (1 / slope - 1 / root)
-        tail = np.where(np.isfinite(tail) & (tail > 0), tail, ndtr(-root))
+            tail = scipy.special.ndtr(-root) + np.exp(-(root**2) / 2) / np.sqrt(2 * np.pi) * (
+                1 / slope - 1 / root
+            )
+        tail = np.where(np.isfinite(tail) & (tail > 0), tail, scipy.special.ndtr(-root))
         return np.where(root < _NEAR_CENTRE, 0.5, np.minimum(tail, 1.0))
 
     def _saddlepoint(self) -> tuple[Floats, Floats]:
@@ -126,7 +128,7 @@ class _Draw:
 
     def _drawn(self, base: Floats, tilt: Floats) -> Floats:
         """How likely each value is drawn."""
-        return np.asarray(expit(base[:, None] + tilt[:, None] * self.away))
+        return np.asarray(scipy.special.expit(base[:, None] + tilt[:, None] * self.away))
 
     def _height(self, base: Floats, tilt: Floats) -> Floats:
         """What is least at the saddlepoint, a convex function."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy  # its stats are read at their first use: a third of what a process takes to start
-from scipy.special import xlogy
+import scipy
 
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, RecentDays
 from core.records.arm import MICRO
@@ -222,7 +221,10 @@ def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n
 
     def log_likelihood(good: Floats, n: Floats) -> Floats:
         bad = np.maximum(n - good, 0)
-        return np.asarray(xlogy(good, _share(good, n)) + xlogy(bad, _share(bad, n)), dtype=np.float64)
+        return np.asarray(
+            scipy.special.xlogy(good, _share(good, n)) + scipy.special.xlogy(bad, _share(bad, n)),
+            dtype=np.float64,
+        )
 
     apart = log_likelihood(good_after, n_after) + log_likelihood(good_before, n_before)
     one = log_likelihood(good_after + good_before, n_after + n_before)

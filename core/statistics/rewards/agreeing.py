@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import bdtr
+import scipy
 
 
 def agreeing(hits: int, n: int, least: float) -> float:
@@ -39,4 +39,4 @@ def agreeing(hits: int, n: int, least: float) -> float:
     if not n:
         return 0.0
     needed = math.ceil(least * n - 1e-9)
-    return 1.0 - float(bdtr(needed - 1, n, hits / n)) if needed else 1.0
+    return 1.0 - float(scipy.special.bdtr(needed - 1, n, hits / n)) if needed else 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from scipy.special import ndtr, stdtr, stdtrit
+import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
@@ -178,7 +178,7 @@ def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | No
     if not error:
         return _alone(share - share_other, "no_variation", prob), None
     found = difference(share * worth, worth, share_other * worth_other, worth_other, prob=prob)
-    return found, None if found.missing else 2 * float(ndtr(-abs(share - share_other) / error))
+    return found, None if found.missing else 2 * float(scipy.special.ndtr(-abs(share - share_other) / error))
 
 
 def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
@@ -195,9 +195,9 @@ def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | Non
     if not error:
         return _alone(apart, "no_variation", prob), None
     freedom = error**4 / sum(each**4 / (n_tasks - 1) for each, n_tasks in errors)
-    half = float(stdtrit(freedom, (1 + prob) / 2)) * error
+    half = float(scipy.special.stdtrit(freedom, (1 + prob) / 2)) * error
     found = Estimate(value=apart, lower=apart - half, upper=apart + half, prob=prob)
-    return found, 2 * float(stdtr(freedom, -abs(apart) / error))
+    return found, 2 * float(scipy.special.stdtr(freedom, -abs(apart) / error))
 
 
 def _alone(value: float, missing: Missing, prob: float) -> Estimate:
@@ -239,8 +239,8 @@ def _difference(apart: Floats, prob: float) -> tuple[Estimate, float | None]:
     if n < MIN_FOR_INTERVAL or not error:
         missing: Missing = "no_variation" if not error else "few_for_interval"
         return Estimate(value=mean, lower=None, upper=None, prob=prob, missing=missing), None
-    half = float(stdtrit(n - 1, (1 + prob) / 2)) * error
-    chance = 2 * float(stdtr(n - 1, -abs(mean) / error))
+    half = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2)) * error
+    chance = 2 * float(scipy.special.stdtr(n - 1, -abs(mean) / error))
     return Estimate(value=mean, lower=mean - half, upper=mean + half, prob=prob), chance
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-import scipy  # its stats are read at their first use: a third of what a process takes to start
-from scipy.special import betainc, ndtr, ndtri
+import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.episode import Episode, Finding, Scale
@@ -115,7 +114,7 @@ def _late(paid: Paid) -> Finding | None:
     agree = agreeing(hits, n, LATE_SHARE)
     shows = paid.last[only_last]
     successes = int((long & paid.succeeded).sum())
-    rare = float(betainc(successes + 0.5, n - successes + 0.5, SUCCESS_SHARE))
+    rare = float(scipy.special.betainc(successes + 0.5, n - successes + 0.5, SUCCESS_SHARE))
     if rare >= 0.5:
         return Finding(
             kind="sparsity",
@@ -315,7 +314,7 @@ def _proxy(paid: Paid) -> Finding | None:
     else:
         (correlation, error), needed = _within(reward, chars, paid.succeeded[known]), LENGTH
     size = math.atanh(min(abs(correlation), _FULL))
-    half = float(ndtri((1 + PROB) / 2)) * error
+    half = float(scipy.special.ndtri((1 + PROB) / 2)) * error
     lower, upper = math.tanh(size - half), math.tanh(size + half)
     if lower <= needed:
         return None
@@ -323,7 +322,7 @@ def _proxy(paid: Paid) -> Finding | None:
     order = np.argsort(-chars if correlation > 0 else chars, kind="stable")
     return Finding(
         kind="proxy",
-        certainty=float(ndtr((size - math.atanh(needed)) / error)),
+        certainty=float(scipy.special.ndtr((size - math.atanh(needed)) / error)),
         seen="The final reward goes with the length of what was sent, whether it succeeds or not: rank correlation "
         f"{correlation:.2f} ({PROB:.0%} interval {ends[0]:.2f} to {ends[1]:.2f}).",
         steps=paid.shown(paid.last[np.flatnonzero(known)[order]], MOST_STEPS),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy  # its stats are read at their first use: a third of what a process takes to start
-from scipy.special import ndtri
+import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.statistics.rewards.summary import summary
@@ -150,7 +149,7 @@ def _trend(at_ms: Ints, reward: Floats, prob: float) -> Estimate:
     one, other = one - one.mean(), other - other.mean()
     # Not corrcoef: a product of matrices wakes every core, to multiply two rows.
     correlation = float(np.sum(one * other) / math.sqrt(np.sum(one * one) * np.sum(other * other)))
-    half = float(ndtri((1 + prob) / 2)) * math.sqrt((1 + correlation**2 / 2) / (n - 3))
+    half = float(scipy.special.ndtri((1 + prob) / 2)) * math.sqrt((1 + correlation**2 / 2) / (n - 3))
     middle = math.atanh(max(-_FULL, min(_FULL, correlation)))
     return Estimate(
         value=correlation, lower=math.tanh(middle - half), upper=math.tanh(middle + half), prob=prob

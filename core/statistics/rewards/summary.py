@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
@@ -324,7 +324,7 @@ def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
         return Estimate(value=mean, lower=None, upper=None, prob=prob, missing="few_for_interval")
     if n_tasks < MIN_FOR_PROOF and n_tasks < _SKEW * _skewness(values) ** 2:
         return Estimate(value=mean, lower=None, upper=None, prob=prob, missing="wide_spread")
-    half = float(stdtrit(n_tasks - 1, (1 + prob) / 2)) * error
+    half = float(scipy.special.stdtrit(n_tasks - 1, (1 + prob) / 2)) * error
     return Estimate(value=mean, lower=mean - half, upper=mean + half, prob=prob)
 
 

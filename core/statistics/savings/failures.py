@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from core.columns import Floats
 from core.statistics.savings.estimate import MIN_FOR_FIGURE, Estimate, nothing
@@ -110,7 +110,7 @@ def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0
     """
     if rates[0] == rates[1] or min(n) == 0:
         return None
-    width = float(ndtri((1 + prob) / 2) + ndtri(POWER))
+    width = float(scipy.special.ndtri((1 + prob) / 2) + scipy.special.ndtri(POWER))
     all_runs = sum(n)
     spread = sum(rate * (1 - rate) * all_runs / one for rate, one in zip(rates, n, strict=True))
     return math.ceil(width**2 * spread / (rates[1] - rates[0]) ** 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from core.columns import UNKNOWN, UsageColumns
 from core.statistics.savings.estimate import MIN_FOR_FIGURE
@@ -67,6 +67,6 @@ def runs_until(
     """
     if not 0 < baseline_rate < 1:
         return None
-    z = float(ndtri((1 + prob) / 2))
+    z = float(scipy.special.ndtri((1 + prob) / 2))
     per_run = (z * variation) ** 2 * (1 / baseline_rate + 1 / (1 - baseline_rate))
     return max(math.ceil(per_run / math.log1p(target_points / 100) ** 2), math.ceil(2 / baseline_rate))

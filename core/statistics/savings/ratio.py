@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from core.columns import Bools, Floats
 from core.statistics.savings.estimate import (
@@ -112,7 +112,7 @@ class Compared:
 
     def saved_percent_limits(self, prob: float) -> tuple[Floats, Floats]:
         """Interval of the savings for one look at them."""
-        half = stdtrit(self._t_df(self.freedom), (1 + prob) / 2) * np.sqrt(self.log_error)
+        half = scipy.special.stdtrit(self._t_df(self.freedom), (1 + prob) / 2) * np.sqrt(self.log_error)
         return self._around(np.asarray(half, dtype=np.float64))
 
     def always_percent_limits(self, prob: float) -> tuple[Floats, Floats]:
@@ -142,7 +142,7 @@ class Compared:
     def saved_limits(self, prob: float) -> tuple[Floats, Floats]:
         """Interval of the difference, from limits of each mean on its logarithm (Zou and Donner; Zou)."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            apart = stdtrit(self._t_df(self.df), (1 + prob) / 2)
+            apart = scipy.special.stdtrit(self._t_df(self.df), (1 + prob) / 2)
             step = np.where(self.error > 0, apart * np.sqrt(self.error) / self.mean, 0.0)
             alike = self.shared / np.sqrt(self.error.prod(-1))
             alike = np.where(self.error.min(-1) > 0, np.clip(alike, -1, 1), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import bdtr, bdtrc, betaincinv, ndtri
+import scipy
 
 from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, Estimate, nothing
 
@@ -38,7 +38,7 @@ def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
     >>> lower, round(upper, 4)
     (0.0, 0.2775)
     """
-    z = float(ndtri((1 + prob) / 2))
+    z = float(scipy.special.ndtri((1 + prob) / 2))
     share = hits / n
     middle = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -116,8 +116,8 @@ def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
     if plain.lower is None:
         return plain
     tail = (1 - prob) / 2
-    lower = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
-    upper = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    lower = 0.0 if hits == 0 else float(scipy.special.betaincinv(hits, n - hits + 1, tail))
+    upper = 1.0 if hits == n else float(scipy.special.betaincinv(hits + 1, n - hits, 1 - tail))
     return Estimate(value=plain.value, lower=lower, upper=upper, prob=prob)
 
 
@@ -143,8 +143,8 @@ def exact_tails(hits: int, n: int, expected: float) -> float:
     >>> round(exact_tails(7, 50, 0.1), 4), exact_tails(0, 0, 0.5)
     (0.4595, 1.0)
     """
-    as_few = float(bdtr(hits, n, expected))
-    as_many = 1.0 if hits == 0 else float(bdtrc(hits - 1, n, expected))
+    as_few = float(scipy.special.bdtr(hits, n, expected))
+    as_many = 1.0 if hits == 0 else float(scipy.special.bdtrc(hits - 1, n, expected))
     return min(1.0, 2 * min(as_few, as_many))
 
 
