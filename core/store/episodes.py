@@ -520,7 +520,7 @@ def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
 
 
 def _step(row: Sequence[Any]) -> Step:
-    """A step checks what it is made of; only what digests look like it leaves to whoever reads a document."""
+    """A step checks what it is made of, but for what its digests look like."""
     number, kind, name, reward, finished, refused, at_ms, n_in, n_out, note, extra, *digests = row
     args_digest, meta_digest = digests if digests == _NO_DIGESTS else msgspec.convert(digests, _Digests)
     return Step(

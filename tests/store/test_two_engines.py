@@ -185,3 +185,18 @@ def test_the_ways_that_sqlite_is_told_are_there() -> None:
     ]
     assert said
     assert all(way[:2] == ["INDEXED", "BY"] and way[2] in indexes for way in said)
+
+
+def test_partial_indexes_are_partial_on_a_server(tables: Engine) -> None:
+    """Their condition is told to a server only when they are made there."""
+    partial = {
+        str(index.name)
+        for table in metadata.tables.values()
+        for index in table.indexes
+        if index.dialect_options["sqlite"]["where"] is not None
+    }
+    with tables.connect() as connection:
+        sql = "SELECT indexrelid::regclass::text FROM pg_index WHERE indpred IS NOT NULL"
+        made = {str(name).rpartition(".")[2] for (name,) in connection.exec_driver_sql(sql)}
+    assert partial
+    assert partial == {name for name in made if name.startswith(("ix_", "uq_"))}
