@@ -7,7 +7,7 @@ the address of every other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
@@ -97,7 +97,7 @@ def put_back(page: str) -> None:
     """
     here = get_script_run_ctx()
     is_other = st.session_state.get(_PAGE) != page
-    if is_other or (here is not None and here.is_history_navigation):
+    if is_other or is_step_in_history():
         st.session_state[_ARRIVAL] = arrival() + 1
     if not is_other:
         return
@@ -109,6 +109,17 @@ def put_back(page: str) -> None:
             st.query_params[name] = asked[name]
         elif name in st.session_state:
             st.session_state[name] = st.session_state[name]
+
+
+def held(key: str) -> Any:  # noqa: ANN401 - whatever the field holds
+    """What a bound field holds that is drawn later; None where the address says it, see `is_step_in_history`."""
+    return None if is_step_in_history() else st.session_state.get(key)
+
+
+def is_step_in_history() -> bool:
+    """Whether Back or Forward brought this address: then it says what bound fields will hold, once they are drawn."""
+    here = get_script_run_ctx()
+    return here is not None and here.is_history_navigation
 
 
 def take_along(name: str, value: str) -> None:

@@ -168,6 +168,20 @@ def test_back_through_runs_one_after_the_other(come: Come, served: Served) -> No
         expect(visit.title()).to_contain_text(f"Run {int(expected[4:]) + 1} ")
 
 
+def test_back_to_how_one_judged_before(come: Come, served: Served) -> None:
+    """An address that names no mode is the first one's, whatever was chosen on another way to the page."""
+    visit = come(served).open("overview").go("review")
+    before = address(visit.page.url), at_rest(visit)
+    visit.go("runs")
+    (to_queues,) = (link for kind, link in kinds_of_links(visit).items() if "review_as" in kind)
+    page_link(visit, to_queues).click()
+    expect(visit.title()).to_contain_text("Queues are counted")
+    for there in ("runs", "review"):
+        visit.settle().page.go_back()
+        visit.page.wait_for_url(f"**/{there}*")
+    visit.until(lambda: (address(visit.page.url), at_rest(visit)) == before)
+
+
 def shows_run(visit: Visit, run: str) -> bool:
     return address(visit.settle().page.url)[1]["run"] == [run]
 

@@ -15,6 +15,7 @@ from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import arm_path, lettered
 from dashboard.figures.then_now import then_now
 from dashboard.reading import pictured_once, reading
+from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart
 from dashboard.widgets.popover import in_use, lazy_popover
@@ -29,7 +30,8 @@ def then_day(seen: ArmPath) -> int | None:
     """The earlier moment as a day of the path: the one in the address, else a week before the end."""
     if len(seen.path) < 2:
         return None
-    chosen = st.session_state.get(THEN) if THEN in st.session_state else _asked_for()
+    is_held = THEN in st.session_state and not address.is_step_in_history()
+    chosen = st.session_state[THEN] if is_held else _asked_for()
     first, last = int(seen.path.day[0]), int(seen.path.day[-1])
     if isinstance(chosen, date):
         day = int(datetime(chosen.year, chosen.month, chosen.day, tzinfo=UTC).timestamp() * 1000) // DAY_MS

@@ -19,6 +19,7 @@ from dashboard import governing, wording
 from dashboard.governing import Which
 from dashboard.reading import reading
 from dashboard.sentences import audit as said
+from dashboard.widgets import address
 from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.words import small
 
@@ -132,7 +133,7 @@ def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
 
 def _label(of: Which) -> str:
     """What is filtered, in the button's own words; what no widget takes is not filtered."""
-    said_of = {key: str(st.session_state.get(key) or st.query_params.get(key, "")) for key in _NAMES}
+    said_of = {key: str(address.held(key) or st.query_params.get(key, "")) for key in _NAMES}
     known = {_words(one) for one in _ACTIONS[of]}
     chosen = [
         said_of[ACTOR],

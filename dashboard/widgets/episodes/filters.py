@@ -146,7 +146,7 @@ def _label() -> str:
     """What is filtered, in the button's own words."""
     chosen = []
     for key in _NAMES:
-        value = st.session_state.get(key) or st.query_params.get(key)
+        value = address.held(key) or st.query_params.get(key)
         if isinstance(value, str) and value:
             said = OUTCOME_WORDS.get(value, value) if key == OUTCOME else value  # type: ignore[call-overload]
             chosen.append(wording.literal(wording.cut_middle(wording.plain(said))))

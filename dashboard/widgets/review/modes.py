@@ -8,7 +8,7 @@ from typing import Final, Literal
 import streamlit as st
 
 from dashboard.reading import reading
-from dashboard.widgets.address import QUEUES
+from dashboard.widgets.address import QUEUES, held
 from dashboard.widgets.address import REVIEW_HOW as HOW
 
 How = Literal["one", "pairs", "many", "queues"]
@@ -25,7 +25,7 @@ def chosen() -> How:
     named = st.query_params.get(HOW)
     if named == _HOWS["queues"] and not reading().may("queue"):
         return "one"
-    known: How | None = st.session_state.get(HOW)
+    known: How | None = held(HOW)
     if known is not None:
         return known
     for how, word in _HOWS.items():
