@@ -1,3 +1,3 @@
-"""Version: what this is called when it is installed; the one place that says it."""
+"""Version of the distributions; the only definition."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import InvalidInput, StoreFull
 from core.flows.context import Context
@@ -25,15 +27,14 @@ class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``before`` None = there was no database yet. ``texts_mended``: in which a U+0000 was replaced by U+FFFD.
+    """Result of an upgrade; ``before`` None = there was no database.
 
-    ``servers``: over which its tables are distributed, if that was asked for; ``tables_distributed`` were by this.
+    ``servers`` holds the tables of a distributed database; this upgrade moved ``tables_distributed`` of them.
     """
 
     database: str
     before: str | None
     after: str
-    texts_mended: int = 0
     tables_distributed: int = 0
     servers: tuple[str, ...] = ()
 
@@ -52,11 +53,16 @@ def place(context: Context) -> Place:
     return Place(file=str(context.store.place), size_bytes=context.store.size(), schema=HEAD)
 
 
-def backup(context: Context, target: Path, *, progress: Progress | None = None) -> BackupAnswer:
-    """Write a copy of the whole database as it is at one moment, while others use it.
+def backup(
+    context: Context,
+    target: Annotated[Path, Meta(description="A new file.")],
+    *,
+    progress: Progress | None = None,
+) -> BackupAnswer:
+    """Copy the database into a new file, while it is in use.
 
-    The copy appears under its name only when it is complete and on disk. Raises `InvalidInput` for a name that
-    is taken.
+    The copy is one snapshot. It appears under its name only when it is complete and on disk. Raises `InvalidInput`
+    for an existing file.
     """
     authorise(context.actor, "settings", None)
     if os.path.lexists(target):
@@ -94,7 +100,6 @@ def upgrade(place: Located, *, distribute: bool = False) -> UpgradeAnswer:
         database=str(place),
         before=done.before,
         after=done.after,
-        texts_mended=done.n_mended,
         tables_distributed=0 if spread is None else spread.n_moved,
         servers=() if spread is None else spread.servers,
     )

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from core.errors import ArmscopeError, InvalidInput, StoreUnusable
+from core.errors import ArmscopeError, InvalidInput, SchemaMismatch, StoreUnusable
 from core.flows.context import Context, utc_now_ms
 from core.flows.queries.verify import verify
 from core.given import check_given
@@ -122,9 +122,10 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
         with closing(Store(copy)) as store:
             _refuse_unsound(store, actor)
     except ArmscopeError as problem:
-        said = problem.problem.replace(os.path.realpath(copy), str(file))
+        copied, own = os.path.realpath(copy), isinstance(problem, SchemaMismatch)
         raise type(problem)(
-            said, next_step="Use a sound backup that armscope made; nothing was changed."
+            problem.problem.replace(copied, str(file)),
+            next_step=problem.next_step.replace(copied, str(file)) if own else _ANOTHER,
         ) from problem
     if before is None:
         raise InvalidInput(

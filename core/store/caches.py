@@ -280,30 +280,6 @@ def seen(inclusions: int, pulls: int, part: int) -> int:
     return inclusions + pulls + part
 
 
-def weigh(facts: Facts) -> None:
-    """Give observations of weight below 1 the part of a pull that they are, where a whole one was counted.
-
-    Up to schema 0007 each counted as one; the caches move by the difference.
-    """
-    rows = facts.connection.rows(
-        f"SELECT observation_no, run_no, arm_no FROM observation WHERE learner_id = ? AND {OVERWEIGHT}",
-        [facts.learner_id],
-    )
-    if not rows:
-        return
-    run_nos = sorted({run_no for _, run_no, _ in rows if run_no})
-    loose = [number for number, run_no, _ in rows if not run_no]
-    before = rollup_facts(facts, run_nos, loose)
-    facts.connection.run(
-        f"UPDATE observation SET pulls = 0 WHERE learner_id = ? AND {OVERWEIGHT}", [facts.learner_id]
-    )
-    change = rollup_facts(facts, run_nos, loose).minus(before)
-    arm_nos = sorted({arm_no for _, _, arm_no in rows})
-    facts.epochs.load(arm_nos)
-    _apply_rollups(facts, "arm", change)
-    _apply_posteriors(facts, change, {arm_no: facts.epochs.current(arm_no) for arm_no in arm_nos})
-
-
 OVERWEIGHT: Final = (
     f"pulls <> 0 AND kind NOT IN ('carried', 'correction') AND success_micro + failure_micro < {MICRO}"
 )

@@ -1,4 +1,9 @@
-"""Schema: creates an empty database, refuses an older or foreign one, upgrades on request."""
+"""Schema of a database: create it, check it, upgrade it.
+
+A new database gets the tables of ``tables.py`` at once. An existing one runs the migrations that it lacks. The first
+migration is the baseline 0020 of version 0.2.0. Older databases are refused: commit `UPGRADES_OLDER` of this project
+brings them to the baseline.
+"""
 
 from __future__ import annotations
 
@@ -9,66 +14,79 @@ from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.records.learner import INSTALLATION
 from core.settings import Located
 from core.store.engine import Connection, Database, Distribution
-from core.store.refold import refold
 from core.store.tables import metadata
 
+BASELINE: Final = "0020"
+UPGRADES_OLDER: Final = "beef0f8edd47cad5e8bdbc265733b9d82a6c6775"
 HEAD: Final = max(
     script.name.partition("_")[0]
     for script in (Path(__file__).parent / "migrations/versions").glob("[0-9]*_*.py")
 )
-"""The newest migration."""
+"""Identifier of the newest migration."""
 
 
 def prepare(database: Database, *, create: bool) -> None:
-    """Make sure the file holds our newest schema; with ``create`` it is made where there is nothing yet.
+    """Make sure that the database has our newest schema; ``create`` makes a missing database.
 
-    Raises `NoDatabase` where there is nothing, `SchemaMismatch` for another schema, `StoreUnusable` for a foreign
-    file.
+    Raises `NoDatabase` for a missing database, `SchemaMismatch` for another schema, `StoreUnusable` for a database of
+    another program.
     """
-    found = _version(database)
-    if found is None and not create:
+    version = _version(database)
+    if version is None and not create:
         raise NoDatabase(
             f"There is no database at {database.place}.",
             next_step="Make it with: armscope import FILES (or name another with --database).",
         )
-    if found is None:
+    if version is None:
         with database.making():
-            if _version(database) is None:  # nobody was quicker
+            if _version(database) is None:  # another process may have made it meanwhile
                 make(database)
         return
-    if found != HEAD:
-        raise SchemaMismatch(
-            f"{database.place} has schema {found}, this version of armscope needs {HEAD}.",
-            next_step="Run: armscope upgrade (an older database), or install the newer armscope that wrote it.",
-        )
+    if version != HEAD:
+        raise _mismatch(database.place, version)
 
 
 def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
-    """Bring an older schema up to date, and spread its tables over the servers of a cluster if so told. Done already:
-    nothing happens.
+    """Bring a database to the newest schema, and distribute its tables over a cluster if ``distribute``.
+
+    A database that is up to date stays as it is. Raises `SchemaMismatch` for a schema before the baseline, or for one
+    that this version does not know.
     """
     with database.making():
-        found, n_mended = _version(database), 0
-        if found is None:
+        version = _version(database)
+        if version is None:
             make(database)
-        elif found != HEAD:
-            n_mended = migrate(database)
-        return Upgraded(found, HEAD, n_mended, database.distribute() if distribute else None)
+        elif version < BASELINE:
+            raise _mismatch(database.place, version)
+        elif version != HEAD:
+            migrate(database)
+        return Upgraded(version, HEAD, database.distribute() if distribute else None)
 
 
 class Upgraded(NamedTuple):
-    """The schema before (None = there was nothing) and after, and how many texts had to be mended; where its tables
-    are spread by now, if that was asked for.
-    """
+    """The schema before (None = no database) and after; the distribution of the tables, if requested."""
 
     before: str | None
     after: str
-    n_mended: int
     distribution: Distribution | None = None
 
 
+def _mismatch(place: Located, version: str) -> SchemaMismatch:
+    """Return the error for a schema that is not the newest."""
+    if version < BASELINE:
+        return SchemaMismatch(
+            f"The schema of {place} must be {BASELINE} or newer, got {version}.",
+            next_step=f"In a clone of armscope run: git checkout {UPGRADES_OLDER[:7]}, "
+            f"then: armscope upgrade --database {place}. Return to this version afterwards.",
+        )
+    return SchemaMismatch(
+        f"The schema of {place} must be {HEAD}, got {version}.",
+        next_step="Run: armscope upgrade (an older database), or install the newer armscope that wrote it.",
+    )
+
+
 def _version(database: Database) -> str | None:
-    """The schema a database holds; None where there is nothing yet."""
+    """Return the schema identifier of a database, or None for an empty one."""
     tables = database.tables()
     if not tables:
         return None
@@ -77,6 +95,7 @@ def _version(database: Database) -> str | None:
 
 
 def _stamp(connection: Connection, tables: frozenset[str], place: Located) -> str:
+    """Return the schema identifier; raises `StoreUnusable` for a database of another program."""
     row = connection.row("SELECT version_num FROM alembic_version") if "alembic_version" in tables else None
     if row is None or "learner" not in tables:
         some = ", ".join(sorted(tables)[:3])
@@ -88,32 +107,32 @@ def _stamp(connection: Connection, tables: frozenset[str], place: Located) -> st
 
 
 def make(database: Database) -> None:
-    """Make the tables as they are by now, in one transaction. The migrations come to the same, but a new database has
-    nothing that they could move, and would wait for them several times as long; for whoever is making it.
+    """Create the newest tables in one transaction; the caller holds the lock of `Database.making`.
+
+    The migrations lead to the same schema. They would take several times as long.
     """
     with database.migrating() as (transacted, connection):
         metadata.create_all(transacted, checkfirst=False)
-        for statement in _BEGINNING:
+        for statement in _FIRST_ROWS:
             connection.run(statement)
 
 
-_BEGINNING: Final = (
-    # As Alembic keeps the newest migration that a database has seen.
+_FIRST_ROWS: Final = (
+    # Alembic's own table: the newest migration of the database.
     "CREATE TABLE alembic_version"
     " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))",
     f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')",
-    # The hidden learner, to whom belongs what is about the installation.
+    # The hidden learner owns the facts about the installation.
     f"INSERT INTO learner_name (learner_id, name) VALUES (0, '{INSTALLATION}')",
     "INSERT INTO learner (learner_id, name, origin, created_at_ms, settings, revision)"
     f" VALUES (0, '{INSTALLATION}', '', 0, '{{}}', 1)",
 )
 
 
-def migrate(database: Database) -> int:
-    """Run the migrations, and fold what they leave to be folded, in one transaction; how many texts they mended; for
-    whoever is making it.
+def migrate(database: Database) -> None:
+    """Run the missing migrations in one transaction; the caller holds the lock of `Database.making`.
 
-    Alembic is imported here: most databases never need it.
+    Alembic is imported here, because most databases never need it.
     """
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
@@ -122,7 +141,7 @@ def migrate(database: Database) -> int:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")
-    with database.migrating() as (transacted, connection):
+    with database.migrating() as (transacted, _):
         config.attributes["connection"] = transacted
         try:
             command.upgrade(config, "head")
@@ -131,5 +150,3 @@ def migrate(database: Database) -> int:
                 f"{database.place} has a schema that this version of armscope does not know: {problem}.",
                 next_step="Install the newer armscope that wrote it; nothing was changed.",
             ) from problem
-        refold(connection)
-    return int(config.attributes.get("texts mended", 0))

@@ -11,7 +11,6 @@ import pytest
 
 import tests.store.schemas
 from core.demo import LEARNER, DemoAnswer, build
-from core.demo.agent import run_id
 from core.errors import Conflict, SchemaMismatch, StoreBusy, StoreUnusable
 from core.flows import queries
 from core.flows.context import Context
@@ -120,20 +119,15 @@ def test_an_interrupted_build_leaves_the_old_one_as_it_was(demo: Path) -> None:
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_world_of_an_older_schema_is_upgraded(demo: Path, fresh: bool) -> None:
+def test_a_world_before_the_baseline_is_refused_and_left_alone(demo: Path, fresh: bool) -> None:
     demo.write_bytes(gzip.decompress(OLDEST.read_bytes()))
-    with sqlite3.connect(demo) as driver:
-        driver.execute("PRAGMA journal_mode=WAL")  # the kept file is without, to be small
+    with closing(sqlite3.connect(demo)) as driver:
         driver.execute("UPDATE learner SET name = ?, origin = ?", [LEARNER, f"{DEMO_ORIGIN}7"])
-        driver.execute("UPDATE run SET uid = ? WHERE run_no = 1", [run_id(N_RUNS)])
-        driver.execute("UPDATE observation SET reason = ? WHERE observation_no = 1", [MARK])
-    driver.close()
-    with pytest.raises(SchemaMismatch) as refused:
-        Store(demo)
-    # The failure is still at hand, and with it the store: had it left anything open, the demo would be in use.
-    assert build_small(demo, fresh=fresh).built == fresh
-    assert is_marked(demo) != fresh
-    del refused
+        driver.commit()
+    before = demo.read_bytes()
+    with pytest.raises(SchemaMismatch, match="0001"):
+        build_small(demo, fresh=fresh)
+    assert demo.read_bytes() == before
 
 
 def test_never_replaces_other_learners(demo: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.flows import maintenance, queries
+from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -23,7 +23,7 @@ from core.records.run import Inventory, Run
 from core.records.selection import Selection
 from tests.flows.world import context_at, run_of
 
-SCHEMAS = sorted((Path(__file__).parents[1] / "store" / "schemas").glob("000[1-6].db.gz"))
+SCHEMAS = sorted((Path(__file__).parents[1] / "store" / "schemas").glob("0001.jsonl.gz"))
 """Those of the time before a selection kept them."""
 OFFERED = [Arm(key=f"skill:{name}:main", token_cost=50) for name in "wxyz"]
 NAMES = {"k", "min_pulls"}
@@ -138,10 +138,9 @@ def test_lines_without_it_read_and_are_told_without_it(context: Context, tmp_pat
 
 @pytest.mark.parametrize("old", SCHEMAS, ids=lambda old: old.name)
 def test_runs_of_an_older_armscope_have_none_and_stay_as_they_are(tmp_path: Path, old: Path) -> None:
-    path = tmp_path / "old.db"
-    path.write_bytes(gzip.decompress(old.read_bytes()))
-    maintenance.upgrade(path)
-    context = context_at(path)
+    (tmp_path / "0001.jsonl").write_bytes(gzip.decompress(old.read_bytes()))
+    context = context_at(tmp_path / "old.db")
+    import_files(context, [tmp_path / "0001.jsonl"])
     assert queries.verify(context).clean
     assert (recorded(context, "chosen").k, recorded(context, "chosen").min_pulls) == (
         msgspec.UNSET,

@@ -103,16 +103,24 @@ def test_where_there_is_no_database_it_is_made(context: Context, tmp_path: Path)
     assert queries.status(context_at(path)).runs == 2
 
 
-@pytest.mark.parametrize("old", sorted(SCHEMAS.glob("*.db.gz")), ids=lambda old: old.name)
-def test_a_backup_of_an_older_armscope_is_brought_up_to_date(
-    context: Context, tmp_path: Path, old: Path
-) -> None:
+@pytest.mark.parametrize("old", sorted(SCHEMAS.glob("*-0020.db.gz")), ids=lambda old: old.name)
+def test_a_backup_at_the_baseline_is_restored(context: Context, tmp_path: Path, old: Path) -> None:
     backup = tmp_path / "old.db"
     backup.write_bytes(gzip.decompress(old.read_bytes()))
     before = backup.read_bytes()
     restore(kept_in(context.store), backup)
     assert queries.verify(context).clean
     assert backup.read_bytes() == before, "the backup itself is only read"
+
+
+def test_a_backup_before_the_baseline_is_refused(context: Context, tmp_path: Path) -> None:
+    backup = tmp_path / "old.db"
+    backup.write_bytes(gzip.decompress((SCHEMAS / "0001.db.gz").read_bytes()))
+    before = queries.posteriors(context)
+    with pytest.raises(ArmscopeError, match="0001") as refused:
+        restore(kept_in(context.store), backup)
+    assert "git checkout" in refused.value.next_step
+    assert queries.posteriors(context) == before
 
 
 def test_what_is_in_the_log_of_a_backup_is_restored_too(context: Context, tmp_path: Path) -> None:

@@ -746,7 +746,7 @@ def look_after(context: Context, folder: Path) -> None:
     context.store.close()
     restore(kept_in(context.store), folder / "backup.db")
     assert copy(kept_in(context.store), folder / "copied.db").learners == queries.verify(context).learners
-    for old in sorted(SCHEMAS.glob("*.db.gz")):
+    for old in sorted(SCHEMAS.glob("*-0020.db.gz")):
         path = folder / old.stem
         path.write_bytes(gzip.decompress(old.read_bytes()))
         maintenance.upgrade(path)

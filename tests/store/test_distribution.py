@@ -30,7 +30,6 @@ ABOUT_ALL = {
     "core/store/transaction.py:Transaction._make": "a learner is made: the number is given by the insert",
     "core/store/transaction.py:Transaction._others": "whether there is another, before one is made by guessing",
     "core/store/transaction.py:unknown_learner": "the error names those there are",
-    "core/store/refold.py:refold": "whose caches are folded anew, one learner after the other",
     "core/store/staging.py:sweep": "what is left of an import that died, whoever's it was",
     "core/store/reads/log.py:_moments": "the list of learners, where one server has them all",
     "core/store/reads/log.py:numbered": "the list of learners, from the small table of their names",

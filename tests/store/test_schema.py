@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ import core.store
 from core.errors import SchemaMismatch, StoreUnusable
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
 from core.store.engine.opening import open_database
-from core.store.schema import HEAD, migrate
+from core.store.schema import BASELINE, HEAD, UPGRADES_OLDER, migrate
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.flows.history import described
@@ -35,7 +36,8 @@ from tests.store.worlds import lines_file, run_line
 pytestmark = pytest.mark.of_file  # of files that older versions left
 
 MIGRATIONS = Path(core.store.__path__[0]) / "migrations"
-OLD = sorted((Path(__file__).parent / "schemas").glob("*.db.gz"))
+SCHEMAS = Path(__file__).parent / "schemas"
+OLD = sorted(path for path in SCHEMAS.glob("*.db.gz") if path.name >= BASELINE)
 
 
 @pytest.fixture
@@ -144,7 +146,7 @@ def test_a_link_leads_to_the_one_database_and_its_one_lock(tmp_path: Path) -> No
 
 def test_an_older_schema_is_refused_with_the_command_that_upgrades_it(fresh: Path) -> None:
     execute(fresh, "UPDATE alembic_version SET version_num = '0000'")
-    with pytest.raises(SchemaMismatch, match=f"0000.*{HEAD}") as refused:
+    with pytest.raises(SchemaMismatch, match=f"{BASELINE}.*0000") as refused:
         Store(fresh)
     assert "armscope upgrade" in refused.value.next_step
 
@@ -160,82 +162,66 @@ def test_a_schema_nobody_here_knows_is_left_as_it_is(fresh: Path) -> None:
 
 @pytest.mark.parametrize("old", OLD, ids=lambda old: old.name)
 def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None:
-    """Each was written by the version of armscope that had its schema (`tests.store.schemas.make`)."""
-    path = tmp_path / "old.db"
-    path.write_bytes(gzip.decompress(old.read_bytes()))
+    """The first two are at the baseline: one was created there, one was upgraded to it (`schema.UPGRADES_OLDER`).
+
+    Each other one was written by the version that had its schema (`tests.store.schemas.make`).
+    """
+    path, version = unpacked(old, tmp_path), old.name.removesuffix(".db.gz")[-4:]
     before = _dump(path)
-    with pytest.raises(SchemaMismatch, match="needs") as refused:
-        Store(path)
-    assert "armscope upgrade" in refused.value.next_step
-    assert _dump(path) == before
-    assert maintenance.upgrade(path).before == old.name.removesuffix(".db.gz")
+    if version == HEAD:
+        Store(path).close()
+    else:
+        with pytest.raises(SchemaMismatch, match=f"got {version}") as refused:
+            Store(path)
+        assert "armscope upgrade" in refused.value.next_step
+    assert _dump(path) == before, "no conversion"
+    assert maintenance.upgrade(path).before == version
     assert _differences(path) == []
     after = _dump(path)
-    assert _said(after) == _said(before), "who said what of a fact stays as it is"
-    elsewhere = {"sighting", "description", "provenance", "staged_claim"}
-    anew = {"alembic_version", "usage_hour", "usage_day"}  # folded anew; verified below
-    for name in before.keys() - anew - elsewhere:
-        # That of 0007 holds observations of weight below 1, each of which was a pull.
-        recounted = {"pulls", "seen"} if old.name == "0007.db.gz" else set()
-        # 0011 made the hidden learner, under which nothing was before it.
-        known, now = ([row for row in dump[name] if row.get("learner_id") != 0] for dump in (before, after))
-        was = [{column: row[column] for column in row.keys() - recounted} for row in known]
-        both = zip(was, now, strict=True)
-        kept = [{column: later[column] for column in earlier} for earlier, later in both]
-        assert kept == was, f"what is remembered stays as it is ({name})"
+    for name in before.keys() - {"alembic_version"}:
+        both = zip(before[name], after[name], strict=True)
+        stored = [{column: later[column] for column in earlier} for earlier, later in both]
+        assert stored == before[name], f"the rows of {name} stay as they are"
     _use(context_at(path), tmp_path)
 
 
-def test_observations_of_weight_below_one_are_no_pull_each_any_more(tmp_path: Path) -> None:
-    """Three thirds that were three pulls of b are one; two of c, of less than one together, are none."""
-    path = tmp_path / "old.db"
-    path.write_bytes(gzip.decompress((Path(__file__).parent / "schemas" / "0007.db.gz").read_bytes()))
-    before = {row["arm_no"]: row for row in _dump(path)["posterior"]}
-    maintenance.upgrade(path)
-    after = {row["arm_no"]: row for row in _dump(path)["posterior"]}
-    assert [(before[arm_no]["pulls"], after[arm_no]["pulls"]) for arm_no in (2, 3)] == [(6, 3), (2, 0)]
-    assert [after[arm_no]["part_micro"] for arm_no in (2, 3)] == [1_000_000, 700_001]
-    context = context_at(path)
-    found = {one.arm[-1]: (one.pulls, one.pulls_exact) for one in queries.posteriors(context)}
-    assert (found["b"], found["c"]) == ((4, None), (0, 0.700001))
+def test_a_database_before_the_baseline_is_refused_with_the_way_to_upgrade_it(tmp_path: Path) -> None:
+    path = unpacked(SCHEMAS / "0001.db.gz", tmp_path)
+    before = path.read_bytes()
+    for action in (Store, maintenance.upgrade):
+        with pytest.raises(SchemaMismatch, match="must be 0020 or newer, got 0001") as refused:
+            action(path)
+        assert f"git checkout {UPGRADES_OLDER[:7]}" in refused.value.next_step
+        assert f"armscope upgrade --database {path}" in refused.value.next_step
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("version", ["0001", "0010", "0019"])
+def test_the_export_of_an_older_database_is_imported(version: str, tmp_path: Path) -> None:
+    """The commit that `schema.UPGRADES_OLDER` names upgraded and exported it; the beliefs are those it reported."""
+    lines = unpacked(SCHEMAS / f"{version}.jsonl.gz", tmp_path)
+    context = context_at(tmp_path / "imported.db")
+    answer = import_files(context, [lines])
+    assert answer.rejected_count == 0
+    expected = json.loads((SCHEMAS / "posteriors.json").read_text(encoding="utf-8"))[version]
+    beliefs = {one.arm: [one.alpha, one.beta, one.pulls] for one in queries.posteriors(context)}
+    assert beliefs == expected
     assert queries.verify(context).clean
+    export_file(context, tmp_path / "again.jsonl")
+    assert facts(tmp_path / "again.jsonl") == facts(lines)
 
 
-def _said(dump: Mapping[str, Sequence[Mapping[str, object]]]) -> set[tuple[object, ...]]:
-    """Who said what of a fact, whether in one table or, as it was before 0007, in two of which one had columns of two
-    meanings.
-    """
-    said: set[tuple[object, ...]] = set()
-    for row in dump.get("provenance", ()):
-        said.add((*(row[name] for name in ("kind", "no", "import_no", "revision")), *_what(row)))
-    for row in dump.get("sighting", ()):
-        of_arm = row["kind"] == "arm"
-        place = (row["no"], row["import_no"], row["revision"])
-        if not of_arm:
-            said.add((row["kind"], *place, row["rank"], row["trace"], row["digest"], None))
-        if of_arm and row["import_no"]:
-            said.add(("arm", *place, 0, 0, 0, None))
-        if of_arm and row["rank"]:
-            said.add(("prior", *place, 0, 0, 0, f"{row['rank']} {row['trace']}"))
-    for row in dump.get("description", ()):
-        for kind, value, revision in (
-            ("cost", "token_cost", "cost_revision"),
-            ("label", "label", "label_revision"),
-        ):
-            if row[value] is not None:
-                said.add((kind, row["arm_no"], row["import_no"], row[revision], 0, 0, 0, str(row[value])))
-    if "provenance" not in dump and "description" not in dump:  # before 0002 only the arm itself said it
-        said |= {
-            (kind, row["arm_no"], 0, 0, 0, 0, 0, str(row[value]))
-            for row in dump["arm"]
-            for kind, value in (("cost", "token_cost"), ("label", "label"))
-            if row[value] is not None
-        }
-    return said
+def facts(path: Path) -> list[str]:
+    """The lines of an export without revisions, and without the learner's line: its identity is new."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return sorted(json.dumps({**line, "revision": None}) for line in lines if line["kind"] != "learner")
 
 
-def _what(row: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(row[name] for name in ("rank", "trace", "digest", "said"))
+def unpacked(packed: Path, folder: Path) -> Path:
+    """A copy of a stored file, unpacked."""
+    path = folder / packed.stem
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    return path
 
 
 def _use(context: Context, folder: Path) -> None:
@@ -337,24 +323,3 @@ def test_a_folder_a_device_and_an_impossible_name_are_no_database(tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnusable):
         Store(tmp_path / "file" / "a.db")
-
-
-def test_upgrading_replaces_what_other_programs_cannot_keep(tmp_path: Path) -> None:
-    """A U+0000 in whatever text, in a session and in a uid of which the other spelling is there already."""
-    path = tmp_path / "old.db"
-    path.write_bytes(gzip.decompress((Path(__file__).parent / "schemas" / "0004.db.gz").read_bytes()))
-    with closing(sqlite3.connect(path)) as driver:
-        (first,), (second,) = driver.execute("SELECT uid FROM run ORDER BY run_no LIMIT 2").fetchall()
-        for uid, was in (("a\0b", first), ("a\ufffdb", second)):
-            driver.execute("UPDATE run SET uid = ?, session = ? WHERE uid = ?", [uid, "s\0", was])
-        driver.execute("UPDATE observation SET reason = ? WHERE observation_no = 1", ["w\0hy"])
-        driver.commit()
-    assert maintenance.upgrade(path).texts_mended == 4
-    context = context_at(path)
-    assert queries.verify(context).clean
-    with context.reading() as snapshot:
-        rows = snapshot.connection.rows("SELECT uid, session FROM run ORDER BY run_no LIMIT 2")
-        reasons = snapshot.connection.rows("SELECT reason FROM observation WHERE observation_no = 1")
-    assert rows == [("a\ufffdb\ufffd2", "s\ufffd"), ("a\ufffdb", "s\ufffd")]
-    assert reasons == [("w\ufffdhy",)]
-    assert maintenance.upgrade(path).texts_mended == 0

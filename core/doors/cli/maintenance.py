@@ -198,10 +198,6 @@ def upgrade(
 
     found = maintenance.upgrade(asked(line).settings().database, distribute=distribute)
     told = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
-    if found.texts_mended:
-        told.append(
-            f"In {found.texts_mended:,} texts a character that nobody can read (U+0000) was replaced."
-        )
     if found.servers:
         moved = number_of(found.tables_distributed, "table") if found.tables_distributed else "nothing"
         told.append(
