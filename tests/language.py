@@ -1,0 +1,156 @@
+"""Plain English, counted per file: ``python -m tests.language`` prints the counts, ``--write`` lowers the limits.
+
+The four counts of a file are banned words in prose, bad openings of docstrings, long sentences, and banned parts of
+identifiers. A long sentence has more than 25 words in the first paragraph of a docstring. `tests/test_language.py`
+compares the counts with the limits in ``language.json``. A file without a limit has 0 of each.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+LIMITS: Final = Path(__file__).with_name("language.json")
+BANNED: Final = re.compile(
+    r"\b(told|tells?|telling|said|whoever|whomever|whatever|nobody|somebody|anybody|lest|anew"
+    r"|stand(?:s|ing)?|be it)\b",
+    re.IGNORECASE,
+)
+OPENING: Final = re.compile(r"(What|Whatever|How|Who|Whoever|Whose|Where|When|Whether|Which|Why|Of)\b")
+MOST_WORDS: Final = 25
+BANNED_NAMES: Final = frozenset(
+    ["told", "said", "found", "wanted", "given", "made", "kept", "seen", "drawn", "sent", "asked"]
+)
+PUBLIC: Final = {
+    "asked": "parameter of record_step and column of step texts: the text that was sent",
+    "seen": "parameter of reward and reset, and JSON key: the revision that the caller looked at",
+    "wanted": "parameter and JSON key of episode_list, evaluations, audit: the filter",
+}
+"""Public names that stay, with the reason; they are counted like the others."""
+
+
+class Counts(NamedTuple):
+    """The four counts of one file."""
+
+    words: int
+    openings: int
+    long: int
+    names: int
+
+
+def counted(path: Path) -> Counts:
+    """Return the counts of a Python file."""
+    source = path.read_text(encoding="utf-8")
+    words = openings = long = 0
+    for kind, text in prose(source):
+        words += len(BANNED.findall(text))
+        if kind == "docstring":
+            openings += OPENING.match(text) is not None
+            long += sum(len(one.split()) > MOST_WORDS for one in sentences(text.split("\n\n")[0]))
+    return Counts(words, openings, long, sum(banned_names(source).values()))
+
+
+def prose(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind and text of docstrings, comments, and strings of four or more words."""
+    tree = ast.parse(source)
+    first = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            if text is not None:
+                first.add(id(node.body[0].value))  # type: ignore[attr-defined]  # a docstring is an expression
+                yield "docstring", text
+    for token in tokens(source):
+        if token.type == tokenize.COMMENT:
+            yield "comment", token.string
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and id(node) not in first and len(text.split()) >= 4:
+            yield "string", text
+
+
+def tokens(source: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the tokens of a source text."""
+    return tokenize.generate_tokens(io.StringIO(source).readline)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a paragraph."""
+    return re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+
+
+def banned_names(source: str) -> Counter[str]:
+    """Return the identifiers with banned parts, each with the number of those parts over all its uses."""
+    counter: Counter[str] = Counter()
+    for token in tokens(source):
+        if token.type == tokenize.NAME:
+            n_banned = sum(part in BANNED_NAMES for part in parts_of(token.string))
+            if n_banned:
+                counter[token.string] += n_banned
+    return counter
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the words of an identifier, in lower case.
+
+    >>> parts_of("_FoundRun"), parts_of("n_seen_calls")
+    (['found', 'run'], ['n', 'seen', 'calls'])
+    """
+    return [
+        word.lower()
+        for part in name.split("_")
+        for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", part)
+    ]
+
+
+def sources() -> list[Path]:
+    """Return the Python files of core and dashboard, sorted."""
+    return sorted(path for folder in ("core", "dashboard") for path in (ROOT / folder).rglob("*.py"))
+
+
+def all_counts() -> dict[str, Counts]:
+    """Return the counts of each file that has any."""
+    counts = {path.relative_to(ROOT).as_posix(): counted(path) for path in sources()}
+    return {path: one for path, one in counts.items() if any(one)}
+
+
+def rooms() -> dict[str, tuple[int, float, int]]:
+    """Return, per room, the number of sentences in docstrings, their mean length in words, and the longest."""
+    lengths: dict[str, list[int]] = {}
+    for path in sources():
+        room = "/".join(path.relative_to(ROOT).parts[:2])
+        for kind, text in prose(path.read_text(encoding="utf-8")):
+            if kind == "docstring":
+                plain = re.sub(r"(?ms)^>>>.*?(?=\n\n|\Z)", "", text)
+                lengths.setdefault(room, []).extend(
+                    len(one.split())
+                    for paragraph in plain.split("\n\n")
+                    for one in sentences(paragraph)
+                    if one
+                )
+    return {room: (len(ns), sum(ns) / len(ns), max(ns)) for room, ns in lengths.items() if ns}
+
+
+def main() -> None:
+    """Print the counts; with ``--write`` store them as limits."""
+    counts = all_counts()
+    if "--write" in sys.argv:
+        text = ",\n".join(f"  {json.dumps(path)}: {json.dumps(one)}" for path, one in sorted(counts.items()))
+        LIMITS.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    totals = [sum(column) for column in zip(*counts.values(), strict=True)] or [0] * 4
+    sys.stdout.write("words {}, openings {}, long sentences {}, names {}\n".format(*totals))
+    for room, (n_sentences, mean, longest) in sorted(rooms().items()):
+        sys.stdout.write(f"{room}: {n_sentences} sentences, {mean:.1f} words on average, longest {longest}\n")
+
+
+if __name__ == "__main__":
+    main()

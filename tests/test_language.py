@@ -1,0 +1,70 @@
+"""The language only gets plainer: no count of `tests.language` may rise, and the totals stay below their goals."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import defaultdict
+
+import pytest
+
+from tests.language import BANNED_NAMES, LIMITS, PUBLIC, ROOT, Counts, all_counts, parts_of, sources
+
+GOALS = Counts(words=130, openings=26, long=134, names=441)
+"""Of 2,594, 1,325, 134 and 8,835 at the beginning: 5 % of the words and names, 2 % of the openings."""
+MOST_SHARED_TYPE_NAMES = 64
+"""Type names with more than one meaning outside ``formats/``; the limit only falls."""
+
+
+@pytest.fixture(scope="module")
+def counts() -> dict[str, Counts]:
+    return all_counts()
+
+
+def test_no_file_gets_worse(counts: dict[str, Counts]) -> None:
+    limits = json.loads(LIMITS.read_text(encoding="utf-8"))
+    worse = {
+        path: (*now, "limits", *limits.get(path, (0, 0, 0, 0)))
+        for path, now in counts.items()
+        if any(one > limit for one, limit in zip(now, limits.get(path, (0, 0, 0, 0)), strict=True))
+    }
+    assert worse == {}, (
+        "words, openings, long sentences, names; python -m tests.language --write lowers limits"
+    )
+
+
+def test_the_totals_meet_the_goals(counts: dict[str, Counts]) -> None:
+    totals = Counts(*(sum(column) for column in zip(*counts.values(), strict=True)))
+    assert all(total <= goal for total, goal in zip(totals, GOALS, strict=True)), totals
+
+
+def test_the_public_names_that_stay_are_banned_ones_in_use() -> None:
+    for name, reason in PUBLIC.items():
+        assert set(parts_of(name)) & BANNED_NAMES, name
+        assert len(reason.split()) > 3, name
+
+
+def test_one_type_name_means_one_thing() -> None:
+    """Foreign formats name their own shapes; everywhere else a name that a search finds twice misleads."""
+    homes = defaultdict(set)
+    for path in sources():
+        module = path.relative_to(ROOT).as_posix()
+        if module.startswith("core/formats/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name.lstrip("_")].add(module)
+    shared = {name: sorted(modules) for name, modules in homes.items() if len(modules) > 1}
+    assert len(shared) <= MOST_SHARED_TYPE_NAMES, shared
+
+
+def test_a_module_is_not_named_twice() -> None:
+    """A module docstring is a noun phrase, without the "Word:" prefix that repeats the file's name."""
+    prefixed = [
+        path.relative_to(ROOT).as_posix()
+        for path in sources()
+        if (text := ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
+        and text.split()[0].endswith(":")
+        and text.split()[0].rstrip(":").lower() not in path.as_posix().lower()
+    ]
+    assert prefixed == []

@@ -1,0 +1,47 @@
+"""The tables of sentences are those of the sources, and every sentence is short and plain."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+
+from tests.language import BANNED, ROOT
+from tests.wording import FOLDER, Table, tables
+
+MOST_ASSERTED = 317
+"""Sentences of five or more words that tests outside the tables assert; the limit only falls."""
+
+
+@pytest.fixture(scope="module")
+def now() -> dict[str, Table]:
+    return tables()
+
+
+@pytest.mark.parametrize("name", ["errors", "pages", "commands"])
+def test_the_table_is_that_of_the_sources(now: dict[str, Table], name: str) -> None:
+    stored = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    assert now[name] == stored, "reworded? python -m tests.wording --write"
+
+
+@pytest.mark.parametrize("name", ["errors", "pages", "commands"])
+def test_no_sentence_has_a_banned_word(now: dict[str, Table], name: str) -> None:
+    assert [text for lines in now[name].values() for text in lines if BANNED.search(text)] == []
+
+
+def test_sentences_are_asserted_in_the_tables_alone() -> None:
+    asserted = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert) and _has_sentence(node.test)
+    ]
+    assert len(asserted) <= MOST_ASSERTED, len(asserted)
+
+
+def _has_sentence(node: ast.AST) -> bool:
+    return any(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) and len(one.value.split()) >= 5
+        for one in ast.walk(node)
+    )
