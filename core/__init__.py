@@ -60,13 +60,22 @@ else:
         "core.rewards": ("binary", "continuous", "dense", "penalty", "shaped", "sparse"),
         "core.statistics.rewards.lint": ("lint",),
     }
+    _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy"}
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
         home = _HOME_OF.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(home), name)
+        try:
+            value = globals()[name] = getattr(import_module(home), name)
+        except ModuleNotFoundError as missing:
+            if missing.name is None or missing.name.partition(".")[0] not in _OF_EXTRA:
+                raise
+            raise ImportError(
+                f"{name} needs the package {missing.name}, which is not installed. "
+                "Install it with: pip install 'armscope-core[learner]'"
+            ) from missing
         return value
 
     def __dir__() -> list[str]:

@@ -64,6 +64,23 @@ from core.demo import build
 print(build(Path("small.db"), n_runs=40).runs)
 """
 """All runs of it take as long to make as all else that is done with one Python."""
+_OF_CORE: Final = {
+    "import armscope; print(armscope.Client('http://127.0.0.1:9', token='t').name)": "default\n",
+    "import armscope, sys; armscope.Client; print({'numpy', 'scipy', 'sqlalchemy'} & {*sys.modules})": "set()\n",
+    "import armscope\ntry: armscope.open_learner\nexcept ImportError as problem: print(problem)": (
+        "open_learner needs the package sqlalchemy, which is not installed. "
+        "Install it with: pip install 'armscope-core[learner]'\n"
+    ),
+}
+"""What the plain armscope-core prints: `Client` works alone, and a missing package names the extra."""
+_LEARNS: Final = """
+import armscope
+from pathlib import Path
+with armscope.open_learner("both.db") as learner:
+    learner.record(f"run-{learner.status().runs}", arms=["tool:fs:Read"], calls=["Read"])
+    print(learner.status().runs, Path(armscope.__file__).parents[1].name.removeprefix("_armscope_"))
+"""
+"""Records one run; prints the number of runs, and the folder that holds the package."""
 _MISTAKES: Final = (
     (("nonsense",), 2, "usage"),
     (("status", "--nonsense"), 2, "usage"),
@@ -86,12 +103,13 @@ def main() -> None:
     asked = sys.argv[1:] or PYTHONS
     found = {version: python for version in asked if (python := find_python(version)) is not None}
     with TemporaryDirectory(prefix="armscope-installed-") as folder, ThreadPoolExecutor(2) as two:
-        wheel = built(Path(folder))
+        wheel, core_wheel = built(Path(folder), ROOT), built(Path(folder) / "core", ROOT / "core")
         works = [
             partial(used, wheel, Path(folder), version, python, draws=version == min(found))
             for version, python in found.items()
         ]
-        for said in two.map(lambda work: work(), [*works, partial(used_slim, wheel, Path(folder))]):
+        both = partial(used_together, wheel, core_wheel, Path(folder))
+        for said in two.map(lambda work: work(), [*works, partial(used_slim, wheel, Path(folder)), both]):
             _say(said)
     for version in asked:
         if version not in found:
@@ -114,9 +132,9 @@ def _is_python(place: str, version: str) -> bool:
     return done.returncode == 0 and done.stdout.startswith(f"Python {version}.")
 
 
-def built(folder: Path) -> Path:
-    """The wheel, made from the source distribution as whoever builds from that would make it."""
-    _uv("build", "--quiet", "--out-dir", str(folder), str(ROOT))
+def built(folder: Path, project: Path) -> Path:
+    """Build the wheel of a project by way of its source distribution."""
+    _uv("build", "--quiet", "--out-dir", str(folder), str(project))
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -156,6 +174,28 @@ def used_slim(wheel: Path, folder: Path) -> str:
     return f"Slim install: {size_mb:.0f} MB, used without what draws the dashboard, all well"
 
 
+def used_together(wheel: Path, core_wheel: Path, folder: Path) -> str:
+    """Install armscope-core plain, with its extra, beside armscope, and remove either; use each state."""
+    environment, empty = folder / "both", folder / "empty-both"
+    empty.mkdir()
+    _uv("venv", "--quiet", "--python", sys.executable, str(environment))
+    python = ("--python", str(environment / "bin" / "python"))
+    installed = Installed(environment, empty)
+    _uv("pip", "install", "--quiet", "--no-build", *python, str(core_wheel))
+    for code, expected in _OF_CORE.items():
+        assert installed.run([installed.python, "-c", code]) == expected, code
+    _uv("pip", "install", "--quiet", "--no-build", *python, f"{core_wheel}[learner]")
+    assert installed.run([installed.python, "-c", _LEARNS]) == "1 core\n"
+    _uv("pip", "install", "--quiet", "--no-deps", *python, str(wheel))
+    assert installed.run([installed.python, "-c", _LEARNS]) == "2 site-packages\n"
+    _uv("pip", "uninstall", "--quiet", *python, "armscope-core")
+    assert installed.run([installed.python, "-c", _LEARNS]) == "3 site-packages\n"
+    _uv("pip", "install", "--quiet", "--no-deps", *python, str(core_wheel))
+    _uv("pip", "uninstall", "--quiet", *python, "armscope")
+    assert installed.run([installed.python, "-c", _LEARNS]) == "4 core\n"
+    return "armscope-core: plain, with its extra, beside armscope, and each of the two removed, all well"
+
+
 def slim_packages() -> list[str]:
     """The packages that the README names for it."""
     named = re.search(r"--no-deps -e \. && \S+ install -q (.+)", _readme())
@@ -173,7 +213,7 @@ class Installed:
     def check(self) -> None:
         """Do what people do first, and what they do wrong."""
         (self.folder / "runs.jsonl").write_text(_RUN + _RUN.replace("r1", "r2"), encoding="utf-8")
-        assert self.run([self._python, "-c", _SMALL_DEMO]) == "40\n"
+        assert self.run([self.python, "-c", _SMALL_DEMO]) == "40\n"
         firsts = [
             ("import", "runs.jsonl"),
             ("verify",),
@@ -197,7 +237,7 @@ class Installed:
     def check_pages(self) -> None:
         """Draw whatever can be drawn, once: it takes as long as all the rest."""
         assert json.loads(self.said("report", "report.html", "--json"))["size_bytes"] > 0
-        assert self.run([self._python, "-c", _PAGES])
+        assert self.run([self.python, "-c", _PAGES])
 
     def check_slim(self) -> None:
         """Everything but the three commands that draw, and those say what to install."""
@@ -212,17 +252,17 @@ class Installed:
             assert told["code"] == "not_installed"
             assert "pip install streamlit plotly" in told["next"]
         example = re.findall(r"^```python\n(.*?)^```$", _readme(), flags=re.MULTILINE | re.DOTALL)[0]
-        self.run([self._python, "-c", example])
+        self.run([self.python, "-c", example])
         (self.folder / "agent.py").write_text(_TYPED, encoding="utf-8")
         said = self.run(
-            [sys.executable, "-m", "mypy", "--strict", "--python-executable", self._python, "agent.py"]
+            [sys.executable, "-m", "mypy", "--strict", "--python-executable", self.python, "agent.py"]
         )
         assert 'Revealed type is "tuple[str, ...]"' in said
 
     def answers(self, *commands: Sequence[str]) -> list[tuple[int, Any]]:
         """Exit code and JSON document of each command, one after the other."""
         given = json.dumps([[*command, "--json"] for command in commands])
-        *told, rest = self.run([self._python, "-c", _ONE_AFTER_THE_OTHER, given]).split("\f")
+        *told, rest = self.run([self.python, "-c", _ONE_AFTER_THE_OTHER, given]).split("\f")
         assert (rest, len(told)) == ("", 2 * len(commands)), told
         return [
             (int(code), json.loads(document)) for document, code in zip(told[::2], told[1::2], strict=True)
@@ -274,7 +314,7 @@ class Installed:
         return str(self.environment / "bin" / "armscope")
 
     @property
-    def _python(self) -> str:
+    def python(self) -> str:
         return str(self.environment / "bin" / "python")
 
     @property
