@@ -24,13 +24,13 @@ import msgspec
 import urllib3
 from urllib3.util import Retry, Timeout
 
-from core.doors.answering import Answering, RunOptions, TrainingOptions, arm_of
+from core.doors.answering import Answering, RunOptions, arm_of
 from core.doors.http.refusals import TooMany
 from core.doors.running import RunUnderWay
 from core.errors import ArmscopeError, InvalidBatch, InvalidInput, StoreError, UnreadableSource
 from core.flows.episode import EpisodeMarked, ScaleAnswer, StepAnswer
 from core.flows.erase import EraseAnswer
-from core.flows.export import ExportFormat, new_file
+from core.flows.export import new_file
 from core.flows.importing import ImportAnswer
 from core.flows.learn import RecordAnswer
 from core.flows.maintenance import BackupAnswer
@@ -49,11 +49,12 @@ from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
 from core.records.note import NoteAnswer
 from core.records.observation import RewardOutcome
+from core.records.parameters import ExportFormat
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Phase, Run, Unit
 from core.records.selection import Selection
-from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingManifest
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingManifest, TrainingOptions
 from core.settings import DEFAULT_LEARNER
 
 _T = TypeVar("_T")

@@ -18,8 +18,8 @@ import streamlit as st
 from core.errors import InvalidInput
 from core.flows.bundle import BundleAnswer, export_bundle
 from core.flows.context import Context
-from core.flows.export import ExportFormat
 from core.flows.training import export_training
+from core.records.parameters import ExportFormat
 from core.records.training import TrainingAnswer, TrainingFormat, TrainingQuery
 from dashboard.actions import Flash, tried
 from dashboard.reading import reading

@@ -30,18 +30,6 @@ class RunOptions(TypedDict, total=False):
     keep: bool
 
 
-class TrainingOptions(TypedDict, total=False):
-    """Which rows of a training export are meant; nothing = all."""
-
-    adapters: tuple[str, ...]
-    layers: tuple[str, ...]
-    executions: tuple[str, ...]
-    raters: tuple[str, ...]
-    rubrics: tuple[str, ...]
-    since_ms: int | None
-    until_ms: int | None
-
-
 class Answering(ABC):
     """Selects and records; how and where, each door says. Safe to share between threads."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, overload
 
-from core.doors.answering import Answering, RunOptions, TrainingOptions, arm_of
+from core.doors.answering import Answering, RunOptions, arm_of
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
 from core.errors import Closed, InvalidInput
@@ -20,7 +20,7 @@ from core.flows.credit import credit_episode
 from core.flows.episode import EpisodeMarked, ScaleAnswer, StepAnswer, declare, mark_incomplete, record_step
 from core.flows.erase import EraseAnswer, erase
 from core.flows.evaluate import evaluate
-from core.flows.export import ExportAnswer, ExportFormat, export_file
+from core.flows.export import ExportAnswer, export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import RecordAnswer
 from core.flows.learners import LearnerSummary
@@ -47,13 +47,14 @@ from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
 from core.records.note import NoteAnswer
 from core.records.observation import Observation, RewardOutcome
+from core.records.parameters import ExportFormat
 from core.records.posterior import Posterior
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Phase, Run, Unit
 from core.records.run_page import RunRow
 from core.records.selection import Selection
-from core.records.training import Pairing, TrainingAnswer, TrainingFormat
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
 from core.records.view import View
 from core.settings import DEFAULT_LEARNER, Settings
 from core.statistics.savings import Savings
@@ -512,7 +513,7 @@ class Learner(Answering):
     def agreement(
         self,
         wanted: EvaluationFilter = EvaluationFilter(),  # noqa: B008 - frozen
-    ) -> queries.AgreementSeen:
+    ) -> queries.AgreementReport:
         """How far those who judge agree on outcome, label and score: Krippendorff's alpha with intervals."""
         return queries.agreement(self.context, wanted)
 

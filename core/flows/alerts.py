@@ -7,7 +7,9 @@ transaction finds what is new, and makes a message of it for each webhook; of tw
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+from msgspec import Meta
 
 from core.errors import ArmscopeError
 from core.flows import queries
@@ -24,8 +26,12 @@ MOST: Final = 1_000
 Ask = Callable[[Context], Iterable[Alarm]]
 
 
-def alerts(context: Context, *, limit: int = 50) -> AlertsSeen:
-    """Where alerts go, and what there was, the newest first; ``limit`` 1 to 1,000."""
+def alerts(
+    context: Context,
+    *,
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="Maximum number of alerts, newest first.")] = 50,
+) -> AlertsSeen:
+    """List webhooks and the latest alerts, newest first."""
     limit = whole("limit", limit, MOST, lowest=1)
     with context.governing("alerts") as snapshot:
         return AlertsSeen(webhooks=webhook_rows(snapshot), alerts=latest_alerts(snapshot, limit))

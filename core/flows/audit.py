@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
@@ -16,16 +20,14 @@ MOST: int = 1_000
 def audit(
     context: Context,
     *,
-    installation: bool = False,
-    wanted: AuditFilter = AuditFilter(),  # noqa: B008 - frozen
-    before: int | None = None,
-    limit: int | None = 50,
+    installation: Annotated[bool, Meta(description="Changes of members and tokens.")] = False,
+    wanted: Annotated[AuditFilter, Meta(description="Only entries that pass this filter.")] = AuditFilter(),  # noqa: B008 - frozen
+    before: Annotated[int | None, Meta(description="Cursor: next of the page before.")] = None,
+    limit: Annotated[
+        int | None, Meta(description="Maximum number (1 to 1,000), newest first; null: all.")
+    ] = 50,
 ) -> AuditPage:
-    """What was done at the learner, or (``installation``) to members and tokens: newest first, ``limit`` 1 to 1,000,
-    or (None) all of it.
-
-    ``before`` is ``next`` of the page before.
-    """
+    """List the audit log of a learner, or of members and tokens."""
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
     with context.governing() if installation else context.reading("members") as snapshot:
         hidden = () if installation else hidden_from(context, snapshot)
@@ -35,13 +37,13 @@ def audit(
 def denials(
     context: Context,
     *,
-    wanted: AuditFilter = AuditFilter(),  # noqa: B008 - frozen
-    after: Denial | None = None,
-    limit: int | None = 50,
+    wanted: Annotated[AuditFilter, Meta(description="Only denials that pass this filter.")] = AuditFilter(),  # noqa: B008 - frozen
+    after: Annotated[Denial | None, Meta(description="The last row of the page before.")] = None,
+    limit: Annotated[
+        int | None, Meta(description="Maximum number (1 to 1,000), newest first; null: all.")
+    ] = 50,
 ) -> DenialPage:
-    """What was refused, added up by minute: newest first, ``limit`` 1 to 1,000, or (None) all of it; ``after`` is
-    ``next`` of the page before.
-    """
+    """List denied requests, added up by minute."""
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
     with context.governing() as snapshot:
         found = stored_denials(snapshot, wanted, after=after, limit=None if limit is None else limit + 1)

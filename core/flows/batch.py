@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
 from core.flows.context import Context
@@ -22,7 +23,8 @@ from core.records.batch import (
     refused,
 )
 from core.records.judged import OBSERVED
-from core.records.observation import RewardOutcome, reward_of
+from core.records.observation import reward_of
+from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue
 from core.records.reward import RewardAnswer, RewardOrder
 from core.store.reads import FoundRun, included_arms
 from core.store.replies import replies_of, reply_of
@@ -32,20 +34,25 @@ _MEANT: Final = 20
 """Unknown arms for which near matches are looked up: each is compared with every arm there is."""
 
 
-def reward_batch(context: Context, rewards: Sequence[BatchLine], *, key: str | None = None) -> BatchAnswer:
-    """Record many manual rewards as one act, on disk when this returns; `undo` of its id takes all of it back.
+def reward_batch(
+    context: Context,
+    rewards: Annotated[Sequence[BatchLine], Meta(description="One reward for each line, up to 10,000.")],
+    *,
+    key: RequestKey = None,
+) -> BatchAnswer:
+    """Give many rewards as one act: all of them or none.
 
-    A line without a kind is what its run says: a correction where the run observed the arm, else feedback. Sent again
-    with the same ``key`` it changes nothing, and is answered as the first time.
+    The act is on disk when this returns, and `undo` of its id reverts all of it. A line without a kind corrects the
+    arm where its run observed it, and is feedback else. A repeat under the same ``key`` returns the first answer.
 
     Raises
     ------
     InvalidBatch
-        Some lines can't be done: ``lines`` says of each, by number, what is wrong. Nothing was recorded.
+        Some lines are invalid: ``lines`` has the error of each, by number. No reward was recorded.
     InvalidInput
-        There are none, or more than 10,000.
+        There are no lines, or more than 10,000.
     Conflict
-        The key stands for something else.
+        The key is used for other content.
     """
     check_size(len(rewards))
     check_batch_key(key)
@@ -54,18 +61,17 @@ def reward_batch(context: Context, rewards: Sequence[BatchLine], *, key: str | N
 
 def reward_run(
     context: Context,
-    run: str,
-    value: float | None = None,
+    run: Annotated[str, Meta(description="The run whose arms get the reward: uid or number.")],
+    value: RewardValue = None,
     *,
-    outcome: RewardOutcome | None = None,
-    reason: str | None = None,
-    key: str | None = None,
+    outcome: RewardOutcomeName = None,
+    reason: Reason = None,
+    key: RequestKey = None,
 ) -> BatchAnswer:
-    """Give every arm that was in a run's prompt the same reward, as one act.
+    """Give every arm of a run's prompt the same reward, as one act.
 
-    Arms that the run observed are corrected, the others get feedback. An explicit ``value`` wins over the
-    ``outcome``; neither means accepted. Raises `UnknownRun`, `NotApplicable` for a run without arms, and what
-    `reward_batch` raises.
+    Arms that the run observed are corrected; the others get feedback. ``value`` wins over ``outcome``; the default
+    is accepted. Raises `UnknownRun`, `NotApplicable` for a run without arms, and the errors of `reward_batch`.
     """
     reward = reward_of(value, outcome)
     check_batch_key(key)

@@ -7,6 +7,9 @@ and no audit has them: they name a person elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
+
+from msgspec import Meta
 
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
@@ -22,11 +25,16 @@ from core.store.store import Store
 from core.store.transaction import Detail, Transaction
 
 
-def add_sender(context: Context, member: str, channel: str, sender: str) -> SenderRow:
-    """From now on a member (by name) is who a bridge calls ``sender`` in ``channel``; said again, it changes nothing.
+def add_sender(
+    context: Context,
+    member: Annotated[str, Meta(description="The member, by name.")],
+    channel: Annotated[str, Meta(description="The chat, as the bridge names it.")],
+    sender: Annotated[str, Meta(description="The sender, as the bridge names them.")],
+) -> SenderRow:
+    """Map a sender in a chat to a member, for tokens that are bridges.
 
-    Raises `NotFound` for who is no member, `NotApplicable` for one who was only invited, and `Conflict` for a sender
-    who is somebody else.
+    A repeat changes nothing. Raises `NotFound` for an unknown member, `NotApplicable` for an invited one, and
+    `Conflict` for a sender of another member.
     """
     channel, sender = check_place("A channel", channel), check_place("A sender", sender)
 
@@ -52,8 +60,15 @@ def add_sender(context: Context, member: str, channel: str, sender: str) -> Send
     return context.govern(work)
 
 
-def remove_sender(context: Context, channel: str, sender: str) -> SenderRow:
-    """From now on nobody is who a bridge calls so; the answer says who was. Raises `NotFound` where nobody was."""
+def remove_sender(
+    context: Context,
+    channel: Annotated[str, Meta(description="The chat, as the bridge names it.")],
+    sender: Annotated[str, Meta(description="The sender, as the bridge names them.")],
+) -> SenderRow:
+    """Remove a sender in a chat, and return the mapping.
+
+    Raises `NotFound` for an unknown sender.
+    """
 
     def work(txn: Transaction) -> SenderRow:
         found = member_of_sender(txn, channel, sender)
@@ -69,7 +84,7 @@ def remove_sender(context: Context, channel: str, sender: str) -> SenderRow:
 
 
 def senders(context: Context) -> tuple[SenderRow, ...]:
-    """Every sender whom a member speaks as, by channel."""
+    """List the chat senders of members, by channel."""
     with context.governing() as snapshot:
         return sender_rows(snapshot)
 

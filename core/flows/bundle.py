@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import msgspec
+from msgspec import Meta
 
 from core.flows.context import Context
-from core.flows.export import ExportAnswer, ExportFormat, View, new_file, write_into
+from core.flows.export import ExportAnswer, View, new_file, write_into
 from core.flows.steps import Progress
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.records.learner import LearnerSettings
+from core.records.parameters import ExportFormat
 from core.records.times import iso
 from core.store.reads import totals
 from core.store.schema import HEAD
@@ -78,9 +80,19 @@ class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export_bundle(
-    context: Context, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
+    context: Context,
+    target: Annotated[Path, Meta(description="A new file.")],
+    format: Annotated[
+        ExportFormat,
+        Meta(description="jsonl: armscope's own lines; json, csv: OpenClaw's shape, for other programs."),
+    ] = "jsonl",
+    *,
+    progress: Progress | None = None,
 ) -> BundleAnswer:
-    """Write a learner, all of one moment, and its manifest into a new zip. Raises `InvalidInput` for a name taken."""
+    """Write all data into a new zip: the export and a manifest with hashes and settings.
+
+    The zip holds one snapshot of the learner. Raises `InvalidInput` for an existing file.
+    """
     context.permit("read")
     with (
         new_file(target) as file,

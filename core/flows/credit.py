@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, assert_never
+from typing import Annotated, Final, NamedTuple, assert_never
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from core.credit import credited, credited_by_payments
@@ -35,24 +36,28 @@ class Dealt(NamedTuple):
         )
 
 
-def credit_episode(context: Context, uid: str, rule: CreditRule) -> CreditAnswer:
-    """Credit an episode to arms of its runs, as one observation in all; `undo` takes it back.
+def credit_episode(
+    context: Context,
+    uid: Annotated[str, Meta(description="The episode's uid.")],
+    rule: Annotated[CreditRule, Meta(description="Which arms share the credit.")],
+) -> CreditAnswer:
+    """Credit the result of an episode to arms of its runs.
 
-    Of an episode one credit is in force: another takes its place in the same act, ``off`` without giving anybody
-    anything. It is what is decided now: should the episode go on, or another scale be declared, it stays.
+    The credit is one observation in total, and `undo` reverts it. An episode has one active credit: another one
+    supersedes it in the same act, and ``off`` removes it. Later steps or scales do not change a credit.
 
     Parameters
     ----------
     rule
-        ``equal``: all arms in the prompts of its runs share alike; ``referenced``: those that were referenced;
-        ``step``: the tools that paid steps called, by the size of what each was paid; ``off``: nobody.
+        ``equal``: all arms in the prompts of its runs share it; ``referenced``: the referenced arms share it;
+        ``step``: the tools of the paid steps share it, by the size of each payment; ``off``: no arm gets credit.
 
     Raises
     ------
     NotFound
-        No such episode stands.
+        There is no active episode with this uid.
     NotApplicable
-        What success goes by lies outside the scale of its environment.
+        The success base lies outside the scale of the environment.
     """
     one_of("A credit's rule", rule, CREDIT_RULES)
     return context.write("credit", lambda txn: credit_in(txn, uid, rule))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Unpack
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import InvalidInput, NotFound
 from core.flows.context import Context
-from core.records.episode import Base, Episode, Scale, ScaleOptions, Step, StepNote
+from core.records.episode import Episode, EpisodeOptions, Scale, ScaleOptions, Step, StepOptions
 from core.records.limits import shown
+from core.records.parameters import completed, defaults_of
 from core.store.environments import (
     add_scale,
     declared_scale,
@@ -22,6 +24,10 @@ from core.store.environments import (
 from core.store.episodes import add_step, set_incomplete, tell_episodes
 from core.store.reads.episodes import near_environments
 from core.store.transaction import Facts, Transaction
+
+_STEP_FIELDS: Final = tuple(
+    defaults_of(StepOptions).keys() & set(Step.__struct_fields__) - {"number", "extra"}
+)
 
 
 class ScaleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,26 +64,17 @@ class EpisodeMarked(msgspec.Struct, frozen=True, kw_only=True):
 
 def declare(
     context: Context,
-    environment: str,
-    *,
-    lo: float | None = None,
-    hi: float | None = None,
-    step_lo: float | None = None,
-    step_hi: float | None = None,
-    threshold: float | None = None,
-    base: Base | None = None,
-    gamma: float | None = None,
+    environment: Annotated[str, Meta(description="The environment.")],
+    **options: Unpack[ScaleOptions],
 ) -> ScaleAnswer:
-    """Declare on what scale an environment pays; what is left out stays as it is in force. `undo` takes it back.
+    """Declare the reward scale of an environment.
 
-    Raises `NotFound` for an environment that nobody told of, `InvalidInput` for a scale that is none.
+    Options that are left out keep their active value; `undo` reverts the declaration. Raises `NotFound` for an
+    unknown environment, `InvalidInput` for an invalid scale.
     """
-    said = ScaleOptions(
-        lo=lo, hi=hi, step_lo=step_lo, step_hi=step_hi, threshold=threshold, base=base, gamma=gamma
-    )
 
     def work(txn: Transaction) -> ScaleAnswer:
-        answer = _would_be(txn, environment, said)
+        answer = _declared(txn, environment, options)
         if answer.scale == answer.before:
             return answer
         scale_no = add_scale(txn, environment, answer.scale, actor=txn.actor.name, at_ms=txn.now_ms)
@@ -92,26 +89,19 @@ def declare(
 
 def preview_declare(
     context: Context,
-    environment: str,
-    *,
-    lo: float | None = None,
-    hi: float | None = None,
-    step_lo: float | None = None,
-    step_hi: float | None = None,
-    threshold: float | None = None,
-    base: Base | None = None,
-    gamma: float | None = None,
+    environment: Annotated[str, Meta(description="The environment.")],
+    **options: Unpack[ScaleOptions],
 ) -> ScaleAnswer:
-    """What `declare` would come to; nothing is declared. Raises what it does."""
-    said = ScaleOptions(
-        lo=lo, hi=hi, step_lo=step_lo, step_hi=step_hi, threshold=threshold, base=base, gamma=gamma
-    )
+    """Preview the successes by another reward scale; nothing is declared.
+
+    Raises the errors of `declare`.
+    """
     with context.reading() as snapshot:
-        return _would_be(snapshot, environment, said)
+        return _declared(snapshot, environment, options)
 
 
-def _would_be(facts: Facts, environment: str, said: ScaleOptions) -> ScaleAnswer:
-    """What a declaration comes to, without its id."""
+def _declared(facts: Facts, environment: str, options: ScaleOptions) -> ScaleAnswer:
+    """Return the answer of a declaration, without its id."""
     number = environment_no_of(facts, environment)
     if number is None:
         near = near_environments(facts, environment)
@@ -122,7 +112,7 @@ def _would_be(facts: Facts, environment: str, said: ScaleOptions) -> ScaleAnswer
         )
     before, earlier = declared_scale(facts, number), sums_of_environment(facts, number)
     scale = msgspec.structs.replace(
-        before, **{name: value for name, value in said.items() if value is not None}
+        before, **{name: value for name, value in options.items() if value is not None}
     )
     return ScaleAnswer(
         id=None,
@@ -137,57 +127,27 @@ def _would_be(facts: Facts, environment: str, said: ScaleOptions) -> ScaleAnswer
 
 def record_step(
     context: Context,
-    episode: str,
-    *,
-    environment: str | None = None,
-    number: int | None = None,
-    name: str = "",
-    reward: float | None = None,
-    finished: bool = False,
-    task: str | None = None,
-    split: str | None = None,
-    variant: str | None = None,
-    model: str | None = None,
-    run: str | None = None,
-    format: str = "armscope",
-    refused: bool = False,
-    note: StepNote | None = None,
-    n_chars_in: int | None = None,
-    n_chars_out: int | None = None,
-    extra: Sequence[str] = (),
-    args_digest: str | None = None,
-    meta_digest: str | None = None,
-    asked: str | None = None,
-    answered: str | None = None,
+    episode: Annotated[str, Meta(description="The episode's uid.")],
+    **options: Unpack[StepOptions],
 ) -> StepAnswer:
-    """Record one answer of an environment; it is on disk when this returns. The first makes the episode.
+    """Record one answer of an environment and its reward.
 
-    ``reward`` None is no reward, which is not 0. ``number``, from 0 on, says which step it is: sent again it counts
-    once. ``environment``, ``task``, ``split``, ``variant``, ``model`` and ``format`` (which protocol it came by) are
-    said with the first step, ``run`` with any. What comes after the end is kept, and adds nothing; so does a call
-    that was ``refused``. What else may be said of a step is what `core.records.episode.Step` keeps of it; ``asked``
-    and ``answered`` are kept only where the setting ``keep_texts`` is on.
+    The step is on disk when this returns. The first step creates the episode and names its ``environment``. A step
+    with a ``number`` counts once, however often it is sent. Steps after the end and ``refused`` calls are stored,
+    and add nothing to the total. ``asked`` and ``answered`` are stored only with the setting ``keep_texts``.
 
-    Raises `InvalidInput` for a reward that is no finite number, a first step without an environment, and a number
-    that leaves one out; `Conflict` for a number that was told with other content, and for an episode that an import
-    told longer than it was recorded.
+    Raises `InvalidInput` for a reward that is no finite number, a first step without an environment, and a gap in
+    the numbers. Raises `Conflict` for a number that is recorded with other content, and for an episode that an
+    import recorded with more steps.
     """
     now_ms = context.clock()
+    values = completed(StepOptions, options)
+    number, environment, run = values["number"], values["environment"], values["run"]
     step = Step(
         number=number or 0,
-        name=name,
-        reward=reward,
-        finished=finished,
-        refused=refused,
         at_ms=now_ms,
-        note=note,
-        n_chars_in=n_chars_in,
-        n_chars_out=n_chars_out,
-        extra=tuple(extra),
-        args_digest=args_digest,
-        meta_digest=meta_digest,
-        asked=asked,
-        answered=answered,
+        extra=tuple(values["extra"]),
+        **{name: values[name] for name in _STEP_FIELDS},
     )
     runs = () if run is None else (run,)
 
@@ -200,18 +160,7 @@ def record_step(
                     f"{step.number} and {shown(environment)} (episode {shown(episode)}).",
                     next_step="Send environment with the first step, and the steps in their order.",
                 )
-            first = Episode(
-                uid=episode,
-                environment=environment,
-                format=format,
-                split=split,
-                task=task,
-                variant=variant,
-                model=model,
-                at_ms=now_ms,
-                steps=(step,),
-                runs=runs,
-            )
+            first = _episode(episode, values, now_ms, steps=(step,), runs=runs)
             tell_episodes(txn, [first])
             added = add_step(txn, episode, step, is_numbered=True)
         assert added is not None  # noqa: S101 - it was made at the latest just now
@@ -230,41 +179,31 @@ def record_step(
 
 def mark_incomplete(
     context: Context,
-    episode: str,
-    *,
-    environment: str | None = None,
-    task: str | None = None,
-    split: str | None = None,
-    variant: str | None = None,
-    model: str | None = None,
-    format: str = "armscope",
+    episode: Annotated[str, Meta(description="The episode's uid.")],
+    **options: Unpack[EpisodeOptions],
 ) -> EpisodeMarked:
-    """Mark an episode: not everything that its environment answered could be written. Again changes nothing.
+    """Mark an episode as incomplete: some of its answers could not be recorded.
 
-    One of which nothing was written yet is made, with what else is said of it. Raises `InvalidInput` where that
-    leaves out its environment.
+    A repeat changes nothing. An unknown episode is created from the options; raises `InvalidInput` where they name
+    no environment.
     """
-    now_ms = context.clock()
+    values, now_ms = completed(EpisodeOptions, options), context.clock()
 
     def work(txn: Transaction) -> EpisodeMarked:
         if not set_incomplete(txn, episode):
-            if environment is None:
+            if values["environment"] is None:
                 raise InvalidInput(
                     f"An episode that nothing was recorded of must name its environment (episode {shown(episode)}).",
                     next_step="Send environment, or record a step first.",
                 )
-            head = Episode(
-                uid=episode,
-                environment=environment,
-                format=format,
-                split=split,
-                task=task,
-                variant=variant,
-                model=model,
-                at_ms=now_ms,
-                incomplete=True,
-            )
+            head = _episode(episode, values, now_ms, incomplete=True)
             tell_episodes(txn, [head])
         return EpisodeMarked(episode=episode)
 
     return context.write("ingest", work, create=True)
+
+
+def _episode(uid: str, values: Mapping[str, Any], at_ms: int, **rest: Any) -> Episode:  # noqa: ANN401 - its fields
+    return Episode(
+        uid=uid, at_ms=at_ms, **{name: values[name] for name in defaults_of(EpisodeOptions)}, **rest
+    )

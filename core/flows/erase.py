@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import InvalidInput, StoreBusy
 from core.flows.context import Context
@@ -59,33 +60,34 @@ class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def erase(
     context: Context,
     *,
-    run: str | None = None,
-    session: str | None = None,
-    execution: str | None = None,
-    episode: str | None = None,
-    rater: str | None = None,
+    run: Annotated[str | None, Meta(description="A run, by uid or number.")] = None,
+    session: Annotated[str | None, Meta(description="All runs of a session, by its name.")] = None,
+    execution: Annotated[str | None, Meta(description="An execution, by uid.")] = None,
+    episode: Annotated[str | None, Meta(description="An episode, by uid.")] = None,
+    rater: Annotated[str | None, Meta(description="A person's name, which becomes a number.")] = None,
 ) -> EraseAnswer:
-    """Erase one of these, for good; when this returns, no byte of it is left in the database's files.
+    """Erase the texts of a run, session, execution or episode, or a person's name, for good.
+
+    When this returns, no byte of them is left in the database's files.
 
     Parameters
     ----------
     run, session, execution, episode
         A run by uid or number (with its own execution), all runs of a session by its name, an execution or an episode
-        by uid. Erased are instruction and response, excerpts, texts of steps of the episodes that a run was made in,
-        feedback, drafts, and the notes and reasons that are about it or name it; its session's name becomes a number,
-        in all runs of it.
+        by uid. Erased are instruction and response, excerpts, texts of steps of the run's episodes, feedback, drafts,
+        and the notes and reasons that are about it or name it. Its session's name becomes a number in all runs.
     rater
-        A person's name, which becomes a number wherever it stands.
+        A person's name, which becomes a number everywhere.
 
     Raises
     ------
     InvalidInput
-        None of the five is named, or several.
+        The request names none of the five, or several.
     UnknownRun, UnknownExecution, NotFound
-        There is none of that name.
+        There is none with that name.
     StoreBusy, StoreFull
-        It is erased, and somebody has been reading for so long that the log could not be emptied, or there is no room
-        to write the file anew: erase again.
+        The texts are erased, but a long read kept the log from being emptied, or the disk has no room to rewrite
+        the file: erase again.
     """
     of, name = _named(run, session, execution, episode, rater)
     found = context.write("erase", lambda txn: _erased(txn, of, name))

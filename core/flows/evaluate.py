@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
-from typing import Final, Unpack
+from typing import Annotated, Final, Unpack
 
 import msgspec
+from msgspec import Meta
 
 from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
@@ -37,36 +38,28 @@ MAX_BATCH: Final = 10_000
 
 def evaluate(
     context: Context,
-    subject: str,
-    outcome: EvaluationOutcome,
-    *,
-    score: float | None = None,
-    feedback: str | None = None,
-    rater: str | None = None,
-    model: str | None = None,
-    rubric: str | None = None,
-    arm: str | None = None,
-    key: str | None = None,
-    create: bool = False,
+    subject: Annotated[
+        str,
+        Meta(
+            description="kairos://layer/UUID (?execution_id=UUID), the uid or number of a run, or an execution's uid."
+        ),
+    ],
+    outcome: Annotated[EvaluationOutcome, Meta(description="The outcome.")],
+    **options: Unpack[JudgingOptions],
 ) -> EvaluationAnswer:
-    """Record one evaluation; it is on disk when this returns, and `undo` takes it back.
+    """Judge a layer, an execution, a run, or an arm in a run.
+
+    The evaluation is on disk when this returns, and `undo` reverts it.
 
     Parameters
     ----------
     subject
         ``kairos://layer/{uuid}[?execution_id={uuid}]``, the uid or number of a run, or the uid of an execution.
-    outcome, score
-        ``success`` or ``failure``, and a score from 0 to 1; absent, a success counts as 1. A failure's score says how
-        sure the grader is; an arm gets 0 for it.
-    feedback, rater, model, rubric
-        A remark (1 to 5,000 characters), who judged, with which model, and by which version of a rubric. ``rater``
-        None without a model is whoever asks.
-    arm
-        The arm's id, where one arm of the run is judged.
-    key
-        Idempotency key: the same request under it answers as the first time.
-    create
-        Make a layer or execution that nobody has named before.
+    outcome
+        ``success`` or ``failure``.
+    options
+        A success without a ``score`` counts as 1. The score of a failure is the grader's certainty; an arm gets 0
+        for it. ``rater`` None without a model is the actor.
 
     Raises
     ------
@@ -77,21 +70,9 @@ def evaluate(
     NotApplicable
         The arm was not in the run's prompt.
     Conflict
-        The key was used for something else.
+        The key was used for other content.
     """
-    order = order_of(
-        context,
-        subject,
-        outcome,
-        score=score,
-        feedback=feedback,
-        rater=rater,
-        model=model,
-        rubric=rubric,
-        arm=arm,
-        key=key,
-        create=create,
-    )
+    order = order_of(context, subject, outcome, **options)
     return evaluate_all(context, [order])[0]
 
 
@@ -99,13 +80,13 @@ def order_of(
     context: Context,
     subject: str,
     outcome: EvaluationOutcome,
-    **said: Unpack[JudgingOptions],
+    **options: Unpack[JudgingOptions],
 ) -> EvaluationOrder:
-    """What is asked for, once it is known what the subject names; raises what `evaluate` does of that."""
-    layer, execution, run = _named(context, subject, is_run=said.get("arm") is not None)
-    if said.get("rater") is None and said.get("model") is None:
-        said = {**said, "rater": context.actor.name}
-    return EvaluationOrder(outcome=outcome, layer=layer, execution=execution, run=run, **said)
+    """Return the order for a subject, by its name; raises the errors of `evaluate`."""
+    layer, execution, run = _named(context, subject, is_run=options.get("arm") is not None)
+    if options.get("rater") is None and options.get("model") is None:
+        options = {**options, "rater": context.actor.name}
+    return EvaluationOrder(outcome=outcome, layer=layer, execution=execution, run=run, **options)
 
 
 def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None, str | None, str | None]:

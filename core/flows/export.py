@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import IO, Annotated
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import InvalidInput
 from core.flows.context import Context
@@ -40,6 +41,7 @@ from core.formats.openclaw_shape import (
 from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.line_texts import line_without_texts
+from core.records.parameters import ExportFormat
 from core.records.times import iso
 from core.store.episodes import episode_lines
 from core.store.export_rows import arm_lines, run_lines
@@ -49,10 +51,6 @@ from core.store.lines import fact_lines
 from core.store.reads import arm_columns, totals
 from core.store.subjects import execution_lines, layer_lines
 from core.store.transaction import Snapshot
-
-ExportFormat = Literal["jsonl", "json", "csv"]
-EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
-"""Our own lines; JSON and CSV in the shape of OpenClaw's export."""
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,11 +76,19 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export_file(
-    context: Context, target: Path, format: ExportFormat = "jsonl", *, progress: Progress | None = None
+    context: Context,
+    target: Annotated[Path, Meta(description="A new file.")],
+    format: Annotated[
+        ExportFormat,
+        Meta(description="jsonl: armscope's own lines; json, csv: OpenClaw's shape, for other programs."),
+    ] = "jsonl",
+    *,
+    progress: Progress | None = None,
 ) -> ExportAnswer:
-    """Write a learner into a new file. Raises `InvalidInput` for a name that is taken.
+    """Write all data of a learner into a new file.
 
-    With ``csv`` the observations go into a second new file, ``NAME.observations.csv``. ``progress`` is told of runs.
+    With ``csv`` the observations go into a second new file, ``NAME.observations.csv``. ``progress`` counts runs.
+    Raises `InvalidInput` for an existing file.
     """
     context.permit("read")
     if format == "csv":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from core.detect import detect
@@ -62,11 +63,16 @@ def judged_line(line: RunLine) -> Judged:
     return Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))
 
 
-def record(context: Context, run: Run, *, ended_now: bool = False) -> RecordAnswer:
-    """Record one run; it is on disk when this returns. The same run again changes nothing.
+def record(
+    context: Context,
+    run: Annotated[Run, Meta(description="The run.")],
+    *,
+    ended_now: Annotated[bool, Meta(description="The run ended when it was first sent.")] = False,
+) -> RecordAnswer:
+    """Record one run; a repeat changes nothing.
 
-    ``ended_now``: it ended when it was first sent, so that a caller who sends it again need not know when that
-    was. Raises `Conflict` for a uid that stands for other content.
+    The run is on disk when this returns. With ``ended_now`` the run ends at the time of the first request, so a
+    retry need not know it. Raises `Conflict` for a uid that is recorded with other content.
     """
 
     def work(txn: Transaction) -> RecordAnswer:

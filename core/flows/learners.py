@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import Conflict, StoreAway, StoreError
 from core.flows.context import Context
@@ -62,11 +63,11 @@ Kept = MutableMapping[reads.LearnerMoment, Glance]
 
 
 def learners(context: Context, *, kept: Kept | None = None) -> list[LearnerSummary]:
-    """Every learner of the database that the actor may read, by name; raises `Denied` where that can be none.
+    """List every learner of the database that the actor may read, by name.
 
-    As many statements for thousands as for one, over rollups: runs that were recorded long ago cost nothing. A
-    learner that can't be read is told as such, and the others none the less. What is ``kept`` of learners to which
-    nothing happened is not read again; it is for one database.
+    The statements are the same for one learner and for thousands: they read rollups. An unreadable learner is
+    marked as such and does not stop the others. ``kept`` caches the rows of learners without changes, for one
+    database. Raises `Denied` where the actor may read no learner.
     """
     _permit(context)
     told = moments(context.store)
@@ -111,10 +112,12 @@ def _unreadable(name: str, problem: StoreError) -> LearnerSummary:
     return LearnerSummary(name=name, state="unreadable", problem=problem.problem)
 
 
-def create_learner(context: Context, name: str) -> LearnerSummary:
-    """Make a learner with settings as they come, and nothing in it.
+def create_learner(
+    context: Context, name: Annotated[str, Meta(description="Name of the new learner.")]
+) -> LearnerSummary:
+    """Create an empty learner with the default settings.
 
-    Raises `InvalidSetting` for a name that can't be one, `Conflict` for one that is taken.
+    Raises `InvalidSetting` for an invalid name, `Conflict` for an existing one.
     """
     fresh = context.of(check_learner(name.strip()))
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.giving import refuse_more_than_held
@@ -16,6 +20,7 @@ from core.records.member import (
     check_member_name,
     check_role,
 )
+from core.records.parameters import MemberName
 from core.settings import check_learner
 from core.store.bridges import forget_senders
 from core.store.members import (
@@ -39,18 +44,18 @@ from core.store.transaction import Facts, Transaction
 
 def add_member(
     context: Context,
-    issuer: str,
-    subject: str,
-    name: str,
+    issuer: Annotated[str, Meta(description="The identity provider's name in its tokens (iss).")],
+    subject: Annotated[str, Meta(description="The person's id at the provider (sub).")],
+    name: Annotated[str, Meta(description="Name for their acts; it must be new.")],
     *,
-    role: PersonRole = "viewer",
-    learner: str | None = None,
-    email: str = "",
+    role: Annotated[PersonRole, Meta(description="Their role.")] = "viewer",
+    learner: Annotated[str | None, Meta(description="In this learner only.")] = None,
+    email: Annotated[str, Meta(description="Their e-mail address.")] = "",
 ) -> MemberAnswer:
-    """Let in whoever an identity provider (``issuer``) knows as ``subject``: in a learner, or (None) in every one.
+    """Add a person by issuer and subject.
 
-    ``name`` is what they act by, and nobody else ever did. Who was removed comes back under the name they had.
-    Raises `Conflict` for a member who is there, and for a name that is taken.
+    ``name`` is the name of their acts and belongs to one person for good. A removed member returns under the earlier
+    name. Raises `Conflict` for an existing member, and for a name that is taken.
     """
     issuer, subject = check_identity("An issuer", issuer), check_identity("A subject", subject)
     name, email = check_member_name(name), check_email(email) if email else ""
@@ -79,17 +84,17 @@ def add_member(
 
 def invite_member(
     context: Context,
-    issuer: str,
-    email: str,
+    issuer: Annotated[str, Meta(description="The identity provider's name in its tokens (iss).")],
+    email: Annotated[str, Meta(description="The address that the provider has verified.")],
     *,
-    name: str | None = None,
-    role: PersonRole = "viewer",
-    learner: str | None = None,
+    name: Annotated[str | None, Meta(description="Name for their acts; default: the address.")] = None,
+    role: Annotated[PersonRole, Meta(description="Their role.")] = "viewer",
+    learner: Annotated[str | None, Meta(description="In this learner only.")] = None,
 ) -> MemberAnswer:
-    """Let in whoever first signs in at ``issuer`` with this address, verified, within 7 days: once.
+    """Invite a verified e-mail address to sign in within 7 days.
 
-    From then on issuer and subject say who they are, and the address nothing. ``name`` (None: the address) is what
-    they act by. Inviting again begins anew.
+    The invitation works once. After that, issuer and subject identify the person. ``name`` (None: the address) is
+    the name of their acts. Another invitation of the address replaces this one.
     """
     issuer, email = check_identity("An issuer", issuer), check_email(email)
     name = check_member_name(email if name is None else name)
@@ -120,12 +125,16 @@ def invite_member(
 
 
 def set_role(
-    context: Context, member: str, role: PersonRole | None, *, learner: str | None = None
+    context: Context,
+    member: MemberName,
+    role: Annotated[PersonRole | None, Meta(description="Their new role; null: no role there.")],
+    *,
+    learner: Annotated[str | None, Meta(description="In this learner only.")] = None,
 ) -> MemberAnswer:
-    """What a member (by id or name) is from now on, in a learner or (None) in every one; role None: nothing there.
+    """Set the role of a member, in one learner or in every one.
 
-    Tokens they made that go beyond what they hold then are revoked. Raises `NotApplicable` where it would leave
-    nobody who may do this.
+    Their tokens that exceed the new role are revoked. Raises `NotApplicable` where no member would be left with
+    this right.
     """
     kind: Role | None = None if role is None else check_role(role)
     place = None if learner is None else check_learner(learner)
@@ -142,11 +151,11 @@ def set_role(
     return context.govern(work)
 
 
-def remove_member(context: Context, member: str) -> MemberAnswer:
-    """Let a member (by id or name) in no longer: sessions end, every token they made is revoked, and they are nobody
-    in a chat.
+def remove_member(context: Context, member: MemberName) -> MemberAnswer:
+    """Remove a member and revoke the tokens they created.
 
-    What they did stays, under their name. Raises `NotApplicable` for the last operator of all learners.
+    Their sessions end, and so do their names in chats. Their acts stay, under their name. Raises `NotApplicable` for
+    the last operator of all learners.
     """
 
     def work(txn: Transaction) -> MemberAnswer:
@@ -201,8 +210,8 @@ def _is_same_person(one: MemberRow, other: MemberRow) -> bool:
     return (one.id, one.name, one.issuer, one.subject) == (other.id, other.name, other.issuer, other.subject)
 
 
-def sign_out_member(context: Context, member: str) -> MemberAnswer:
-    """End every session of a member (by id or name); they may sign in again."""
+def sign_out_member(context: Context, member: MemberName) -> MemberAnswer:
+    """End every session of a member; they may sign in again."""
 
     def work(txn: Transaction) -> MemberAnswer:
         found = _member(txn, member)
@@ -213,7 +222,7 @@ def sign_out_member(context: Context, member: str) -> MemberAnswer:
 
 
 def members(context: Context) -> tuple[MemberRow, ...]:
-    """Everybody there ever was: members, who is invited, and who was removed."""
+    """List members, invitations and removed members."""
     with context.governing() as snapshot:
         return member_rows(snapshot)
 

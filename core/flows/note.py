@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from core.flows.context import Context
 from core.flows.requests import repeated, unknown_arm
 from core.records.note import NoteAnswer, check_text, note_payload
 from core.records.observation import check_request_key
+from core.records.parameters import ArmKey, RequestKey
 from core.store.notes import add_note, reply_to_note
 from core.store.reads import listed_arm
 from core.store.replies import keep_reply
 from core.store.transaction import Transaction
 
 
-def note(context: Context, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
-    """Write a note about an arm; it is on disk when this returns, and `undo` takes it back.
+def note(
+    context: Context,
+    arm: ArmKey,
+    text: Annotated[str, Meta(description="Text of the note, up to 2,000 characters.")],
+    *,
+    key: RequestKey = None,
+) -> NoteAnswer:
+    """Write a note about an arm; it moves no number.
 
-    The same ``key`` again answers as the first time. Raises `InvalidInput` for an empty or too long text,
-    `UnknownArm` (with near matches), `Conflict` for a key that was used for something else.
+    The note is on disk when this returns, and `undo` reverts it. Raises `InvalidInput` for an empty or too long
+    text, `UnknownArm` (with near matches), `Conflict` for a key with other content.
     """
     said = check_text(text)
     check_request_key(key)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from core.errors import InvalidInput
 from core.flows.context import Context
@@ -47,45 +48,50 @@ def propose_queue(context: Context, asks: QueueAsks | None = None) -> QueuePropo
 
 def add_queue(
     context: Context,
-    name: str,
-    asks: QueueAsks | None = None,
+    name: Annotated[str, Meta(description="Name of the queue.")],
+    asks: Annotated[QueueAsks | None, Meta(description="Source of its items.")] = None,
     *,
-    n_reviewers: int = 1,
-    blind: bool = False,
-    rubric: str = "",
-    controls: Sequence[Control] = (),
-    control_share: float = 0.0,
-    due_days: int | None = 7,
-    token: str | None = None,
+    n_reviewers: Annotated[int, Meta(description="Number of people who judge each item.")] = 1,
+    blind: Annotated[
+        bool, Meta(description="Hide the evaluations of others while an item is open to a reviewer.")
+    ] = False,
+    rubric: Annotated[str, Meta(description="The version of the rubric to judge by.")] = "",
+    controls: Annotated[Sequence[Control], Meta(description="Items with a known answer.")] = (),
+    control_share: Annotated[
+        float, Meta(description="Share of controls and repeated own items, 0 to 1.")
+    ] = 0.0,
+    due_days: Annotated[int | None, Meta(description="Days after which it is overdue.")] = 7,
+    token: Annotated[str | None, Meta(description="Token that the preview answered.")] = None,
 ) -> QueueAnswer:
-    """Make a queue of what is asked for at this moment; it is on disk when this returns, and `undo` takes it back.
+    """Add a review queue.
+
+    The queue is on disk when this returns, and `undo` reverts it.
 
     Parameters
     ----------
     name, asks
-        1 to 120 characters, and where its items come from (None: the oldest runs that no person has judged).
+        1 to 120 characters, and the source of its items (None: the oldest runs without a person's evaluation).
     n_reviewers
-        How many people judge each item, 1 to 20.
+        Number of people who judge each item, 1 to 20.
     blind
-        While an item is open to somebody, nothing they read shows what others made of it.
+        Hide the evaluations of others while an item is open to a reviewer.
     rubric
-        The version that is judged by; '' = none.
+        The version to judge by; '' = none.
     controls, control_share
-        Items whose right answer is known, and how often one of them, or something that the reviewer has judged
-        before, is given instead of the next, from 0 to 1.
+        Items with a known answer, and the share of repeats: a control or an item of the reviewer's own, from 0 to 1.
     due_days
-        When it is overdue, 0 to 3,650 days from now; None = at no time.
+        Days until it is overdue, 0 to 3,650; None = never.
     token
-        What `propose_queue` answered.
+        The token in the answer of `propose_queue`.
 
     Raises
     ------
     InvalidInput
-        Nothing passes, or a number or text outside its limits.
+        No item passes, or a number or text is outside its limits.
     Conflict
-        What was counted has changed.
+        The counted items have changed.
     UnknownRun
-        A run that is named isn't there.
+        A named run does not exist.
     """
     wanted = asks or QueueAsks()
     if due_days is not None:
@@ -170,8 +176,10 @@ def _controlled(placed: PlacedOrder) -> Placed:
     return Placed(placed.layer_no, placed.execution_no, placed.run_no, placed.arm_no)
 
 
-def queues(context: Context, *, undone: bool = False) -> tuple[QueueRow, ...]:
-    """Every queue, newest first, with how far it is and whether it is overdue; ``undone``: those taken back too."""
+def queues(
+    context: Context, *, undone: Annotated[bool, Meta(description="Include undone queues.")] = False
+) -> tuple[QueueRow, ...]:
+    """List review queues with their progress, newest first."""
     now_ms = context.clock()
     with context.reading() as snapshot:
         found = standing_queues(snapshot, undone=undone)

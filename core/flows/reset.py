@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from core.columns import ArmColumns
 from core.errors import Conflict, InvalidInput, NotApplicable
@@ -12,6 +14,7 @@ from core.flows.context import Context
 from core.flows.requests import repeated, unknown_arm
 from core.records.arm import ARM_TYPES, ArmType, check_key
 from core.records.observation import check_reason, check_request_key
+from core.records.parameters import Reason, RequestKey
 from core.records.reset import Target, reset_payload
 from core.store.reads import arm_columns, hidden_arm_nos
 from core.store.replies import keep_reply, reply_to
@@ -75,20 +78,21 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 def reset(
     context: Context,
     *,
-    arms: Sequence[str] = (),
-    types: Sequence[ArmType] = (),
-    target: Target = "uniform",
-    reason: str | None = None,
-    seen: int | None = None,
-    key: str | None = None,
+    arms: Annotated[Sequence[str], Meta(description="These arms.")] = (),
+    types: Annotated[Sequence[ArmType], Meta(description="All arms of these types.")] = (),
+    target: Annotated[Target, Meta(description="Beta(1, 1), or each own prior.")] = "uniform",
+    reason: Reason = None,
+    seen: Annotated[
+        int | None, Meta(description="The revision that the caller has read; a later one refuses the reset.")
+    ] = None,
+    key: RequestKey = None,
 ) -> ResetAnswer:
-    """Start arms again at Beta(1, 1) or at each arm's own prior, with zero pulls; `undo` takes it back.
+    """Reset arms to their start; nothing is deleted.
 
-    The same ``key`` again answers as the first time, and resets nothing more.
-
-    Raises `UnknownArm` for an arm that is not listed, `NotApplicable` where no arm is in scope, and `Conflict` where
-    something was recorded after the revision that the caller has ``seen``, or where ``key`` was used for something
-    else; then nothing is reset.
+    Arms start at Beta(1, 1) or at their own prior, with zero pulls; `undo` reverts it. A repeat under the same
+    ``key`` returns the first answer. Raises `UnknownArm` for an arm that is not listed, and `NotApplicable` where no
+    arm is in scope. Raises `Conflict` where the learner changed after the revision in ``seen``, or where ``key`` was
+    used for other content; then no arm is reset.
     """
     scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)

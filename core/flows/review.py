@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from core.errors import Conflict, InvalidEvaluation, NotFound
 from core.flows.context import Context
@@ -61,12 +62,12 @@ _NOBODY: Final = "none"
 _LOOK: Final = "Look at it again, and send yours once more if it is to count all the same."
 
 
-def next_item(context: Context, queue: str) -> Given:
-    """The next item that whoever asks may judge, held for ten minutes; one that they hold already comes first.
+def next_item(context: Context, queue: Annotated[str, Meta(description="The queue's id or name.")]) -> Given:
+    """Take the next item of a queue and hold it for ten minutes.
 
-    What is assigned to them comes before the rest, in the queue's order; what they put off comes last. An item that
-    others hold or have judged as often as it needs is not given, nor what they have judged, set aside or passed over.
-    Raises `NotFound`.
+    An item that the reviewer holds already comes first, then assigned items, then the rest in the queue's order,
+    then postponed items. Left out are items that others hold or have judged as often as needed, and items that the
+    reviewer has judged, skipped or passed over. Raises `NotFound`.
     """
     seed = context.entropy()
     return context.write("judge", lambda txn: _give(txn, find_queue(txn, queue), seed))

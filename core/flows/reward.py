@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from core.errors import Conflict, NotApplicable, UnknownRun
 from core.flows.context import Context
@@ -13,7 +14,8 @@ from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.batch import BatchLine
 from core.records.judged import INCLUDED, OBSERVED
-from core.records.observation import Amount, RewardOutcome
+from core.records.observation import Amount
+from core.records.parameters import ArmKey, Reason, RequestKey, RewardOutcomeName, RewardValue
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.ledger import Entry, add_observations
 from core.store.reads import (
@@ -33,22 +35,25 @@ from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 def reward(
     context: Context,
-    arm: str,
-    value: float | None = None,
+    arm: ArmKey,
+    value: RewardValue = None,
     *,
-    outcome: RewardOutcome | None = None,
-    reason: str | None = None,
-    run: str | None = None,
-    correct: bool = False,
-    key: str | None = None,
-    create: bool = False,
-    seen: str | msgspec.UnsetType = msgspec.UNSET,
+    outcome: RewardOutcomeName = None,
+    reason: Reason = None,
+    run: Annotated[str | None, Meta(description="The run it is about: uid or number.")] = None,
+    correct: Annotated[bool, Meta(description="Replace that run's automatic reward.")] = False,
+    key: RequestKey = None,
+    create: Annotated[bool, Meta(description="Create the arm if there is none.")] = False,
+    seen: Annotated[
+        str | UnsetType,
+        Meta(description="The latest observation that the caller has read; a later one refuses the reward."),
+    ] = UNSET,
 ) -> RewardAnswer:
-    """Record one manual reward; it is on disk when this returns, and `undo` takes it back.
+    """Give a lagged reward by hand.
 
-    Raises `InvalidReward` outside 0..1, `UnknownArm` (with near matches), `UnknownRun`, `NotApplicable` where
-    the run does not admit it, `Conflict` for a key that was used with other content, and where somebody said
-    something of the arm in that run after what the caller has ``seen``.
+    The reward is on disk when this returns, and `undo` reverts it. Raises `InvalidReward` outside 0..1, `UnknownArm`
+    (with near matches), `UnknownRun`, and `NotApplicable` where the run does not admit it. Raises `Conflict` for a
+    key with other content, and where the arm has a later observation in that run than the one in ``seen``.
     """
     order = RewardOrder(
         arm=arm,
@@ -78,6 +83,8 @@ def record_in(
     """The same inside a transaction that is open; ``known`` is what is recorded of what they name, if that was looked
     up already; no two have one key then, or the second would not know of the first.
     """
+    if len(orders) == 1:
+        return [_answered(txn, orders, [0], known)[0]]
     return in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places, known))
 
 
@@ -86,11 +93,13 @@ def _answered(
 ) -> dict[int, RewardAnswer]:
     """Answers to orders of different keys: as the first time, or fresh."""
     asked = [orders[index] for index in indexes]
-    kept, found = txn.together(
-        lambda: replies_of(txn, [order.key for order in asked if order.key is not None]),
-        lambda: known_of(txn, asked) if known is None else known,
-    )
-    first = {index: _first_answer(kept, orders[index]) for index in indexes}
+    keys = [order.key for order in asked if order.key is not None]
+    kept: Mapping[str, Reply] = {}
+    if known is not None or not keys:
+        kept, found = replies_of(txn, keys) if keys else {}, known or known_of(txn, asked)
+    else:
+        kept, found = txn.together(lambda: replies_of(txn, keys), lambda: known_of(txn, asked))
+    first = {index: _first_answer(kept, orders[index]) if kept else None for index in indexes}
     made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None], found))
     return {index: next(made) if answer is None else answer for index, answer in first.items()}
 
@@ -136,7 +145,7 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> li
     """Record orders whose keys stand for nothing yet, by what is known of all that they name."""
     if not orders:
         return []
-    amounts = [Amount.of(order.reward) for order in orders]
+    amounts = [Amount.of_checked(order.reward) for order in orders]
     entries = [_entry(txn, order, amount, known) for order, amount in zip(orders, amounts, strict=True)]
     numbers, added = add_observations(txn, entries)
     posteriors = _moved(txn, {entry.arm_no for entry in entries}, added, known.rows)
@@ -182,7 +191,7 @@ def _entry(txn: Transaction, order: RewardOrder, amount: Amount, known: Known) -
     if arm_no is None:
         arm_no = known.arm_nos[order.arm] = _made_arm(txn, order)
     run, flags = run_about(txn, order, arm_no, known)
-    if run is not None:
+    if run is not None and order.seen is not UNSET:
         nothing_newer(txn, order, run, arm_no)
     return Entry(
         kind="correction" if order.correct else "feedback",

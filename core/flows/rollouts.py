@@ -248,7 +248,10 @@ def settle_all_rollouts(context: Context) -> None:
 
 
 def rollouts(context: Context) -> list[RolloutRow]:
-    """Rollouts that wait for their start, or can't be told as episodes; the latest first."""
+    """List rollouts that are no episode: those that wait for their start, or cannot be one.
+
+    The latest come first.
+    """
     with context.reading() as snapshot:
         return [_row(one) for one in listed_rollouts(snapshot, _LISTED)]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from core.flows.context import Context
 from core.records.review import RubricAnswer, RubricRow
 from core.records.rubric import LEVELS, Level, Rubric
@@ -11,11 +15,13 @@ from core.store.rubrics import rubric_of
 from core.store.transaction import Facts, Transaction
 
 
-def add_rubric(context: Context, rubric: Rubric) -> RubricAnswer:
-    """Define a version of a rubric; it is on disk when this returns, and `undo` takes it back.
+def add_rubric(
+    context: Context, rubric: Annotated[Rubric, Meta(description="Its version, title, criteria and levels.")]
+) -> RubricAnswer:
+    """Define a version of the rubric; it never changes.
 
-    The same version with the same content again answers with the one that stands. Raises `Conflict` where it stands
-    with other content: a version never changes.
+    The version is on disk when this returns, and `undo` reverts it. The same version with the same content returns
+    the active one. Raises `Conflict` where it is active with other content.
     """
 
     def work(txn: Transaction) -> RubricAnswer:
@@ -31,7 +37,10 @@ def add_rubric(context: Context, rubric: Rubric) -> RubricAnswer:
 
 
 def rubrics(context: Context) -> tuple[RubricRow, ...]:
-    """Versions that stand, newest first, with their levels and how often they were judged by."""
+    """List active versions of the rubric, with their levels.
+
+    The newest come first, each with the number of its evaluations.
+    """
     with context.reading() as snapshot:
         return rubric_rows(snapshot)
 

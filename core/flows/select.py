@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.context import Context
@@ -21,16 +22,16 @@ from core.store.reads import arm_columns
 
 def select(
     context: Context,
-    arms: Sequence[Arm] | None = None,
+    arms: Annotated[Sequence[Arm] | None, Meta(description="Arms on offer; default: all known arms.")] = None,
     *,
-    budget_tokens: int | None = None,
-    k: int | None = None,
+    budget_tokens: Annotated[int | None, Meta(description="Token budget; 0 = unlimited.")] = None,
+    k: Annotated[int | None, Meta(description="Maximum number of arms; 0 = unlimited.")] = None,
 ) -> Selection:
-    """Choose among ``arms`` (None = every arm the learner knows) under the budget.
+    """Choose the arms of the next prompt.
 
-    Arms left out are named in its ``guidance``; an arm nobody has seen yet competes with its prior.
-    ``budget_tokens`` and ``k`` override the settings for this one selection; 0 = unlimited. Raises
-    `UnknownLearner` where nothing is offered and nothing known.
+    The answer's ``guidance`` names the arms that are left out. A new arm competes with its prior. ``budget_tokens``
+    and ``k`` override the settings for this selection; 0 = unlimited. Raises `UnknownLearner` where no arm is
+    offered and none is known.
     """
     context.permit("select")
     # With arms on offer a learner may be new: it is made when its first run is recorded.

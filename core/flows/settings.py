@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import ArmscopeError, Conflict, InvalidSetting
 from core.flows.context import Context
@@ -24,15 +25,19 @@ class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_force(context: Context) -> LearnerSettings:
-    """The learner's settings at this moment."""
+    """Show the active settings."""
     with context.reading() as snapshot:
         return snapshot.settings
 
 
-def change(context: Context, name: str, value: object) -> SettingAnswer:
-    """Put a setting in force.
+def change(
+    context: Context,
+    name: Annotated[str, Meta(description="Name of the setting.")],
+    value: Annotated[object, Meta(description="The new value.")],
+) -> SettingAnswer:
+    """Change a setting.
 
-    Raises `InvalidSetting` for an unknown name or a value outside what is allowed.
+    Raises `InvalidSetting` for an unknown name or a value outside its limits.
     """
     return change_all(context, {name: value})[0]
 

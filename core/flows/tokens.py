@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
 
 from core.errors import Conflict, InvalidInput, NotFound
 from core.flows.context import Context
@@ -32,19 +35,17 @@ from core.store.transaction import Detail, Transaction
 
 def create_token(
     context: Context,
-    name: str,
-    scopes: Sequence[Scope],
+    name: Annotated[str, Meta(description="The program that will use it.")],
+    scopes: Annotated[Sequence[Scope], Meta(description="What it allows.")],
     *,
-    learners: Sequence[str] | None = None,
-    days: int = DEFAULT_DAYS,
-    bridge: bool = False,
+    learners: Annotated[Sequence[str] | None, Meta(description="In these learners only.")] = None,
+    days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="Days until it ends.")] = DEFAULT_DAYS,
+    bridge: Annotated[bool, Meta(description="It passes on messages of a chat, with their senders.")] = False,
 ) -> TokenMade:
-    """Make a token for a program, in some learners or (None) in every one; its secret is in the answer and nowhere
-    else.
+    """Create a token for a program; only this answer has its secret.
 
-    ``days`` 1 to 365; a ``bridge`` brings messages of a chat and says who sent them.
-    Raises `Conflict` for a name that a token has, or had, and `Denied` for more than who asks
-    holds.
+    ``learners`` None = all of them. Raises `Conflict` for a name that a token has or had, and `Denied` for more
+    rights than the actor has.
     """
     name = check_token_name(name)
     wanted = check_scopes(scopes)
@@ -74,15 +75,15 @@ def create_token(
 
 
 def tokens(context: Context) -> tuple[TokenRow, ...]:
-    """Every token there ever was, newest first, without its secret."""
+    """List all tokens, ended ones too, without their secrets."""
     with context.governing() as snapshot:
         return token_rows(snapshot)
 
 
-def revoke_token(context: Context, token: str) -> TokenRow:
-    """End a token, by its id or name: at once, in every process, and for good; one that is ended stays so.
+def revoke_token(context: Context, token: Annotated[str, Meta(description="Its id or name.")]) -> TokenRow:
+    """Revoke a token at once, for good.
 
-    Raises `NotFound` where there is none.
+    It ends in every process. Raises `NotFound` for an unknown token.
     """
 
     def work(txn: Transaction) -> TokenRow:

@@ -142,7 +142,10 @@ def settle_everywhere(context: Context) -> None:
 
 
 def traces(context: Context) -> list[TraceRow]:
-    """Traces that wait for their root, became runs without it, or can't be told; the latest first."""
+    """List traces that wait for their root span, became runs without it, or cannot be read.
+
+    The latest come first.
+    """
     with context.reading() as snapshot:
         return [_row(one) for one in listed_traces(snapshot, _LISTED)]
 

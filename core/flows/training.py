@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Annotated, Final, Unpack
 
 import msgspec
+from msgspec import Meta
 
 from core.flows.context import Context
 from core.flows.export import new_file
@@ -22,12 +23,14 @@ from core.formats.kairos import preference_jsonl, reward_jsonl, sft_jsonl, trace
 from core.formats.kairos_table import reward_csv
 from core.records.evaluation import Grade, Thresholds
 from core.records.layer import LayerUri
+from core.records.parameters import completed
 from core.records.times import iso
 from core.records.training import (
     Pairing,
     TrainingAnswer,
     TrainingFormat,
     TrainingManifest,
+    TrainingOptions,
     TrainingQuery,
 )
 from core.store.reads.training import Told, TrainingFilter, all_pairs, judged_pairs, texts_of_pair
@@ -40,42 +43,40 @@ _BLOCK_BYTES: Final = 1 << 16
 
 def export_training(
     context: Context,
-    target: Path,
-    format: TrainingFormat,
+    target: Annotated[Path, Meta(description="A new file.")],
+    format: Annotated[TrainingFormat, Meta(description="What becomes a row.")],
     *,
-    pairing: Pairing = "prompt",
-    manifest: bool = True,
-    include_reward: bool = True,
-    with_secrets: bool = False,
-    adapters: tuple[str, ...] = (),
-    layers: tuple[str, ...] = (),
-    executions: tuple[str, ...] = (),
-    raters: tuple[str, ...] = (),
-    rubrics: tuple[str, ...] = (),
-    since_ms: int | None = None,
-    until_ms: int | None = None,
+    pairing: Annotated[
+        Pairing, Meta(description="What a chosen and a rejected answer have in common: prompt or layer.")
+    ] = "prompt",
+    manifest: Annotated[bool, Meta(description="Write FILE.manifest.json next to it.")] = True,
+    include_reward: Annotated[bool, Meta(description="Write the reward into each row.")] = True,
+    with_secrets: Annotated[bool, Meta(description="Write rows that seem to hold a secret, too.")] = False,
+    **filters: Unpack[TrainingOptions],
 ) -> TrainingAnswer:
-    """Write what was judged into a new file to train on, and what is to be said of it into ``NAME.manifest.json``.
+    """Write evaluations into a new file to train on, with a manifest next to it.
+
+    The manifest is ``NAME.manifest.json``.
 
     Parameters
     ----------
     target
         A new file.
     format
-        ``reward_jsonl`` and ``reward_csv`` have a row for every evaluation of a pair, ``sft_jsonl`` one for each pair
-        that an eligible success is of, by the first of them, ``preference_jsonl`` one for each group with an eligible
-        success and an eligible failure, ``trace_jsonl`` a row for every evaluation and for each pair without one.
+        ``reward_jsonl`` and ``reward_csv`` have a row for every evaluation of a pair. ``sft_jsonl`` has one for each
+        pair with an eligible success, by the first of them. ``preference_jsonl`` has one for each group with an
+        eligible success and an eligible failure. ``trace_jsonl`` has a row for every evaluation and for each pair
+        without one.
     pairing
         What makes a group: the same instruction (equal as JSON), or the same layer.
     manifest
-        Whether the second file is written; what it would say is in the answer in any case.
+        Write the second file; the answer has the manifest in any case.
     include_reward
-        Without it the same rows, of ``sft_jsonl`` and ``trace_jsonl``, without their rewards.
+        Without it ``sft_jsonl`` and ``trace_jsonl`` have the same rows without their rewards.
     with_secrets
-        Write rows that seem to hold a secret, too; else they are held back, and listed.
-    adapters, layers, executions, raters, rubrics, since_ms, until_ms
-        Only what is of one of these (adapters by URI or name, layers and executions by URI or uid), and what was
-        judged in this time (UTC milliseconds, the end excluded).
+        Write rows that seem to hold a secret, too; else they are held back and listed.
+    filters
+        Adapters by URI or name; layers and executions by URI or uid; times in UTC milliseconds, the end excluded.
 
     Returns
     -------
@@ -85,28 +86,29 @@ def export_training(
     Raises
     ------
     Denied
-        Who asks may not export for training.
+        The actor may not export for training.
     InvalidInput
         A file of one of the names exists.
 
     Notes
     -----
     Of one rater's evaluations of a pair, its execution and its run the nearest counts. A tenth of all clusters of
-    sessions and instructions is set aside to be asked about (see `core.statistics.clusters`).
+    sessions and instructions is held out for tests (see `core.statistics.clusters`).
     """
     context.permit("export_training")
+    only = completed(TrainingOptions, filters)
     query = TrainingQuery(
         format=format,
         pairing=pairing,
         include_reward=include_reward,
         with_secrets=with_secrets,
-        adapters=tuple(adapters),
-        layers=tuple(_uid(name) for name in layers),
-        executions=tuple(name.lower() for name in executions),
-        raters=tuple(raters),
-        rubrics=tuple(rubrics),
-        since_ms=since_ms,
-        until_ms=until_ms,
+        adapters=tuple(only["adapters"]),
+        layers=tuple(_uid(name) for name in only["layers"]),
+        executions=tuple(name.lower() for name in only["executions"]),
+        raters=tuple(only["raters"]),
+        rubrics=tuple(only["rubrics"]),
+        since_ms=only["since_ms"],
+        until_ms=only["until_ms"],
     )
     beside = target.with_name(target.name + MANIFEST_END) if manifest else None
     with ExitStack() as files:

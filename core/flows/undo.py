@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from core.flows.context import Context
 from core.permissions import authorise
@@ -39,12 +41,18 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
 
-def undo(context: Context, act_id: str | None) -> UndoAnswer:
-    """Take an act back; undoing an undo redoes. A repeat answers as the first time and changes nothing.
+def undo(
+    context: Context,
+    act_id: Annotated[
+        str | None,
+        Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
+    ],
+) -> UndoAnswer:
+    """Undo a reward, reset, import, setting, note or undo.
 
-    ``act_id`` None is what an import answers that told nothing new. Raises `UnknownAct`; reviewers may undo only
-    what they did themselves. The id of a batch of rewards, such as ``rewards-12``, takes all of it back: each reward
-    gets an undo of its own, and one id names those undos.
+    A repeat returns the first answer and changes nothing. ``act_id`` None is the id of an import without changes.
+    The id of a batch of rewards, such as ``rewards-12``, undoes all of them: each reward gets an undo of its own
+    under one id. Raises `UnknownAct`; reviewers may undo only their own acts.
     """
     return context.write("undo_own", lambda txn: undo_in(txn, context.actor, act_id))
 
@@ -63,10 +71,16 @@ def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
     return UndoAnswer(id=undo_id, undone=act.id, kind=act.kind, left_out=_left_out(txn, act))
 
 
-def redo(context: Context, act_id: str | None) -> UndoAnswer:
-    """Let an undone act stand again, by undoing what undid it; an act that stands is left alone.
+def redo(
+    context: Context,
+    act_id: Annotated[
+        str | None,
+        Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
+    ],
+) -> UndoAnswer:
+    """Redo an undone act, by undoing its undo.
 
-    ``undone`` of the answer names the undo that was taken back (the act itself, where nothing was to do).
+    An active act is left alone. ``undone`` of the answer names the undo that was undone, or the active act.
     """
     return context.write("undo_own", lambda txn: redo_in(txn, context.actor, act_id))
 

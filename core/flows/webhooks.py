@@ -7,7 +7,10 @@ is undone by taking away.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from core.errors import NotApplicable, NotFound
 from core.flows.alerts import number_of
@@ -39,16 +42,20 @@ from core.store.webhooks import (
 
 def add_webhook(
     context: Context,
-    url: str,
+    url: Annotated[str, Meta(description="Where to send, by https.")],
     *,
-    learner: str | None = None,
-    pages: str = PAGES_AT,
-    secret_from: str = SECRET_FROM,
-    private: bool = False,
+    learner: Annotated[
+        str | None, Meta(description="Alerts of this learner only; default: every one, and the installation.")
+    ] = None,
+    pages: Annotated[str, Meta(description="URL of the pages for its readers.")] = PAGES_AT,
+    secret_from: Annotated[
+        str, Meta(description="The environment variable that holds its secret.")
+    ] = SECRET_FROM,
+    private: Annotated[bool, Meta(description="Allow http, and addresses of this network.")] = False,
 ) -> WebhookRow:
-    """Tell an address of alerts from now on: of one learner, or (None) of all and of the installation.
+    """Add a webhook, which sends alerts to an address.
 
-    One that was taken away comes back under the id it had. Raises `NotApplicable` where there are 20 already.
+    A removed webhook returns under its earlier id. Raises `NotApplicable` where there are 20 already.
     """
     url = check_webhook(url, private=private)
     pages, secret_from = check_pages(pages), check_secret_from(secret_from)
@@ -69,8 +76,13 @@ def add_webhook(
     return context.govern(work, "alerts")
 
 
-def remove_webhook(context: Context, webhook: str) -> WebhookRow:
-    """Tell an address (by id or URL) nothing any more. Raises `NotFound` where none stands."""
+def remove_webhook(
+    context: Context, webhook: Annotated[str, Meta(description="Its id or URL.")]
+) -> WebhookRow:
+    """Remove a webhook.
+
+    Raises `NotFound` for an unknown webhook.
+    """
 
     def work(txn: Transaction) -> WebhookRow:
         found = _webhook(txn, webhook)

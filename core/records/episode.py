@@ -1,6 +1,6 @@
-"""Episode: what an environment paid an agent, step by step, until it was finished; and on which scale.
+"""An episode: the steps of an agent in an environment, with their rewards, and the scale of the environment.
 
-No reward is not a reward of 0: it is a gap. What came after the end is kept, and marked as refused.
+A missing reward is a gap, not a reward of 0. Steps after the end are stored and marked as refused.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput
@@ -37,8 +38,8 @@ from core.records.line_checks import check_id, check_kept
 StepKind = Literal["call", "message", "outcome"]
 """A tool's answer, a message that was paid for by itself, or what the whole was judged to be worth at its end."""
 StepNote = Literal["nan", "infinite", "not_a_number", "error", "cut", "episode_finished"]
-"""Why a step has no reward where one may be looked for: it was sent and is none; the call failed; the answer broke
-off; nothing was run, because the episode had finished.
+"""Reason for a missing reward: the value sent is no reward, the call failed, the answer broke off, or the episode had
+finished before.
 """
 PartKind = Literal["reward", "measure"]
 Base = Literal["total", "final"]
@@ -69,18 +70,15 @@ _STEP_COUNTS: Final = (("at_ms", LAST_MS), ("n_chars_in", MAX_COUNT), ("n_chars_
 class Step(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """One answer of an environment, and what it paid; ``reward`` None = nothing, which is not 0.
+    """One answer of an environment; ``reward`` None = no reward, which is not 0.
 
-    ``number`` orders the steps of an episode, from 0. ``refused``: it came after the end, or was not run at all, and
-    adds nothing. ``n_chars_in`` and ``n_chars_out`` are the lengths of what was sent and answered, None = unknown.
-    ``extra`` names members of the answer that the protocol doesn't know. ``args_digest`` and ``meta_digest`` tell
-    equal arguments and metadata from others; they are kept under a key that no export has, and never told. ``asked``
-    and ``answered`` are the texts themselves, kept only where the setting ``keep_texts`` is on.
+    ``number`` orders the steps from 0. A ``refused`` step came after the end or was not executed, and adds nothing.
+    ``n_chars_in`` and ``n_chars_out`` are lengths of request and answer, None = unknown. ``extra`` names answer members
+    that the protocol does not define. ``args_digest`` and ``meta_digest`` are equal for equal arguments and metadata;
+    they are stored with a key that no export holds. ``asked`` and ``answered`` are the texts, stored only with the
+    setting ``keep_texts``.
 
-    Raises `InvalidInput` for what is no number, or too long.
-
-    >>> Step(number=0, name="look", reward=0.0).reward, Step(number=1).reward
-    (0.0, None)
+    Raises `InvalidInput` for a value that is no number or too long.
     """
 
     number: Count
@@ -137,7 +135,7 @@ class Step(
 
     @property
     def has_texts(self) -> bool:
-        """Whether it says what was asked or answered."""
+        """True if the step holds the text of its request or answer."""
         return self.asked is not None or self.answered is not None
 
     def _check_counts(self) -> None:
@@ -152,51 +150,57 @@ class Step(
 
 
 class ScaleOptions(TypedDict, total=False):
-    """What may be declared of how an environment pays."""
+    """Options of the declaration of an environment's reward scale."""
 
-    lo: float | None
-    hi: float | None
-    step_lo: float | None
-    step_hi: float | None
-    threshold: float | None
-    base: Base | None
-    gamma: float | None
+    lo: Annotated[float | None, Meta(description="The lowest total, or final reward.")]
+    hi: Annotated[float | None, Meta(description="The highest.")]
+    step_lo: Annotated[float | None, Meta(description="The lowest payment of a step.")]
+    step_hi: Annotated[float | None, Meta(description="The highest.")]
+    threshold: Annotated[float | None, Meta(description="A value above it is a success.")]
+    base: Annotated[Base | None, Meta(description="The quantity that decides success.")]
+    gamma: Annotated[float | None, Meta(description="Discount of later steps.")]
 
 
 class EpisodeOptions(TypedDict, total=False):
-    """What may be said of an episode beside its uid."""
+    """Options of an episode, next to its uid."""
 
-    environment: str | None
-    task: str | None
-    split: str | None
-    variant: str | None
-    model: str | None
-    format: str
+    environment: Annotated[
+        str | None, Meta(description="The environment that pays; needed with the first step.")
+    ]
+    task: Annotated[str | None, Meta(description="Its task in the environment.")]
+    split: Annotated[str | None, Meta(description="The split of the task.")]
+    variant: Annotated[str | None, Meta(description="The variant of the environment.")]
+    model: Annotated[str | None, Meta(description="The model that acts.")]
+    format: Annotated[
+        str, Meta(description="The protocol of the environment's answers.", extra={"default": "armscope"})
+    ]
 
 
 class StepOptions(EpisodeOptions, total=False):
-    """What may be said with a step beside its episode; `core.flows.episode.record_step` says what it means."""
+    """Options of a step, next to its episode; `core.flows.episode.record_step` explains them."""
 
-    number: int | None
-    name: str
-    reward: float | None
-    finished: bool
-    run: str | None
-    refused: bool
-    note: StepNote | None
-    n_chars_in: int | None
-    n_chars_out: int | None
-    extra: Sequence[str]
-    args_digest: str | None
-    meta_digest: str | None
-    asked: str | None
-    answered: str | None
+    number: Annotated[int | None, Meta(description="Number from 0 on: a repeat counts once.")]
+    name: Annotated[str, Meta(description="The tool that was called.", extra={"default": ""})]
+    reward: Annotated[float | None, Meta(description="The payment; null is no reward, which is not 0.")]
+    finished: Annotated[bool, Meta(description="The step ended the episode.", extra={"default": False})]
+    run: Annotated[str | None, Meta(description="The uid of the run that made the call.")]
+    refused: Annotated[
+        bool, Meta(description="The call had no effect: the episode had ended.", extra={"default": False})
+    ]
+    note: Annotated[StepNote | None, Meta(description="Why there is no reward.")]
+    n_chars_in: Annotated[int | None, Meta(description="Characters of the call.")]
+    n_chars_out: Annotated[int | None, Meta(description="Characters of the answer.")]
+    extra: Annotated[Sequence[str], Meta(description="Unknown members of the answer.", extra={"default": ()})]
+    args_digest: Annotated[str | None, Meta(description="Digest of the arguments: 32 hexadecimal digits.")]
+    meta_digest: Annotated[str | None, Meta(description="Digest of the metadata: 32 hexadecimal digits.")]
+    asked: Annotated[str | None, Meta(description="Text of the call, where texts are kept.")]
+    answered: Annotated[str | None, Meta(description="Text of the answer, where texts are kept.")]
 
 
 class Part(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """What an environment names beside the reward of a whole episode: a part of it, or a measure of what was done.
+    """A named part of an episode's reward, or a measure beside it.
 
     >>> Part(name="judge_reward", value=1.0).kind
     'reward'
@@ -282,7 +286,7 @@ class Episode(
                 raise InvalidInput(
                     f"Steps must come in the order of their numbers, each once, got {step.number} after {last}"
                     f"{where}.",
-                    next_step="Number them from 0 on, and tell each once.",
+                    next_step="Number them from 0, and send each once.",
                 )
             if is_over and not step.refused:
                 raise InvalidInput(
@@ -302,7 +306,7 @@ class Episode(
 
     @property
     def total(self) -> float | None:
-        """What its steps were paid in all, as the decimals were written; None where nothing was paid."""
+        """The sum of the steps' rewards, exact in decimals; None without any reward."""
         paid = [
             Fraction(repr(step.reward)) for step in self.steps if step.reward is not None and not step.refused
         ]
@@ -317,12 +321,12 @@ class Episode(
 
     @property
     def finished(self) -> bool:
-        """Whether some step that counts ended it."""
+        """True if a counted step ended the episode."""
         return any(step.finished and not step.refused for step in self.steps)
 
     @property
     def status(self) -> Literal["finished", "unfinished", "incomplete"]:
-        """How it stands: not everything was written, or it ended, or it did not."""
+        """The state: incomplete, finished or running."""
         if self.incomplete:
             return "incomplete"
         return "finished" if self.finished else "unfinished"
@@ -367,11 +371,11 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
 
     def normalised(self, reward: float) -> float | None:
-        """Where a total or final reward lies on the scale, 0 to 1; None outside it."""
+        """Return a total or final reward as a number from 0 to 1 on the scale; None outside it."""
         return (reward - self.lo) / (self.hi - self.lo) if self.lo <= reward <= self.hi else None
 
     def allows(self, reward: float) -> bool:
-        """Whether one payment is on the scale of payments."""
+        """Return whether one payment lies on the scale of payments."""
         return self.step_lo <= reward <= self.step_hi
 
 
@@ -384,7 +388,7 @@ class ScaleLine(
     tag_field="kind",
     tag="environment",
 ):
-    """That somebody declared the scale of an environment; the latest that stands is in force.
+    """A declaration of an environment's scale; the latest active one is in force.
 
     >>> ScaleLine(id="s1", environment="sums", scale=Scale(hi=2)).scale.hi
     2.0

@@ -17,9 +17,7 @@ EPISODE_OUTCOMES: Final[tuple[EpisodeOutcome, ...]] = get_args(EpisodeOutcome)
 
 
 class EpisodeFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which episodes; None = any.
-
-    Raises `InvalidInput` for an outcome that is none.
+    """Filter of episodes; None = any. Raises `InvalidInput` for an unknown outcome.
 
     >>> EpisodeFilter(model="gpt-4.1").task is None
     True
@@ -40,6 +38,9 @@ class EpisodeFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             one_of("The outcome", self.outcome, EPISODE_OUTCOMES)
 
 
+ANY_EPISODE: Final = EpisodeFilter()
+
+
 class EpisodeCursor(NamedTuple):
     """The place of an episode in the order of time; ``at_ms`` None = unknown, which comes last."""
 
@@ -48,8 +49,10 @@ class EpisodeCursor(NamedTuple):
 
 
 class EpisodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One episode for a list: ``success`` None = nothing to go by, or off the usual scale where none was declared;
-    ``running`` is what had been paid up to each step, for a small line, None for an episode too long for one.
+    """One episode of a list.
+
+    ``success`` None = it can't be decided, or the reward is off the default scale. ``running`` is the sum of rewards up
+    to each step, None for an episode with too many steps.
     """
 
     place: EpisodeCursor

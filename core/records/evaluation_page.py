@@ -21,7 +21,7 @@ from core.records.judging import Subject
 from core.records.limits import MAX_LABEL_CHARS, shown, text
 
 EvaluationState = Literal["counts", "superseded", "undone"]
-"""It counts; a later one of its key took its place; somebody took it back."""
+"""It counts, a later one with its key superseded it, or it was undone."""
 
 EVALUATION_STATES: Final[tuple[EvaluationState, ...]] = get_args(EvaluationState)
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -34,19 +34,19 @@ _NAMES: Final = ("rater", "rubric", "layer", "run", "arm")
 
 
 class Grader(NamedTuple):
-    """Who judged: a model if one is named, else the rater; "" where nobody is."""
+    """The author of an evaluation: the model if one is named, else the rater ("" = unknown)."""
 
     kind: GraderKind
     name: str
 
 
 class EvaluationFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which evaluations are wanted; None = any. Checked when made.
+    """Filter of evaluations; None = any. Checked when made.
 
-    ``rater`` is the name of a grader, person or model ("" = nobody is named), ``rubric`` a version ("" = none).
-    ``label`` and ``blocker`` are by the thresholds in force. ``layer`` is a uid or URI, ``run`` a uid or number;
-    with ``arm``, those of runs as a whole that credit it belong to it too. Times are UTC milliseconds, ``until_ms``
-    is exclusive. ``counting`` False: also those that were superseded or taken back.
+    ``rater`` is the name of a grader, person or model ("" = none named). ``rubric`` is a version ("" = none). ``label``
+    and ``blocker`` follow the thresholds in force. ``layer`` is a uid or URI, ``run`` a uid or number. ``arm`` also
+    matches evaluations of full runs that credit it. Times are UTC milliseconds; ``until_ms`` is exclusive. ``counting``
+    False includes superseded and undone ones.
 
     >>> EvaluationFilter(rater="mara", outcome="success").counting
     True
@@ -79,12 +79,15 @@ class EvaluationFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 text(name, value, MAX_LABEL_CHARS)
 
 
+ANY_EVALUATION: Final = EvaluationFilter()
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """One evaluation with its grade by the thresholds in force.
 
-    ``score`` is as it was given, 0 apart from None; ``feedback`` None = none, or not for whoever asks. Names are None
-    where they were not given. ``arms`` is how many arms it moves at present, ``actor`` whose act it was,
-    ``claimed_by`` the token that said who rates.
+    ``score`` is as sent; 0 is not None. ``feedback`` None = none, or hidden from this caller. A name is None where none
+    was sent. ``arms`` counts the arms that it moves now. ``actor`` recorded it; ``claimed_by`` is the token that named
+    the rater.
     """
 
     id: str
@@ -110,7 +113,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undone(self) -> bool:
-        """Whether somebody took it back."""
+        """True if it was undone."""
         return self.state == "undone"
 
     @property

@@ -1,52 +1,52 @@
-"""Judging: what somebody asks to be recorded of what an agent did, and what they are answered."""
+"""Judging: the order of a caller to record an evaluation, and its answer."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypedDict, get_args
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import InvalidEvaluation
 from core.records.arm import check_key
 from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
 from core.records.limits import MAX_LABEL_CHARS, shown, text
 from core.records.observation import check_request_key
+from core.records.parameters import RequestKey
 from core.records.request import digest
 
 MAX_NAME_CHARS: Final = 200
 MAX_FEEDBACK_CHARS: Final = 5_000
 Graders = Literal["all", "model", "human"]
-"""Whose judgements move an arm where several have judged it in one run."""
+"""Graders whose evaluation moves an arm, where several evaluated it in one run."""
 Crediting = Literal["none", "equal", "referenced"]
-"""Which arms of a run share the judgement of the run as a whole."""
+"""Arms of a run that share the evaluation of the full run."""
 _NAMES: Final = ("rater", "model", "rubric")
 _SUBJECTS: Final = ("layer", "execution", "run")
 _OUTCOMES: Final = get_args(EvaluationOutcome)
 
 
 class JudgingOptions(TypedDict, total=False):
-    """What may be said with a judgement beside what is judged, and how; `core.flows.evaluate` says what it means."""
+    """Options of an evaluation, next to its subject and outcome; `core.flows.evaluate` explains them."""
 
-    score: float | None
-    feedback: str | None
-    rater: str | None
-    model: str | None
-    rubric: str | None
-    arm: str | None
-    key: str | None
-    create: bool
+    score: Annotated[float | None, Meta(description="0 to 1; of a failure, the grader's certainty.")]
+    feedback: Annotated[str | None, Meta(description="A remark, 1 to 5,000 characters.")]
+    rater: Annotated[str | None, Meta(description="The rater; without a model, the caller.")]
+    model: Annotated[str | None, Meta(description="The model that judged.")]
+    rubric: Annotated[str | None, Meta(description="The version of the rubric.")]
+    arm: Annotated[str | None, Meta(description="The arm's id, where one arm of the run is judged.")]
+    key: RequestKey
+    create: Annotated[
+        bool, Meta(description="Create an unknown layer or execution.", extra={"default": False})
+    ]
 
 
 class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One judgement as a caller asks for it; checked when made.
+    """One evaluation as a caller sends it; checked when made.
 
-    It is about a ``layer`` (its uid or URI) with or without an ``execution``, about an execution, about a ``run``
-    (uid or number), or about an ``arm`` in a run. ``score`` None is absent, which 0 is not; so is a name (of the
-    rater, the model, the rubric), which KAIROS tells from "". ``create`` makes a layer
-    or execution nobody has named before.
-
-    >>> EvaluationOrder(run="request-1", outcome="success", score=0.9, rater="mara").score
-    0.9
+    Its subject is a ``layer`` (uid or URI) with or without an ``execution``, an execution, a ``run`` (uid or number), or
+    an ``arm`` in a run. ``score`` None = no score; 0 is one. Names (rater, model, rubric) may be None or "", which KAIROS
+    distinguishes. ``create`` makes an unknown layer or execution.
     """
 
     outcome: EvaluationOutcome
@@ -95,7 +95,7 @@ class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is judged, by the names it has everywhere: uids of layer, execution and run, and the arm's id.
+    """The subject of an evaluation: uids of layer, execution and run, and the id of the arm.
 
     >>> Subject(run="request-1", arm="tool:fs:Read").uri
     'run:request-1#tool:fs:Read'
@@ -110,7 +110,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     @property
     def uri(self) -> str:
-        """How it is named in answers."""
+        """The name of the subject in answers."""
         if self.layer:
             return f"kairos://layer/{self.layer}" + (
                 f"?execution_id={self.execution}" if self.execution else ""
@@ -121,10 +121,10 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 class EvaluationAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was recorded, its grade, and what it may be used for.
+    """The recorded evaluation, its grade, and its permitted uses.
 
-    ``supersedes`` is the judgement it took the place of; ``observation`` the first reward that follows from it and
-    ``arms`` how many arms it moves. ``warnings`` say what was kept as it came and is likely not meant.
+    ``supersedes`` is the evaluation that it replaces. ``observation`` is the first reward that follows from it; ``arms``
+    counts the arms that it moves. ``warnings`` name values that were stored as sent and are likely mistakes.
     """
 
     id: str

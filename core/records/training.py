@@ -1,10 +1,11 @@
-"""Training exports: what was asked for, and what is said of the file that came of it."""
+"""Training exports: the request, and the manifest of the file."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import msgspec
+from msgspec import Meta
 
 from core.records.evaluation import Blocker, Thresholds
 
@@ -13,11 +14,11 @@ TrainingFormat = Literal["reward_jsonl", "sft_jsonl", "preference_jsonl", "trace
 or not; all that was judged, as a table."""
 TRAINING_FORMATS: Final[tuple[TrainingFormat, ...]] = get_args(TrainingFormat)
 Pairing = Literal["prompt", "layer"]
-"""What makes a chosen and a rejected answer belong together: the same instruction, or the same layer."""
+"""Property that a chosen and a rejected answer must share: the instruction, or the layer."""
 
 
 class TrainingQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for; of filters nothing = all.
+    """The request of an export; an empty filter selects all.
 
     >>> TrainingQuery(format="sft_jsonl").pairing
     'prompt'
@@ -36,15 +37,26 @@ class TrainingQuery(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int | None = None
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Judged pairs that did not become lines, by the first reason that holds.
+class TrainingOptions(TypedDict, total=False):
+    """Filters of the rows of a training export; a filter that is left out passes all."""
 
-    ``not_eligible`` for this format, by the thresholds in force; ``no_text``: they were not kept; ``other_shape``:
-    texts that are no JSON objects; ``second_opinion``: the pair is there already, by what another rater said of it;
-    ``secret``: they seem to hold one; ``not_best``: others of the group were preferred; ``no_other``: the group has
-    no answer to set against it; ``same_answer``: what is chosen and rejected is the same; ``claimed``: who rated is
-    only claimed, by a token that the setting ``trusted_graders`` doesn't name. ``hidden`` are all evaluations by
-    others of what is open, in a queue that is blind, to whoever asks.
+    adapters: Annotated[tuple[str, ...], Meta(description="Only these adapters.", extra={"default": ()})]
+    layers: Annotated[tuple[str, ...], Meta(description="Only these layers.", extra={"default": ()})]
+    executions: Annotated[tuple[str, ...], Meta(description="Only these executions.", extra={"default": ()})]
+    raters: Annotated[tuple[str, ...], Meta(description="Only these raters.", extra={"default": ()})]
+    rubrics: Annotated[tuple[str, ...], Meta(description="Only these rubrics.", extra={"default": ()})]
+    since_ms: Annotated[int | None, Meta(description="Only evaluations from this time on.")]
+    until_ms: Annotated[int | None, Meta(description="Only evaluations before this time.")]
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of judged pairs that did not become lines, by the first reason that holds.
+
+    ``not_eligible`` for this format by the thresholds in force; ``no_text``: not stored; ``other_shape``: texts that are
+    no JSON objects; ``second_opinion``: the pair is there already, by another rater; ``secret``: it seems to hold one;
+    ``not_best``: others of the group were preferred; ``no_other``: the group has no answer to compare; ``same_answer``:
+    chosen and rejected are equal; ``claimed``: only a token that ``trusted_graders`` does not name reports the rater.
+    ``hidden`` counts evaluations by others of open items of a blind queue.
     """
 
     not_eligible: int = 0
@@ -60,8 +72,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
-    """What looks like a secret: in which line of the file (None: it was held back), of which execution and layer, and
-    of what kinds; never the text itself.
+    """A likely secret: its line in the file (None = the row was left out), execution, layer and kinds; never the
+    text.
     """
 
     line: int | None
@@ -79,7 +91,7 @@ class RubricRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RatersAgree(msgspec.Struct, frozen=True, kw_only=True):
-    """Krippendorff's alpha of what raters said of the same pairs; None where it is undefined, ``missing`` says why.
+    """Krippendorff's alpha over pairs that raters share; None where it is undefined, with the reason in ``missing``.
 
     ``of`` is outcome, label or signed_score; the interval holds with probability 0.95.
     """
@@ -94,7 +106,7 @@ class RatersAgree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuggestedWeight(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rater's word may weigh, by how far it agrees with all others; None: too little is shared to say."""
+    """Suggested weight of a rater by the agreement with all others; None = they share too little."""
 
     rater: str
     kind: str
@@ -118,12 +130,12 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a training file, and how it came about.
+    """Content and origin of a training file.
 
-    ``rows`` are lines (without the heads of a table), ``evaluations`` those that were looked at, blockers are counted
-    over all of them. ``claimed`` counts those of which a token said who rated, by its name: no agreement, weight or
-    dispute here is by them. ``duplicates`` are lines whose texts stand in an earlier line, ``disputed`` pairs on
-    whose outcome raters differ. ``suspicions`` lists the first thousand of ``suspicions_count``.
+    ``rows`` are lines without the header of a table. ``evaluations`` counts those that were examined; blockers are
+    counted over all of them. ``claimed`` counts, by token, those whose rater a token reported; agreement, weights and
+    disputes leave them out. ``duplicates`` are lines with the texts of an earlier line. ``disputed`` are pairs on whose
+    outcome raters differ. ``suspicions`` lists the first thousand of ``suspicions_count``.
     """
 
     armscope: str

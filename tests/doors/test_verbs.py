@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import secrets
 import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
 
 from core.doors.cli import app, main
 from core.doors.python import Learner
+from core.doors.signatures import parameters_of
 from core.doors.verbs import ACTIONS, VERBS, Input, Verb, verb
 from core.errors import Denied, InvalidArm, InvalidInput
 from core.flows.context import Context, open_context
 from core.records.actor import Actor
 from core.records.arm import Arm
+from core.records.parameters import defaults_of
 from core.settings import Settings
+from tests.conftest import ROOT
 from tests.doors.examples import ARM, RUN, TABLE, example_world
 from tests.flows.world import START_MS
 
 SEED = 3
 
 INNER = {"kept", "progress", "waiting", "continuing", "names", "limits", "judged"}
-"""Arguments of flows that only the same process can give: no program elsewhere sends them."""
-
-SENT_AS: Mapping[Any, Any] = {Iterable[Path]: Sequence[Path], object: Any}
-"""What no JSON can be, by what is sent in its place."""
+"""Parameters of flows without a description: only this process passes them."""
 
 LINES: Mapping[str, Sequence[str]] = {
     "create_learner": ["learners", "--create", "support"],
@@ -187,19 +190,42 @@ def test_every_verb_is_a_command_or_a_method() -> None:
 
 
 @pytest.mark.parametrize("one", VERBS, ids=by_name)
-def test_an_input_is_what_its_flow_takes(one: Verb) -> None:
-    """The same names, types and defaults; left out is only what no program elsewhere can give."""
-    taken = dict(list(inspect.signature(one.function).parameters.items())[1:])
-    hints = get_type_hints(one.function)
-    fields = {field.name: field for field in msgspec.structs.fields(one.input)}
-    assert fields.keys() == taken.keys() - INNER
-    for name, field in fields.items():
-        parameter = taken[name]
-        assert field.required == (parameter.default is parameter.empty), name
-        if not field.required:
-            assert field.default == parameter.default, name
-        taken_type = hints[name]
-        assert get_type_hints(one.input)[name] == SENT_AS.get(taken_type, taken_type), name
+def test_an_input_is_derived_from_the_signature_of_its_flow(one: Verb) -> None:
+    """The signature that is read from the source equals the one of the function: names, types, words, defaults."""
+    hints = get_type_hints(one.function, include_extras=True)
+    expected: dict[str, tuple[Any, Any]] = {}
+    for name, parameter in list(inspect.signature(one.function).parameters.items())[1:]:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            (options,) = get_args(hints[name])
+            types = get_type_hints(options, include_extras=True)
+            expected |= {key: (types[key], default) for key, default in defaults_of(options).items()}
+        elif any(isinstance(part, msgspec.Meta) for part in get_args(hints[name])):
+            default = msgspec.NODEFAULT if parameter.default is parameter.empty else parameter.default
+            expected[name] = (hints[name], default)
+        else:
+            assert name in INNER
+    assert parameters_of(one.flow) == expected
+    assert one.input.__struct_fields__ == tuple(expected)
+    for field in msgspec.structs.fields(one.input):
+        assert field.default == expected[field.name][1], field.name
+        assert field.type == expected[field.name][0] or expected[field.name][0].__origin__ is object
+        assert all(part.description for part in get_args(field.type) if isinstance(part, msgspec.Meta))
+
+
+def test_inputs_are_derived_without_an_import_of_numpy_or_the_store(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom core.doors.verbs import VERBS\n[(one.words, one.input) for one in VERBS]\n"
+        "print(sorted({'numpy', 'scipy', 'sqlalchemy', 'core.store', 'core.flows'} & set(sys.modules)))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("one", VERBS, ids=by_name)
@@ -221,16 +247,16 @@ def test_names_are_told_apart() -> None:
 
 def test_there_is_no_verb_without_an_action() -> None:
     with pytest.raises(TypeError, match="action"):
-        Verb(name="x", flow="core.flows.queries:status", words="X.")  # type: ignore[call-arg]
+        Verb(name="x", flow="core.flows.queries.status:status")  # type: ignore[call-arg]
     for wrong in ("", "everything", None):
         with pytest.raises(InvalidInput) as refused:
-            Verb(name="x", action=wrong, flow="core.flows.queries:status", words="X.")  # type: ignore[arg-type]
+            Verb(name="x", action=wrong, flow="core.flows.queries.status:status")  # type: ignore[arg-type]
         assert all(action in refused.value.problem for action in ACTIONS)
 
 
 def test_a_verb_asks_before_its_flow_is_even_looked_for(doors: Doors) -> None:
     context = replace(doors.context(), actor=Actor(name="vi", role="viewer"))
-    nothing = Verb(name="x", action="reset", flow="core.flows.nowhere:nothing", words="X.")
+    nothing = Verb(name="x", action="reset", flow="core.flows.nowhere:nothing")
     with pytest.raises(Denied):
         nothing.call(context, Input())
     context.store.close()

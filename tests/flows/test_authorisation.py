@@ -304,7 +304,7 @@ OF_OTHERS: dict[str, tuple[Action, Flow]] = {
 
 def flow_of(one: Verb) -> str:
     module, name = one.flow.split(":")
-    return f"{module.rpartition('.')[2]}.{name}"
+    return f"{module.split('.')[2]}.{name}"
 
 
 def itself(one: Verb) -> Flow:

@@ -16,7 +16,7 @@ from core.errors import Conflict, Denied, InvalidEvaluation, InvalidInput, NotFo
 from core.flows import queries
 from core.flows.context import Context, utc_now_ms
 from core.flows.evaluate import evaluate
-from core.flows.export import EXPORT_FORMATS, export_file
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, assign, progress, queues, rater_checks
@@ -38,6 +38,7 @@ from core.flows.rubrics import add_rubric
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
+from core.records.parameters import EXPORT_FORMATS
 from core.records.review import Control, Draft, Given, QueueAsks, ReviewItem
 from core.records.rubric import Level, Rubric
 from core.settings import Located

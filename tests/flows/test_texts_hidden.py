@@ -17,7 +17,7 @@ from core.flows import queries
 from core.flows.bundle import export_bundle
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
-from core.flows.export import ExportFormat, export_file, export_into
+from core.flows.export import export_file, export_into
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
@@ -30,6 +30,7 @@ from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
+from core.records.parameters import ExportFormat
 from core.records.review import Draft
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world

@@ -20,7 +20,10 @@ _FLOW: Final = '''"""Count: how many arms there are of a type."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from core.flows.context import Context
 from core.records.arm import ArmType
@@ -32,29 +35,21 @@ class CountAnswer(msgspec.Struct, frozen=True, kw_only=True):
     arms: int
 
 
-def count(context: Context, type: ArmType) -> CountAnswer:
-    """Arms of a type that are listed."""
+def count(
+    context: Context, type: Annotated[ArmType, Meta(description="The type of the arms.")]
+) -> CountAnswer:
+    """Count the listed arms of a type."""
     with context.reading() as snapshot:
         return CountAnswer(type=type, arms=len(arm_columns(snapshot, types=(type,))))
 '''
-_INPUT: Final = """
-
-class CountInput(Input, frozen=True, kw_only=True):
-    type: Annotated[ArmType, Meta(description="Of which type.")]
-"""
-_BEFORE_INPUT: Final = """class RunInput(Input, frozen=True, kw_only=True):
-    name: Annotated[str, Meta(description="The run's uid or number.")]
-"""
 _ROW: Final = """    Verb(
         name="count",
         action="read",
         flow="core.flows.count:count",
-        input=CountInput,
-        words="How many arms there are of a type.",
         example={"type": "tool"},
     ),
 """
-_BEFORE_ROW: Final = """        words="Every arm with its cost and prior, and what is to be said of it.",
+_BEFORE_ROW: Final = """        flow="core.flows.queries.judgement:judged_arms",
     ),
 """
 _COMMAND: Final = '''"""Counts: how many arms there are of a type."""
@@ -65,17 +60,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of
+from core.doors.cli.program.app import Fields, answer, command, context_of
 from core.doors.terminal import say
-from core.doors.verbs import CountInput, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.flows.count import CountAnswer
 
 
 @command(examples=["count tool"])
-def count(line: typer.Context, given: CountInput) -> None:
-    found: CountAnswer = verb("count").call(context_of(line), given)
+def count(line: typer.Context, fields: Fields) -> None:
+    found: CountAnswer = verb("count").call(context_of(line), **fields)
     answer(line, found, lambda: say(f"{found.arms:,} arms of type {found.type}."))
 '''
 _LISTED: Final = "| `armscope count TYPE` | how many arms there are of a type |\n"
@@ -112,7 +107,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """The recipe followed to the letter."""
     copy = Copy(tmp_path_factory.mktemp("verb"))
     copy.add("core/flows/count.py", _FLOW)
-    copy.insert("core/doors/verbs.py", _INPUT, after=_BEFORE_INPUT)
     copy.insert("core/doors/verbs.py", _ROW, after=_BEFORE_ROW)
     copy.add("core/doors/cli/counts.py", _COMMAND)
     copy.insert("README.md", _LISTED, after=_BEFORE_LISTED)
@@ -159,8 +153,8 @@ def test_every_door_has_it(copy: Copy, tmp_path: Path) -> None:
     assert json.loads(python(copy, database, _CALLED)) == said
     assert python(copy, database, line, "count", "tool") == "2 arms of type tool.\n"
     listed = python(copy, database, line, "--help")
-    assert re.search(r"^  count +How many arms there are of a type\.$", listed, flags=re.MULTILINE)
-    assert "Of which type." in python(copy, database, line, "count", "--help")
+    assert re.search(r"^  count +Count the listed arms of a type\.$", listed, flags=re.MULTILINE)
+    assert "The type of the arms." in python(copy, database, line, "count", "--help")
 
 
 def test_the_tests_of_all_verbs_see_it(copy: Copy) -> None:

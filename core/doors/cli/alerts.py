@@ -9,7 +9,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of, done
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import AddWebhookInput, AlertsInput, RemoveWebhookInput, verb
+from core.doors.verbs import verb
 from core.records.alert import PAGES_AT, SECRET_FROM, Sent
 from core.records.times import iso
 
@@ -39,21 +39,21 @@ def alert(
     ] = "list",
     webhook: Annotated[str | None, typer.Argument(metavar="URL|ID", help="A webhook.")] = None,
     place: Annotated[
-        str | None, typer.Option("--in", metavar="LEARNER", help=words(AddWebhookInput, "learner"))
+        str | None, typer.Option("--in", metavar="LEARNER", help=words("add_webhook", "learner"))
     ] = None,
     pages: Annotated[
-        str, typer.Option("--pages", metavar="URL", help=words(AddWebhookInput, "pages"))
+        str, typer.Option("--pages", metavar="URL", help=words("add_webhook", "pages"))
     ] = PAGES_AT,
     secret_from: Annotated[
-        str, typer.Option("--secret-from", metavar="VARIABLE", help=words(AddWebhookInput, "secret_from"))
+        str, typer.Option("--secret-from", metavar="VARIABLE", help=words("add_webhook", "secret_from"))
     ] = SECRET_FROM,
-    private: Annotated[bool, typer.Option("--private", help=words(AddWebhookInput, "private"))] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words(AlertsInput, "limit"))] = 50,
+    private: Annotated[bool, typer.Option("--private", help=words("add_webhook", "private"))] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("alerts", "limit"))] = 50,
 ) -> None:
     """`serve` and `api` look every minute, and sign what they send with the secret in ARMSCOPE_WEBHOOK_SECRET."""
     context = context_of(line, create=action == "add", whole=True)
     if action == "list":
-        seen: AlertsSeen = verb("alerts").call(context, AlertsInput(limit=limit))
+        seen: AlertsSeen = verb("alerts").call(context, limit=limit)
         answer(line, seen, lambda: _say_seen(seen))
         return
     if action == "look":
@@ -74,13 +74,12 @@ def alert(
         return
     made: WebhookRow
     if action == "add":
-        given = AddWebhookInput(
-            url=webhook, learner=place, pages=pages, secret_from=secret_from, private=private
+        made = verb("add_webhook").call(
+            context, url=webhook, learner=place, pages=pages, secret_from=secret_from, private=private
         )
-        made = verb("add_webhook").call(context, given)
         told = f"{made.id} is told of alerts {_about(made)}. Try it: armscope alert test {made.id}"
     else:
-        made = verb("remove_webhook").call(context, RemoveWebhookInput(webhook=webhook))
+        made = verb("remove_webhook").call(context, webhook=webhook)
         told = f"{made.id} is told nothing any more; alert add with its URL brings it back."
     done(line, made, lambda: say(told))
 

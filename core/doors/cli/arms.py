@@ -8,7 +8,7 @@ import typer
 
 from core.doors.cli.program.app import Format, command, context_of, rows_or
 from core.doors.terminal import said_time, say_table
-from core.doors.verbs import Input, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.records.judgement import Judgement
@@ -20,7 +20,7 @@ def arms(line: typer.Context, format_name: Format = None) -> None:
 
     context = context_of(line)
     judged = queries.judgements(context)
-    found: list[queries.JudgedArm] = verb("arms").call(context, Input(), judged=judged)
+    found: list[queries.JudgedArm] = verb("arms").call(context, judged=judged)
     rows = [
         (
             one.arm,

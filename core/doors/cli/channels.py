@@ -10,7 +10,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of, done
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import AddSenderInput, Input, RemoveSenderInput, verb
+from core.doors.verbs import verb
 from core.records.times import iso
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ def channel(
         typer.Argument(help="list, add CHANNEL SENDER MEMBER, or remove CHANNEL SENDER."),
     ] = "list",
     place: Annotated[
-        str | None, typer.Argument(metavar="CHANNEL", help=words(AddSenderInput, "channel"))
+        str | None, typer.Argument(metavar="CHANNEL", help=words("add_sender", "channel"))
     ] = None,
-    sender: Annotated[str | None, typer.Argument(help=words(AddSenderInput, "sender"))] = None,
-    member: Annotated[str | None, typer.Argument(help=words(AddSenderInput, "member"))] = None,
+    sender: Annotated[str | None, typer.Argument(help=words("add_sender", "sender"))] = None,
+    member: Annotated[str | None, typer.Argument(help=words("add_sender", "member"))] = None,
 ) -> None:
     """A bridge is a token made with --bridge; of a sender whom nobody is it gets no answer."""
     context = context_of(line, whole=True)
     if action == "list":
-        rows: tuple[SenderRow, ...] = verb("senders").call(context, Input())
+        rows: tuple[SenderRow, ...] = verb("senders").call(context)
         answer(line, rows, lambda: _say(rows))
         return
     if place is None or sender is None or (action == "add" and member is None):
@@ -46,13 +46,11 @@ def channel(
         )
     if action == "add":
         assert member is not None  # noqa: S101 - asked for just now
-        one: SenderRow = verb("add_sender").call(
-            context, AddSenderInput(member=member, channel=place, sender=sender)
-        )
+        one: SenderRow = verb("add_sender").call(context, member=member, channel=place, sender=sender)
         back = shlex.join(["armscope", "channel", "remove", place, sender])
         done(line, one, lambda: say(f"{one.member} is {sender} in {place} (take it back: {back})."))
     else:
-        was: SenderRow = verb("remove_sender").call(context, RemoveSenderInput(channel=place, sender=sender))
+        was: SenderRow = verb("remove_sender").call(context, channel=place, sender=sender)
         back = shlex.join(["armscope", "channel", "add", place, sender, was.member])
         done(line, was, lambda: say(f"{was.member} is {sender} in {place} no more (take it back: {back})."))
 

@@ -7,22 +7,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 import typer
 
 from core.doors import episode_tables as tables
-from core.doors.cli.program.app import answer, command, context_of, written
+from core.doors.cli.program.app import Fields, answer, command, context_of, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say
-from core.doors.verbs import (
-    CompareInput,
-    CreditInput,
-    DeclareInput,
-    EpisodeInput,
-    EpisodeListInput,
-    EpisodesInput,
-    LintInput,
-    verb,
-)
+from core.doors.verbs import verb
 from core.records.episode import Base
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.episode_page import EpisodeFilter, EpisodeOutcome
@@ -65,19 +57,17 @@ def episodes(
         list[str] | None, typer.Argument(help="With compare: further models after the two of --models.")
     ] = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", metavar="E", help=words(EpisodesInput, "environment"))
+        str | None, typer.Option("--environment", metavar="E", help=words("episodes", "environment"))
     ] = None,
     split: Annotated[
-        str | None, typer.Option("--split", metavar="S", help=words(EpisodesInput, "split"))
+        str | None, typer.Option("--split", metavar="S", help=words("episodes", "split"))
     ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="T", help=words(EpisodesInput, "task"))
-    ] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="T", help=words("episodes", "task"))] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="M", help=words(EpisodesInput, "model"))
+        str | None, typer.Option("--model", metavar="M", help=words("episodes", "model"))
     ] = None,
     outcome: Annotated[
-        EpisodeOutcome | None, typer.Option("--outcome", help=words(EpisodesInput, "outcome"))
+        EpisodeOutcome | None, typer.Option("--outcome", help=words("episodes", "outcome"))
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="With each: how many.")] = 50,
     models: Annotated[
@@ -85,7 +75,7 @@ def episodes(
         typer.Option("--models", metavar="A B", help="With compare: these models; all there are without it."),
     ] = None,
     by: Annotated[
-        Literal["reward", "success"], typer.Option("--by", help=words(CompareInput, "compared"))
+        Literal["reward", "success"], typer.Option("--by", help=words("compare", "compared"))
     ] = "reward",
     unpaired: Annotated[
         bool,
@@ -104,13 +94,13 @@ def episodes(
         ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="X", help=words(DeclareInput, "threshold"))
+        float | None, typer.Option("--threshold", metavar="X", help=words("declare", "threshold"))
     ] = None,
-    base: Annotated[Base | None, typer.Option("--base", help=words(DeclareInput, "base"))] = None,
+    base: Annotated[Base | None, typer.Option("--base", help=words("declare", "base"))] = None,
     gamma: Annotated[
-        float | None, typer.Option("--gamma", metavar="G", help=words(DeclareInput, "gamma"))
+        float | None, typer.Option("--gamma", metavar="G", help=words("declare", "gamma"))
     ] = None,
-    rule: Annotated[CreditRule | None, typer.Option("--rule", help=words(CreditInput, "rule"))] = None,
+    rule: Annotated[CreditRule | None, typer.Option("--rule", help=words("credit_episode", "rule"))] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     preview: Annotated[
         bool, typer.Option("--preview", help="With declare: say what it would come to, and declare nothing.")
@@ -129,24 +119,24 @@ def episodes(
         chosen = [*(models or ()), *(more or ())]
         _compare(
             line,
-            CompareInput(
-                environment=_named(name, "compare takes an environment"),
-                models=chosen,
-                compared=by,
-                paired=not unpaired,
-            ),
+            {
+                "environment": _named(name, "compare takes an environment"),
+                "models": chosen,
+                "compared": by,
+                "paired": not unpaired,
+            },
         )
     elif action == "credit":
         _credit(line, _named(name, "credit takes a uid, for example: episodes credit sums/1"), rule, yes=yes)
     else:
-        said = DeclareInput(
-            environment=_named(name, "declare takes an environment"),
-            threshold=threshold,
-            base=base,
-            gamma=gamma,
+        said = {
+            "environment": _named(name, "declare takes an environment"),
+            "threshold": threshold,
+            "base": base,
+            "gamma": gamma,
             **_ends("", scale),
             **_ends("step_", step_scale),
-        )
+        }
         _declare(line, said, preview=preview)
 
 
@@ -161,30 +151,28 @@ def _ends(of: str, ends: Ends) -> dict[str, float]:
 
 
 def _list(line: typer.Context, wanted: EpisodeFilter) -> None:
-    asked = EpisodesInput(**{name: getattr(wanted, name) for name in EpisodeFilter.__struct_fields__})
-    rows: tuple[EnvironmentSeen, ...] = verb("episodes").call(context_of(line), asked)
+    asked = msgspec.structs.asdict(wanted)
+    rows: tuple[EnvironmentSeen, ...] = verb("episodes").call(context_of(line), **asked)
     answer(line, rows, lambda: tables.say_environments(rows, model=wanted.model))
 
 
 def _each(line: typer.Context, wanted: EpisodeFilter, limit: int) -> None:
-    page: EpisodePage = verb("episode_list").call(
-        context_of(line), EpisodeListInput(wanted=wanted, limit=limit)
-    )
+    page: EpisodePage = verb("episode_list").call(context_of(line), wanted=wanted, limit=limit)
     answer(line, page, lambda: tables.say_page(page))
 
 
 def _show(line: typer.Context, uid: str) -> None:
-    one: EpisodeSeen = verb("episode").call(context_of(line), EpisodeInput(uid=uid))
+    one: EpisodeSeen = verb("episode").call(context_of(line), uid=uid)
     answer(line, one, lambda: tables.say_episode(one))
 
 
 def _lint(line: typer.Context, environment: str | None) -> None:
-    found: tuple[DesignSeen, ...] = verb("lint").call(context_of(line), LintInput(environment=environment))
+    found: tuple[DesignSeen, ...] = verb("lint").call(context_of(line), environment=environment)
     answer(line, found, lambda: tables.say_findings(found))
 
 
-def _compare(line: typer.Context, asked: CompareInput) -> None:
-    found: Comparison = verb("compare").call(context_of(line), asked)
+def _compare(line: typer.Context, asked: Fields) -> None:
+    found: Comparison = verb("compare").call(context_of(line), **asked)
     answer(line, found, lambda: tables.say_comparison(found))
 
 
@@ -194,7 +182,7 @@ def _credit(line: typer.Context, uid: str, rule: CreditRule | None, *, yes: bool
     context = context_of(line)
     if not yes:
         _confirm(context, uid, rule)
-    made: CreditAnswer = verb("credit_episode").call(context, CreditInput(uid=uid, rule=rule))
+    made: CreditAnswer = verb("credit_episode").call(context, uid=uid, rule=rule)
     if made.id is None:  # nobody could be
         answer(line, made, lambda: say(tables.credited(made)))
         return
@@ -210,11 +198,11 @@ def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
     typer.confirm("Go on?", abort=True)
 
 
-def _declare(line: typer.Context, said: DeclareInput, *, preview: bool) -> None:
+def _declare(line: typer.Context, said: Fields, *, preview: bool) -> None:
     context = context_of(line)
     if preview:
-        shown: ScaleAnswer = verb("preview_declare").call(context, said)
+        shown: ScaleAnswer = verb("preview_declare").call(context, **said)
         answer(line, shown, lambda: say(f"It would be: {tables.declared(shown)} Nothing was declared."))
         return
-    made: ScaleAnswer = verb("declare").call(context, said)
+    made: ScaleAnswer = verb("declare").call(context, **said)
     written(line, context, made, tables.declared(made), act=made.id)

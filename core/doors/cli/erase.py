@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.app import Fields, command, context_of, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import EraseInput, verb
+from core.doors.verbs import verb
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
@@ -22,37 +21,37 @@ if TYPE_CHECKING:
 @command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --rater mara"])
 def erase(
     line: typer.Context,
-    run: Annotated[str | None, typer.Option("--run", metavar="UID", help=words(EraseInput, "run"))] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="UID", help=words("erase", "run"))] = None,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="NAME", help=words(EraseInput, "session"))
+        str | None, typer.Option("--session", metavar="NAME", help=words("erase", "session"))
     ] = None,
     execution: Annotated[
-        str | None, typer.Option("--execution", metavar="UID", help=words(EraseInput, "execution"))
+        str | None, typer.Option("--execution", metavar="UID", help=words("erase", "execution"))
     ] = None,
     episode: Annotated[
-        str | None, typer.Option("--episode", metavar="UID", help=words(EraseInput, "episode"))
+        str | None, typer.Option("--episode", metavar="UID", help=words("erase", "episode"))
     ] = None,
     rater: Annotated[
-        str | None, typer.Option("--rater", metavar="NAME", help=words(EraseInput, "rater"))
+        str | None, typer.Option("--rater", metavar="NAME", help=words("erase", "rater"))
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Texts go, numbers stay. It can't be undone, and no import brings back what was erased."""
     context = context_of(line)
-    given = EraseInput(run=run, session=session, execution=execution, episode=episode, rater=rater)
+    given = {"run": run, "session": session, "execution": execution, "episode": episode, "rater": rater}
     if not yes:
         _confirm(context, given)
-    found: EraseAnswer = verb("erase").call(context, given)
+    found: EraseAnswer = verb("erase").call(context, **given)
     told = f"{number_of(found.texts, 'text')} erased. Not reached: {', '.join(found.not_reached)}."
     written(line, context, found, told, act=None)
 
 
-def _confirm(context: Context, given: EraseInput) -> None:
+def _confirm(context: Context, given: Fields) -> None:
     from core.flows.erase import preview_erase
 
     if not sys.stdin.isatty():
         raise typer.BadParameter("erasing without a terminal to ask on needs --yes; nothing was erased")
-    preview = preview_erase(context, **msgspec.structs.asdict(given))
+    preview = preview_erase(context, **given)
     say_table(("where", "texts"), [(place, f"{count:,}") for place, count in preview.places.items()])
     say("They are erased for good: this can't be undone. Numbers stay.")
     say(f"Not reached: {', '.join(preview.not_reached)}.")

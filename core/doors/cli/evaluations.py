@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Format, answer, command, context_of, rows_or, written
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or, written
 from core.doors.cli.program.arguments import KEY
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.documents import evaluations as evaluations_document
 from core.doors.terminal import say, say_table
-from core.doors.verbs import AgreementInput, EvaluateInput, EvaluationsInput, verb
+from core.doors.verbs import verb
 from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
 from core.records.evaluation_page import EvaluationFilter, Grader
 
@@ -57,9 +57,9 @@ OfArm = Annotated[
         "key": KEY,
     },
 )
-def evaluate(line: typer.Context, given: EvaluateInput) -> None:
+def evaluate(line: typer.Context, given: Fields) -> None:
     context = context_of(line)
-    found: EvaluationAnswer = verb("evaluate").call(context, given)
+    found: EvaluationAnswer = verb("evaluate").call(context, **given)
     ready = [
         use
         for use, is_ready in (
@@ -99,7 +99,7 @@ def evaluations(
         bool, typer.Option("--all", help="Also those that were superseded or taken back.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help=words(EvaluationsInput, "limit"))
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help=words("evaluations", "limit"))
     ] = 50,
     format_name: Format = None,
 ) -> None:
@@ -116,9 +116,7 @@ def evaluations(
         arm=arm,
         counting=not all_of_them,
     )
-    seen: Sequence[Evaluation] = verb("evaluations").call(
-        context, EvaluationsInput(wanted=wanted, limit=limit)
-    )
+    seen: Sequence[Evaluation] = verb("evaluations").call(context, wanted=wanted, limit=limit)
     heads = ("evaluation", "of", "outcome", "score", "label", "grader", "rubric", "ready for", "state")
     rows = [
         (
@@ -166,11 +164,11 @@ def agreement(
     """Reliable is an interval from .800 on, tentative from .667 on (Krippendorff); 1 is perfect, 0 is chance."""
     asked, context = verb("agreement"), context_of(line)
     wanted = EvaluationFilter(rater=rater, kind=kind, rubric=rubric, layer=layer, run=run, arm=arm)
-    seen: queries.AgreementSeen = asked.call(context, AgreementInput(wanted=wanted))
+    seen: queries.AgreementReport = asked.call(context, wanted=wanted)
     answer(line, asked.plain(context, seen), lambda: _say(seen))
 
 
-def _say(seen: queries.AgreementSeen) -> None:
+def _say(seen: queries.AgreementReport) -> None:
     say(
         f"{seen.n:,} evaluations; {seen.n_items:,} things were judged by two or more of {seen.n_graders:,} graders."
     )

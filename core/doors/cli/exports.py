@@ -12,7 +12,7 @@ from core.doors.cli.program.app import asked, command, context_of, done, followi
 from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
-from core.doors.verbs import ExportInput, TrainingInput, verb
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.counts import number_of
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingQuery
@@ -47,7 +47,7 @@ def export(
             "trace_jsonl",
             "reward_csv",
         ],
-        typer.Option("--format", help=f"{words(ExportInput, 'format')} The others: to train on."),
+        typer.Option("--format", help=f"{words('export', 'format')} The others: to train on."),
     ] = "jsonl",
     with_manifest: Annotated[
         bool,
@@ -58,10 +58,10 @@ def export(
         ),
     ] = False,
     pairing: Annotated[
-        Literal["prompt", "layer"], typer.Option(help=words(TrainingInput, "pairing"))
+        Literal["prompt", "layer"], typer.Option(help=words("export_training", "pairing"))
     ] = "prompt",
     with_secrets: Annotated[
-        bool, typer.Option("--with-secrets", help=words(TrainingInput, "with_secrets"))
+        bool, typer.Option("--with-secrets", help=words("export_training", "with_secrets"))
     ] = False,
 ) -> None:
     """As lines of armscope's own format it is loss-free; json and csv are views of it for other programs.
@@ -91,8 +91,7 @@ def export(
     asked_for = verb("export_bundle" if with_manifest else "export")
     tell = _say_package if with_manifest else _say_export
     with following(line) as bar:
-        given = ExportInput(target=file, format=format_name)
-        found = asked_for.call(context, given, progress=counted(bar, "runs"))
+        found = asked_for.call(context, target=file, format=format_name, progress=counted(bar, "runs"))
     done(line, found, lambda: tell(found))
 
 
@@ -116,14 +115,14 @@ def _export_training(
         query = TrainingQuery(format=format_name, pairing=pairing, with_secrets=with_secrets)
         training_into(context, sys.stdout.buffer, "-", query)
         return
-    given = TrainingInput(
+    found = verb("export_training").call(
+        context,
         target=file,
         format=format_name,
         pairing=pairing,
         manifest=with_manifest,
         with_secrets=with_secrets,
     )
-    found = verb("export_training").call(context, given)
     done(line, found, lambda: _say_training(found))
 
 

@@ -19,7 +19,7 @@ from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
-from core.doors.verbs import ImportInput, verb
+from core.doors.verbs import verb
 from core.errors import UnreadableSource
 from core.records.counts import number_of
 from core.records.times import iso
@@ -57,17 +57,17 @@ def import_(
         ),
     ] = None,
     format_name: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help=words(ImportInput, "format"))
+        str | None, typer.Option("--format", metavar="NAME", help=words("import", "format"))
     ] = None,
     unit: Annotated[
-        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help=words(ImportInput, "unit"))
+        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help=words("import", "unit"))
     ] = None,
     tools: Annotated[
         Path | None,
-        typer.Option("--tools", metavar="FILE", help=words(ImportInput, "tools_file")),
+        typer.Option("--tools", metavar="FILE", help=words("import", "tools_file")),
     ] = None,
     phase: Annotated[
-        Literal["passive", "active"] | None, typer.Option("--phase", help=words(ImportInput, "phase"))
+        Literal["passive", "active"] | None, typer.Option("--phase", help=words("import", "phase"))
     ] = None,
     watched: Annotated[
         bool, typer.Option("--watch", help="Go on and import what grows, until Ctrl+C; all of it is one act.")
@@ -95,7 +95,7 @@ def import_(
         bool,
         typer.Option(
             "--each-event",
-            help=words(ImportInput, "each_event"),
+            help=words("import", "each_event"),
         ),
     ] = False,
     learner_from: Annotated[
@@ -150,17 +150,14 @@ def import_(
         _say_watched(line, context, named, told)
         return
     with following(line) as bar:
-        given = ImportInput(
+        found: ImportAnswer = verb("import").call(
+            context,
             paths=named,
             format=format_name,
             unit=unit,
             tools_file=tools,
             phase=phase,
             each_event=each_event,
-        )
-        found: ImportAnswer = verb("import").call(
-            context,
-            given,
             limits=limits,
             progress=None if bar is None else _Following(bar),
             waiting=partial(

@@ -10,7 +10,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of, done
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import CreateLearnerInput, Input, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.flows.learners import LearnerSummary
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def learners(
     line: typer.Context,
     create: Annotated[
-        str | None, typer.Option("--create", metavar="NAME", help=words(CreateLearnerInput, "name"))
+        str | None, typer.Option("--create", metavar="NAME", help=words("create_learner", "name"))
     ] = None,
 ) -> None:
     context = context_of(line, create=create is not None, whole=True)
     found: list[LearnerSummary] = (
-        verb("learners").call(context, Input())
+        verb("learners").call(context)
         if create is None
-        else [verb("create_learner").call(context, CreateLearnerInput(name=create))]
+        else [verb("create_learner").call(context, name=create)]
     )
     tell = answer if create is None else done
     tell(line, found, lambda: _say_learners(found))

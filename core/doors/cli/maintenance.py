@@ -12,7 +12,7 @@ from core.doors.cli.program.app import answer, asked, command, context_of, done,
 from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
-from core.doors.verbs import BackupInput, VerifyInput, verb
+from core.doors.verbs import verb
 from core.records.counts import number_of
 from core.settings import database_at
 
@@ -28,7 +28,7 @@ def verify(line: typer.Context) -> None:
     """Exits with 1 and the differences, if there are any."""
     asked_for, context = verb("verify"), context_of(line, whole=True)
     with following(line) as bar:
-        found: queries.Verification = asked_for.call(context, VerifyInput(), progress=counted(bar, "runs"))
+        found: queries.Verification = asked_for.call(context, progress=counted(bar, "runs"))
 
     def tell() -> None:
         if found.clean:
@@ -97,12 +97,11 @@ def _say_examined(found: Examined) -> None:
 @command(examples=["backup /backups/armscope-2026-11-22.db"])
 def backup(
     line: typer.Context,
-    file: Annotated[Path, typer.Argument(help=words(BackupInput, "target"))],
+    file: Annotated[Path, typer.Argument(help=words("backup", "target"))],
 ) -> None:
     context = context_of(line, whole=True)
     with following(line) as bar:
-        given = BackupInput(target=file)
-        found: BackupAnswer = verb("backup").call(context, given, progress=counted(bar, "pages"))
+        found: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
     told = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
     done(line, found, lambda: say(told))
 

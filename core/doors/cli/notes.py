@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.app import Fields, command, context_of, written
 from core.doors.cli.program.arguments import ARM, KEY
-from core.doors.verbs import NoteInput, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.records.note import NoteAnswer
 
 
 @command(examples=['note tool:web:search "slow on Mondays"'], options={"arm": ARM, "key": KEY})
-def note(line: typer.Context, given: NoteInput) -> None:
+def note(line: typer.Context, given: Fields) -> None:
     context = context_of(line)
-    found: NoteAnswer = verb("note").call(context, given)
+    found: NoteAnswer = verb("note").call(context, **given)
     written(line, context, found, f"Noted about {found.arm}.", act=found.id)

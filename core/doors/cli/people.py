@@ -7,22 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.program.app import Format, answer, asked, command, context_of, done, rows_or
+from core.doors.cli.program.app import Fields, Format, answer, asked, command, context_of, done, rows_or
 from core.doors.cli.program.spelling import words
 from core.doors.documents import audit_rows
 from core.doors.terminal import say, say_table
-from core.doors.verbs import (
-    AddMemberInput,
-    AuditInput,
-    CreateTokenInput,
-    DenialsInput,
-    Input,
-    InviteMemberInput,
-    MemberInput,
-    RevokeTokenInput,
-    SetRoleInput,
-    verb,
-)
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.actor import SCOPES, PersonRole
 from core.records.audit import AuditFilter, DenialPage
@@ -58,54 +47,59 @@ def member(
         Literal["list", "add", "role", "remove", "signout"],
         typer.Argument(help="list, add NAME, role NAME ROLE, remove NAME, or signout NAME."),
     ] = "list",
-    name: Annotated[str | None, typer.Argument(help=words(AddMemberInput, "name"))] = None,
+    name: Annotated[str | None, typer.Argument(help=words("add_member", "name"))] = None,
     new_role: Annotated[
         Literal["viewer", "reviewer", "operator", "none"] | None,
         typer.Argument(metavar="ROLE", help="viewer, reviewer, operator, or none: nothing there."),
     ] = None,
     issuer: Annotated[
-        str | None, typer.Option("--issuer", metavar="URL", help=words(AddMemberInput, "issuer"))
+        str | None, typer.Option("--issuer", metavar="URL", help=words("add_member", "issuer"))
     ] = None,
     subject: Annotated[
-        str | None, typer.Option("--subject", metavar="ID", help=words(AddMemberInput, "subject"))
+        str | None, typer.Option("--subject", metavar="ID", help=words("add_member", "subject"))
     ] = None,
     email: Annotated[
         str | None,
         typer.Option("--email", metavar="ADDRESS", help="Invite whoever first comes with it, verified."),
     ] = None,
-    role: Annotated[PersonRole, typer.Option("--role", help=words(AddMemberInput, "role"))] = "viewer",
+    role: Annotated[PersonRole, typer.Option("--role", help=words("add_member", "role"))] = "viewer",
     place: Annotated[str | None, _IN] = None,
 ) -> None:
     """With --subject a person is let in at once; with --email alone they are invited for 7 days."""
     context = context_of(line, create=action == "add", whole=True)
     if action == "list":
-        rows: tuple[MemberRow, ...] = verb("members").call(context, Input())
+        rows: tuple[MemberRow, ...] = verb("members").call(context)
         answer(line, rows, lambda: _say_members(rows))
         return
     if name is None:
         raise typer.BadParameter(f"{action} takes a name, for example: member {action} kim")
-    given: Input
+    given: Fields
     if action == "add":
         if issuer is None or (subject is None and email is None):
             raise typer.BadParameter("add takes --issuer, and --subject or --email")
         if subject is None:
             assert email is not None  # noqa: S101 - one of the two was given
             asked_for = "invite_member"
-            given = InviteMemberInput(issuer=issuer, email=email, name=name, role=role, learner=place)
+            given = {"issuer": issuer, "email": email, "name": name, "role": role, "learner": place}
         else:
             asked_for = "add_member"
-            given = AddMemberInput(
-                issuer=issuer, subject=subject, name=name, role=role, learner=place, email=email or ""
-            )
+            given = {
+                "issuer": issuer,
+                "subject": subject,
+                "name": name,
+                "role": role,
+                "learner": place,
+                "email": email or "",
+            }
     elif action == "role":
         if new_role is None:
             raise typer.BadParameter("role takes a name and a role, for example: member role kim reviewer")
         asked_for = "set_role"
-        given = SetRoleInput(member=name, role=None if new_role == "none" else new_role, learner=place)
+        given = {"member": name, "role": None if new_role == "none" else new_role, "learner": place}
     else:
         asked_for = "remove_member" if action == "remove" else "sign_out_member"
-        given = MemberInput(member=name)
-    made: MemberAnswer = verb(asked_for).call(context, given)
+        given = {"member": name}
+    made: MemberAnswer = verb(asked_for).call(context, **given)
     done(line, made, lambda: say(*_of_member(made)))
 
 
@@ -159,34 +153,36 @@ def token(
     action: Annotated[
         Literal["create", "list", "revoke"], typer.Argument(help="create NAME, list, or revoke NAME.")
     ] = "list",
-    name: Annotated[str | None, typer.Argument(help=words(CreateTokenInput, "name"))] = None,
+    name: Annotated[str | None, typer.Argument(help=words("create_token", "name"))] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", metavar="SCOPE", help=f"{', '.join(SCOPES)}; may be repeated."),
     ] = None,
     place: Annotated[list[str] | None, _INS] = None,
     days: Annotated[
-        int, typer.Option("--days", metavar="N", help=words(CreateTokenInput, "days"))
+        int, typer.Option("--days", metavar="N", help=words("create_token", "days"))
     ] = DEFAULT_DAYS,
-    bridge: Annotated[bool, typer.Option("--bridge", help=words(CreateTokenInput, "bridge"))] = False,
+    bridge: Annotated[bool, typer.Option("--bridge", help=words("create_token", "bridge"))] = False,
 ) -> None:
     """The secret is shown once, and stored nowhere."""
     context = context_of(line, create=action == "create", whole=True)
     if action == "list":
-        rows: tuple[TokenRow, ...] = verb("tokens").call(context, Input())
+        rows: tuple[TokenRow, ...] = verb("tokens").call(context)
         answer(line, rows, lambda: _say_tokens(rows))
         return
     if name is None:
         raise typer.BadParameter(f"{action} takes a name, for example: token {action} ci")
     if action == "revoke":
-        ended: TokenRow = verb("revoke_token").call(context, RevokeTokenInput(token=name))
+        ended: TokenRow = verb("revoke_token").call(context, token=name)
         done(line, ended, lambda: say(f"{ended.name} ({ended.id}) is revoked."))
         return
     made: TokenMade = verb("create_token").call(
         context,
-        CreateTokenInput(
-            name=name, scopes=check_scopes(scope or ()), learners=place or None, days=days, bridge=bridge
-        ),
+        name=name,
+        scopes=check_scopes(scope or ()),
+        learners=place or None,
+        days=days,
+        bridge=bridge,
     )
     answer(line, made, lambda: say(*_of_token(made)))
 
@@ -233,7 +229,7 @@ def _say_tokens(rows: Sequence[TokenRow]) -> None:
 def audit(
     line: typer.Context,
     installation: Annotated[
-        bool, typer.Option("--installation", help=words(AuditInput, "installation"))
+        bool, typer.Option("--installation", help=words("audit", "installation"))
     ] = False,
     denials: Annotated[bool, typer.Option("--denials", help="What was refused, added up by minute.")] = False,
     by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="By one actor.")] = None,
@@ -244,9 +240,9 @@ def audit(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Before this time (ISO 8601, UTC).")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words(AuditInput, "limit"))] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("audit", "limit"))] = 50,
     before: Annotated[
-        int | None, typer.Option("--before", metavar="N", help=words(AuditInput, "before"))
+        int | None, typer.Option("--before", metavar="N", help=words("audit", "before"))
     ] = None,
     whole: Annotated[bool, typer.Option("--all", help="All of it, whatever --limit says.")] = False,
     format_name: Format = None,
@@ -258,10 +254,11 @@ def audit(
     page: AuditPage | DenialPage
     at_most = None if whole else limit
     if denials:
-        page = verb("denials").call(context, DenialsInput(wanted=wanted, limit=at_most))
+        page = verb("denials").call(context, wanted=wanted, limit=at_most)
     else:
-        asks = AuditInput(installation=installation, wanted=wanted, before=before, limit=at_most)
-        page = verb("audit").call(context, asks)
+        page = verb("audit").call(
+            context, installation=installation, wanted=wanted, before=before, limit=at_most
+        )
     if format_name is not None:
         rows_or(line, format_name, audit_rows(page), lambda: None)
     else:

@@ -10,7 +10,7 @@ from core.doors.cli.arms import judgement_cell
 from core.doors.cli.program.app import Format, command, context_of, rows_or
 from core.doors.cli.program.arguments import types_of
 from core.doors.terminal import said_mean, say_table
-from core.doors.verbs import PosteriorsInput, verb
+from core.doors.verbs import verb
 from core.records.view import View
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def posteriors(
     types = types_of(arm_type or [])
     context = context_of(line)
     judged = queries.judgements(context)
-    given = PosteriorsInput(view=View(types=types))
-    found: list[JudgedPosterior] = verb("posteriors").call(context, given, judged=judged)
+    found: list[JudgedPosterior] = verb("posteriors").call(context, view=View(types=types), judged=judged)
     rows = [
         (
             one.arm,

@@ -10,7 +10,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import AddQueueInput, NextItemInput, QueuesInput, verb
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.review import STATE_WORDS, About, Order, QueueAsks, Source, controls_of
 from core.records.times import iso
@@ -39,7 +39,7 @@ def queue(
     action: Annotated[
         Literal["list", "add", "next"], typer.Argument(help="list, add NAME, or next QUEUE.")
     ] = "list",
-    name: Annotated[str | None, typer.Argument(help=words(NextItemInput, "queue"))] = None,
+    name: Annotated[str | None, typer.Argument(help=words("next_item", "queue"))] = None,
     source: Annotated[Source, typer.Option("--source", help="Where its items come from.")] = _ASKS.source,
     about: Annotated[About, typer.Option("--about", help="What an item is.")] = _ASKS.about,
     order: Annotated[
@@ -54,14 +54,14 @@ def queue(
     ] = _ASKS.below,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many items at most.")] = _ASKS.limit,
     reviewers: Annotated[
-        int, typer.Option("--reviewers", metavar="N", help=words(AddQueueInput, "n_reviewers"))
+        int, typer.Option("--reviewers", metavar="N", help=words("add_queue", "n_reviewers"))
     ] = 1,
-    blind: Annotated[bool, typer.Option("--blind", help=words(AddQueueInput, "blind"))] = False,
+    blind: Annotated[bool, typer.Option("--blind", help=words("add_queue", "blind"))] = False,
     rubric: Annotated[
-        str, typer.Option("--rubric", metavar="VERSION", help=words(AddQueueInput, "rubric"))
+        str, typer.Option("--rubric", metavar="VERSION", help=words("add_queue", "rubric"))
     ] = "",
     due_days: Annotated[
-        int, typer.Option("--due-days", metavar="N", help=words(AddQueueInput, "due_days"))
+        int, typer.Option("--due-days", metavar="N", help=words("add_queue", "due_days"))
     ] = 7,
     control: Annotated[
         list[str] | None,
@@ -85,14 +85,14 @@ def queue(
     ] = None,
 ) -> None:
     if action == "list":
-        rows: tuple[QueueRow, ...] = verb("queues").call(context_of(line), QueuesInput())
+        rows: tuple[QueueRow, ...] = verb("queues").call(context_of(line))
         answer(line, rows, lambda: _say_queues(rows))
         return
     if name is None:
         raise typer.BadParameter(f'{action} takes a name, for example: queue {action} "Week 13"')
     context = context_of(line)
     if action == "next":
-        given: Given = verb("next_item").call(context, NextItemInput(queue=name))
+        given: Given = verb("next_item").call(context, queue=name)
         answer(line, given, lambda: _say_given(given))
         return
     picked = tuple(run or ())
@@ -109,16 +109,14 @@ def queue(
     share = repeats if repeats is not None else _KNOWN_SHARE if known else 0.0
     made: QueueAnswer = verb("add_queue").call(
         context,
-        AddQueueInput(
-            name=name,
-            asks=asks,
-            n_reviewers=reviewers,
-            blind=blind,
-            rubric=rubric,
-            controls=tuple(known),
-            control_share=share,
-            due_days=due_days,
-        ),
+        name=name,
+        asks=asks,
+        n_reviewers=reviewers,
+        blind=blind,
+        rubric=rubric,
+        controls=tuple(known),
+        control_share=share,
+        due_days=due_days,
     )
     checks = f", {made.n_controls:,} of a known answer beside them" if made.n_controls else ""
     written(

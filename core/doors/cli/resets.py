@@ -13,7 +13,7 @@ from core.doors.cli.program.arguments import types_of
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say
-from core.doors.verbs import ResetInput, verb
+from core.doors.verbs import verb
 from core.records.arm import ArmType
 from core.records.reset import Target
 
@@ -34,11 +34,11 @@ def reset(
     arm_type: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="All arms of this type; repeatable.")
     ] = None,
-    to: Annotated[Target, typer.Option("--to", help=words(ResetInput, "target"))] = "uniform",
+    to: Annotated[Target, typer.Option("--to", help=words("reset", "target"))] = "uniform",
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help=words(ResetInput, "reason"))
+        str | None, typer.Option("--reason", metavar="TEXT", help=words("reset", "reason"))
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words(ResetInput, "key"))] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words("reset", "key"))] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Without --arm and --type it is all of them."""
@@ -46,8 +46,9 @@ def reset(
     types = types_of(arm_type or [])
     if not yes:
         _confirm(context, arm or (), types, to)
-    given = ResetInput(arms=arm or (), types=types, target=to, reason=reason, key=key)
-    found: ResetAnswer = verb("reset").call(context, given)
+    found: ResetAnswer = verb("reset").call(
+        context, arms=arm or (), types=types, target=to, reason=reason, key=key
+    )
     told = f"{found.reset_count:,} arms reset to {found.to}."
     written(line, context, found, told, act=found.id)
 

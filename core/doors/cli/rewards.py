@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.app import Fields, command, context_of, written
 from core.doors.cli.program.arguments import KEY, REASON
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
+from core.doors.signatures import parameters_of
 from core.doors.terminal import said_mean
-from core.doors.verbs import RewardBatchInput, RewardInput, RewardOptions, RewardRunInput, verb
+from core.doors.verbs import verb
 from core.errors import InvalidReward
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def plain_number(text: str) -> float:
 def reward(
     line: typer.Context,
     *,
-    arm: Annotated[str | None, typer.Argument(help=words(RewardInput, "arm"), autocompletion=arm_ids)] = None,
+    arm: Annotated[str | None, typer.Argument(help=words("reward", "arm"), autocompletion=arm_ids)] = None,
     file: Annotated[
         Path | None,
         typer.Option(
@@ -66,24 +66,24 @@ def reward(
             help="0 to 1 or an outcome, for every arm in the prompt of --run, as one act.",
         ),
     ] = None,
-    given: RewardOptions,
+    given: Fields,
 ) -> None:
     """Rewards of --file and --all that name a run correct what it observed; of other arms they are feedback."""
     if file is not None:
         _only(arm, given, "--file", {"key"}, also=every)
-        _table(line, file, given.key)
+        _table(line, file, given["key"])
     elif every is not None:
         _only(arm, given, "--all", {"key", "run", "reason"})
         _whole_run(line, given, every)
     elif arm is None:
         raise typer.BadParameter("name an ARM, or a table with --file, or a run with --run and --all")
     else:
-        _one(line, RewardInput(arm=arm, **msgspec.structs.asdict(given)))
+        _one(line, {"arm": arm, **given})
 
 
-def _one(line: typer.Context, given: RewardInput) -> None:
-    context = context_of(line, create=given.create)
-    found: RewardAnswer = verb("reward").call(context, given)
+def _one(line: typer.Context, given: Fields) -> None:
+    context = context_of(line, create=given["create"])
+    found: RewardAnswer = verb("reward").call(context, **given)
     rounded = ", rounded to millionths" if found.rounded else ""
     told = (
         f"{found.arm} rewarded {found.reward:g} ({found.kind}{rounded}); its mean is now "
@@ -92,12 +92,10 @@ def _one(line: typer.Context, given: RewardInput) -> None:
     written(line, context, found, told, act=found.id)
 
 
-def _only(
-    arm: str | None, given: RewardOptions, option: str, takes: set[str], *, also: str | None = None
-) -> None:
+def _only(arm: str | None, given: Fields, option: str, takes: set[str], *, also: str | None = None) -> None:
     """Refuse what an option doesn't go with."""
-    plain = RewardOptions()
-    others = {name: getattr(given, name) != getattr(plain, name) for name in given.__struct_fields__}
+    usual = {name: one.default for name, one in parameters_of(verb("reward").flow).items()}
+    others = {name: value != usual[name] for name, value in given.items()}
     wrong = [f"--{name}" for name, said in others.items() if said and name not in takes]
     wrong += ["ARM"] if arm is not None else []
     wrong += ["--all"] if also is not None else []
@@ -117,22 +115,21 @@ def _table(line: typer.Context, file: Path, key: str | None) -> None:
     context = context_of(line)
     if table.bad:
         raise refused({**preview_batch(context, table.lines).bad, **table.bad}, table.n_lines)
-    given = RewardBatchInput(rewards=table.lines, key=key)
-    _told(line, context, verb("reward_batch").call(context, given))
+    _told(line, context, verb("reward_batch").call(context, rewards=table.lines, key=key))
 
 
-def _whole_run(line: typer.Context, given: RewardOptions, every: str) -> None:
+def _whole_run(line: typer.Context, given: Fields, every: str) -> None:
     from core.formats.reward_table import judged
 
-    if given.run is None:
+    if given["run"] is None:
         raise typer.BadParameter("--all needs the run that it is about: --run ID")
     try:
         value, outcome = judged(every)
     except InvalidReward as problem:
         raise typer.BadParameter(f"--all: {problem.problem}") from None
     context = context_of(line)
-    asked = RewardRunInput(run=given.run, value=value, outcome=outcome, reason=given.reason, key=given.key)
-    _told(line, context, verb("reward_run").call(context, asked))
+    rest = {name: given[name] for name in ("run", "reason", "key")}
+    _told(line, context, verb("reward_run").call(context, value=value, outcome=outcome, **rest))
 
 
 def _told(line: typer.Context, context: Context, found: BatchAnswer) -> None:

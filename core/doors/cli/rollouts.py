@@ -8,7 +8,7 @@ import typer
 
 from core.doors.cli.program.app import answer, command, context_of
 from core.doors.terminal import say, say_table
-from core.doors.verbs import Input, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.records.rollout import RolloutRow
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @command(examples=["rollouts"])
 def rollouts(line: typer.Context) -> None:
-    found: list[RolloutRow] = verb("rollouts").call(context_of(line), Input())
+    found: list[RolloutRow] = verb("rollouts").call(context_of(line))
     rows = [(one.rollout, f"{one.events:,}", one.last_at, one.said or "it has not started") for one in found]
 
     def tell() -> None:

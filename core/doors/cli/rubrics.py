@@ -10,7 +10,7 @@ import typer
 
 from core.doors.cli.program.app import answer, command, context_of, written
 from core.doors.terminal import say_table
-from core.doors.verbs import AddRubricInput, Input, verb
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.rubric import MOST_LEVELS, Rubric
 
@@ -33,15 +33,13 @@ def rubric(
     ] = None,
 ) -> None:
     if action == "list":
-        rows: tuple[RubricRow, ...] = verb("rubrics").call(context_of(line), Input())
+        rows: tuple[RubricRow, ...] = verb("rubrics").call(context_of(line))
         answer(line, rows, lambda: _say_rubrics(rows))
         return
     if version is None:
         raise typer.BadParameter("add takes a version, for example: rubric add v2 --title Answers")
     context = context_of(line)
-    made: RubricAnswer = verb("add_rubric").call(
-        context, AddRubricInput(rubric=_rubric(version, title, file))
-    )
+    made: RubricAnswer = verb("add_rubric").call(context, rubric=_rubric(version, title, file))
     written(line, context, made, f"Rubric {made.version} is defined.", act=made.id)
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Format, answer, command, context_of, rows_or
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
 from core.doors.cli.program.spelling import words
 from core.doors.documents import runs as runs_document
 from core.doors.terminal import say, say_table
-from core.doors.verbs import RunInput, RunsInput, verb
+from core.doors.verbs import verb
 from core.records.times import iso
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     examples=["runs --limit 10", "runs --limit 1000 --format nl"],
     options={"limit": typer.Option("--limit", metavar="N")},
 )
-def runs(line: typer.Context, given: RunsInput, format_name: Format = None) -> None:
+def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None:
     context = context_of(line)
-    latest: Sequence[RunRow] = verb("runs").call(context, given)
+    latest: Sequence[RunRow] = verb("runs").call(context, **given)
     heads = ("run", "ended", "class", "outcome", "arms", "referenced", "tokens", "uid")
     rows = [
         (
@@ -48,11 +48,11 @@ def runs(line: typer.Context, given: RunsInput, format_name: Format = None) -> N
 @command("run", examples=["run request-1", "run 3012 --json"])
 def explain_run(
     line: typer.Context,
-    uid: Annotated[str, typer.Argument(help=words(RunInput, "name"))],
+    uid: Annotated[str, typer.Argument(help=words("run", "name"))],
 ) -> None:
     """Beside each arm stands what was seen of it, and what would have flipped it."""
     asked, context = verb("run"), context_of(line)
-    story: queries.RunStory = asked.call(context, RunInput(name=uid))
+    story: queries.RunStory = asked.call(context, name=uid)
     answer(line, asked.plain(context, story), lambda: _say(story))
 
 

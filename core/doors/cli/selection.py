@@ -12,7 +12,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import SelectInput, verb
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.given import read_given
 from core.records.arm import Arm
@@ -31,9 +31,9 @@ def select(
         ),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", metavar="N", min=0, help=words(SelectInput, "budget_tokens"))
+        int | None, typer.Option("--budget", metavar="N", min=0, help=words("select", "budget_tokens"))
     ] = None,
-    k: Annotated[int | None, typer.Option("--k", metavar="N", min=0, help=words(SelectInput, "k"))] = None,
+    k: Annotated[int | None, typer.Option("--k", metavar="N", min=0, help=words("select", "k"))] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
@@ -42,8 +42,8 @@ def select(
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
-    given = SelectInput(arms=None if arms is None else _read_arms(arms), budget_tokens=budget, k=k)
-    found: Selection = verb("select").call(context, given)
+    given = {"arms": None if arms is None else _read_arms(arms), "budget_tokens": budget, "k": k}
+    found: Selection = verb("select").call(context, **given)
     rows = [
         (
             "in" if one.included else "out",

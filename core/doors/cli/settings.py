@@ -10,7 +10,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say_table
-from core.doors.verbs import ChangeInput, Input, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.flows.settings import SettingAnswer
@@ -26,12 +26,12 @@ def settings(
     action: Annotated[
         Literal["set"] | None, typer.Argument(help="set NAME VALUE, or nothing to list.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(help=words(ChangeInput, "name"))] = None,
+    name: Annotated[str | None, typer.Argument(help=words("change", "name"))] = None,
     value: Annotated[str | None, typer.Argument(help="Its value, as JSON or plain text.")] = None,
 ) -> None:
     if action is None:
         context = context_of(line)
-        in_force: LearnerSettings = verb("settings").call(context, Input())
+        in_force: LearnerSettings = verb("settings").call(context)
         found = msgspec.to_builtins(in_force)
         rows = [(key, msgspec.json.encode(one).decode()) for key, one in found.items()]
         answer(line, found, lambda: say_table(("setting", "value"), rows))
@@ -39,8 +39,7 @@ def settings(
     if name is None or value is None:
         raise typer.BadParameter("set takes a name and a value, for example: settings set baseline_rate 0.1")
     context = context_of(line, create=True)
-    given = ChangeInput(name=name, value=_setting_value(value))
-    changed: SettingAnswer = verb("change").call(context, given)
+    changed: SettingAnswer = verb("change").call(context, name=name, value=_setting_value(value))
     before, now = (msgspec.json.encode(one).decode() for one in (changed.before, changed.value))
     told = (
         f"{changed.name} is {now} already." if changed.id is None else f"{changed.name}: {before} -> {now}."

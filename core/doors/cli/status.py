@@ -10,7 +10,7 @@ import typer
 
 from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
 from core.doors.terminal import say, say_facts
-from core.doors.verbs import Input, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @command(examples=["status", "--database demo.db status --json"])
 def status(line: typer.Context, read_database: ReadDatabase = None) -> None:
-    found: queries.Status = verb("status").call(context_of(line, read_database=read_database), Input())
+    found: queries.Status = verb("status").call(context_of(line, read_database=read_database))
     answer(line, found, lambda: _say_status(found))
 
 

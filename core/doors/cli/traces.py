@@ -8,7 +8,7 @@ import typer
 
 from core.doors.cli.program.app import answer, command, context_of
 from core.doors.terminal import say, say_table
-from core.doors.verbs import Input, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.records.trace import TraceRow
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @command(examples=["traces"])
 def traces(line: typer.Context) -> None:
-    found: list[TraceRow] = verb("traces").call(context_of(line), Input())
+    found: list[TraceRow] = verb("traces").call(context_of(line))
     rows = [
         (one.trace, one.session or "", one.state, f"{one.spans:,}", one.last_at, one.said or one.run or "")
         for one in found

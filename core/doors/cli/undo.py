@@ -8,7 +8,7 @@ import typer
 
 from core.doors.cli.program.app import command, context_of, written
 from core.doors.cli.program.spelling import words
-from core.doors.verbs import UndoInput, verb
+from core.doors.verbs import verb
 
 if TYPE_CHECKING:
     from core.flows.undo import UndoAnswer
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 @command(examples=["undo reward-12", "undo rewards-12", "undo import-1"])
 def undo(
     line: typer.Context,
-    act: Annotated[str, typer.Argument(help=words(UndoInput, "act_id"))],
+    act: Annotated[str, typer.Argument(help=words("undo", "act_id"))],
 ) -> None:
     context = context_of(line)
-    found: UndoAnswer = verb("undo").call(context, UndoInput(act_id=act))
+    found: UndoAnswer = verb("undo").call(context, act_id=act)
     all_of_it = f", all {found.count:,} acts of it" if found.count > 1 else ""
     told = f"{found.undone} is undone{all_of_it}; nothing was deleted."
     if found.left_out:

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar, cast
 
 from core.doors import documents
 from core.doors.http.body import document
-from core.doors.http.wording import told_over_http
+from core.doors.http.wording import http_error
 from core.doors.terminal import as_plain
-from core.doors.verbs import RecordInput, verb
+from core.doors.verbs import verb
 from core.errors import ArmscopeError, StoreError
 from core.flows.context import Context
 from core.flows.learn import RecordAnswer, record_all
@@ -36,15 +36,16 @@ def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
     context.permit("ingest", create=True)
     sent = SentRuns()
 
-    def read(line: bytes) -> RecordInput:
+    def read(line: bytes) -> tuple[Run, bool]:
         said = document(line)
         if isinstance(said, dict) and said.get("kind") == "run":
-            return RecordInput(run=sent.run(line))
-        return cast("RecordInput", verb("record").decode(said))
+            return sent.run(line), False
+        request = cast("Any", verb("record").decode(said))
+        return request.run, request.ended_now
 
-    def done(asked: Sequence[RecordInput]) -> list[RecordAnswer]:
-        runs: list[Run] = [one.run for one in asked]
-        return record_all(context, runs, ended_now={one.run.uid for one in asked if one.ended_now})
+    def done(asked: Sequence[tuple[Run, bool]]) -> list[RecordAnswer]:
+        ended_now = {run.uid for run, has_ended_now in asked if has_ended_now}
+        return record_all(context, [run for run, _ in asked], ended_now=ended_now)
 
     return _results(lines, read, done, as_plain)
 
@@ -119,6 +120,6 @@ def _done(
 
 def _result(answer: object, told: Callable[[Any], object]) -> dict[str, object]:
     if isinstance(answer, ArmscopeError):
-        return told_over_http(answer)
+        return http_error(answer)
     plain = told(answer)
     return {"ok": True, **(plain if isinstance(plain, dict) else {})}

@@ -10,21 +10,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Final, cast, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
 
 import msgspec
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http.body import document
-from core.doors.http.own import AT_LEARNER, ROOT, known_fields, told
+from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
 from core.doors.http.refusals import TooLarge
 from core.doors.http.routes import NDJSON, Route
-from core.doors.http.schemas import Row, Told
+from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.http.wording import worded
-from core.doors.verbs import ImportInput, TrainingInput, verb
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.flows import maintenance
+from core.flows.context import Context
 from core.flows.upload import Uploaded, import_uploaded
 from core.formats import FORMATS
 from core.records.actor import Actor
@@ -44,13 +45,11 @@ _NAME: Final = "upload"
 _FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes")
 
 
-def _import(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _import(context: Context, call: Call) -> Answer:
     """A transcript, or an archive: ``?file=`` is its name; the first ``?tools_bytes=`` are a list of tools."""
-    known_fields(call, *_FIELDS)
-    context = desk.context(actor, call.path_values["name"])
-    context.permit("ingest", create=True)
+    check_fields(call, *_FIELDS)
     asked = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
-    given = cast("ImportInput", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
+    given = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
     with SpooledTemporaryFile(_SPOOLED) as tools, SpooledTemporaryFile(_SPOOLED) as content:
         n_tools = _n_tools(call)
         sizes = _received(call.pieces, cast("IO[bytes]", tools), n_tools, cast("IO[bytes]", content))
@@ -68,7 +67,7 @@ def _import(desk: Desk, actor: Actor, call: Call) -> Answer:
             at_most_bytes=MOST_BYTES,
         )
     hint = None if found.hint is None else worded(found.hint)
-    return told(200, verb("import").plain(context, msgspec.structs.replace(found, hint=hint)))
+    return document_answer(verb("import").plain(context, msgspec.structs.replace(found, hint=hint)))
 
 
 def _n_tools(call: Call) -> int:
@@ -97,7 +96,7 @@ def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[
     return min(n_bytes, n_first), max(0, n_bytes - n_first)
 
 
-def _training(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _training(context: Context, call: Call) -> Answer:
     """Rows to train on; with ``manifest`` what is to be said of them comes before them."""
     sent = document(call.body)
     if not isinstance(sent, dict) or "target" in sent:
@@ -105,11 +104,11 @@ def _training(desk: Desk, actor: Actor, call: Call) -> Answer:
             "The body must be one object that says which rows, and no target, got something else.",
             next_step='Send it like {"format": "sft_jsonl"}.',
         )
-    asked, context = verb("export_training"), desk.context(actor, call.path_values["name"])
+    asked = verb("export_training")
     folder = TemporaryDirectory(prefix="armscope-")
     try:
         target = Path(folder.name) / "rows"
-        given = cast("TrainingInput", asked.decode({**sent, "target": str(target)}))
+        given = cast("Any", asked.decode({**sent, "target": str(target)}))
         made: TrainingAnswer = asked.call(context, given)
     except BaseException:
         folder.cleanup()
@@ -124,7 +123,7 @@ def _training(desk: Desk, actor: Actor, call: Call) -> Answer:
 
 def _backup(desk: Desk, actor: Actor, call: Call) -> Answer:
     """A copy of the whole database as it is at one moment, its members and texts, too: for operators of all of it."""
-    known_fields(call)
+    check_fields(call)
     context = desk.whole(actor)
     folder = TemporaryDirectory(prefix="armscope-")
     try:
@@ -145,11 +144,10 @@ def _sent(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> It
             yield piece
 
 
-def _erase(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _erase(context: Context, call: Call) -> Answer:
     """What was written and said about a run, session or execution, or a person's name, for good."""
-    asked, context = verb("erase"), desk.context(actor, call.path_values["name"])
-    context.permit(asked.action)
-    return told(200, asked.plain(context, asked.call(context, asked.decode(document(call.body)))))
+    asked = verb("erase")
+    return document_answer(asked.plain(context, asked.call(context, asked.decode(document(call.body)))))
 
 
 _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
@@ -166,26 +164,26 @@ _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
     },
 }
 ROWS: Final = (
-    Row(
-        Route(("POST",), f"{AT_LEARNER}/imports", "ingest", _import, takes=(BYTES,), streams=True),
-        Told(words="Read a transcript or an archive in: the body is the file.", query=_IMPORT_QUERY),
+    ApiRoute(
+        Route(("POST",), f"{AT_LEARNER}/imports", "ingest", takes=(BYTES,), streams=True, of_learner=_import),
+        RouteText(words="Read a transcript or an archive in: the body is the file.", query=_IMPORT_QUERY),
     ),
-    Row(
-        Route(("POST",), f"{AT_LEARNER}/training", "export_training", _training),
-        Told(
+    ApiRoute(
+        Route(("POST",), f"{AT_LEARNER}/training", "export_training", of_learner=_training),
+        RouteText(
             verb=verb("export_training"),
             words="Rows to train on; with a manifest that comes first.",
-            unsaid=frozenset({"target"}),
+            bound=frozenset({"target"}),
             answers=(BYTES, NDJSON, _CSV),
             headers={FIRST_BYTES: "How many bytes at the beginning are the manifest."},
         ),
     ),
-    Row(
-        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", _erase),
-        Told(verb=verb("erase")),
+    ApiRoute(
+        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", of_learner=_erase),
+        RouteText(verb=verb("erase")),
     ),
-    Row(
+    ApiRoute(
         Route(("GET",), f"{ROOT}/backup", "members", _backup),
-        Told(words="The whole database as it is at one moment, as a file.", answers=(BYTES,)),
+        RouteText(words="The whole database as it is at one moment, as a file.", answers=(BYTES,)),
     ),
 )

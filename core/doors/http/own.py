@@ -1,7 +1,7 @@
-"""Own: ``/api/v1``: what the table of verbs and the queries say, as routes; bodies are as the commands' ``--json``.
+"""Own routes, ``/api/v1``: the table of verbs and the queries over HTTP, with the JSON of the commands' ``--json``.
 
 Lists are ``{items, next}`` with ``?limit=&cursor=``; a cursor is where the next page begins, never a count of rows.
-Whatever is of one moment of a learner has that moment as its ETag.
+Answers that depend on one revision of a learner have an ETag.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from core.doors.exchange import JSON, Answer, Call
 from core.doors.http.batches import reward_lines, run_lines
 from core.doors.http.body import document, lines_of
 from core.doors.http.refusals import document_bytes
-from core.doors.http.routes import NDJSON, Handler, Route
-from core.doors.http.schemas import Row, Told
+from core.doors.http.routes import NDJSON, Handler, LearnerHandler, Route
+from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
 from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.audit import audit
 from core.flows.context import Context
-from core.flows.export import EXPORT_FORMATS, ExportFormat, export_into
+from core.flows.export import export_into
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import SentRuns
@@ -40,110 +40,113 @@ from core.records.audit import AuditPage
 from core.records.episode_page import EpisodeCursor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import MAX_REQUEST_KEY_CHARS
+from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.run_page import Cursor
 from core.version import __version__
 
 ROOT: Final = "/api/v1"
 AT_LEARNER: Final = f"{ROOT}/learners/{{name}}"
-MOST: Final = 1_000
-USUAL: Final = 50
-_SPOOLED: Final = 1 << 20
-_PIECE: Final = 1 << 16
+MAX_LIMIT: Final = 1_000
+DEFAULT_LIMIT: Final = 50
+_IN_MEMORY_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 16
+_KEY: Final = "idempotency-key"
 _MEDIA: Final[Mapping[ExportFormat, str]] = {"jsonl": NDJSON, "json": JSON, "csv": "text/csv; charset=utf-8"}
 
 
-# What a body asks for
+# Bodies
 
 
-def asked_with(asked: Verb, call: Call, **bound: object) -> Input:
-    """A verb's input from a body, what the path says (``bound``), and the Idempotency-Key, which is our key."""
-    sent = document(call.body)
-    if not isinstance(sent, dict):
+def parsed_input(asked: Verb, call: Call, body: object, bound: Mapping[str, str] = {}) -> Input:
+    """Return a verb's input from a parsed body, the path and the Idempotency-Key header.
+
+    ``bound`` are fields of the verb that the path has, by the path's names.
+    """
+    if not isinstance(body, dict):
         raise InvalidInput(
             "The body must be one object, got something else.",
             next_step=f"Send it like {msgspec.json.encode(_example(asked, bound)).decode()}; nothing was done.",
         )
     for name in bound:
-        if name in sent:
+        if name in body:
             raise InvalidInput(
-                f"{name} must be said by the path alone, got it in the body, too.",
+                f"{name} must be in the path alone, got it in the body, too.",
                 next_step="Leave it out of the body.",
             )
-    return asked.decode({**sent, **bound, **_key(asked, call, sent)})
+    if bound:
+        body = body | {field: call.path_values[name] for field, name in bound.items()}
+    return asked.decode(_keyed(asked, call.headers[_KEY], body) if _KEY in call.headers else body)
 
 
-def _example(asked: Verb, bound: Mapping[str, object]) -> dict[str, object]:
+def _example(asked: Verb, bound: Mapping[str, str]) -> dict[str, object]:
     return {name: value for name, value in asked.example.items() if name not in bound}
 
 
-def _key(asked: Verb, call: Call, sent: Mapping[str, object]) -> dict[str, str]:
-    key = call.headers.get("idempotency-key")
-    if key is not None and not 1 <= len(key) <= MAX_REQUEST_KEY_CHARS:
+def _keyed(asked: Verb, key: str, body: dict[str, object]) -> dict[str, object]:
+    if not 1 <= len(key) <= MAX_REQUEST_KEY_CHARS:
         raise InvalidInput(
             f"The Idempotency-Key must be 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key)}.",
             next_step="Leave the header out, or send a key of your own; nothing was done.",
         )
-    if key is None or "key" not in asked.input.__struct_fields__:
-        return {}  # what takes no key changes nothing by being sent again
-    if sent.get("key", key) != key:
+    if "key" not in asked.input.__struct_fields__:
+        return body  # a verb without a key changes nothing when it is repeated
+    if body.get("key", key) != key:
         raise InvalidInput(
             "The Idempotency-Key and the key of the body must be one, got two.",
             next_step="Leave one of them out.",
         )
-    return {"key": key}
+    return {**body, "key": key}
 
 
-def _said_by_path(bound: Mapping[str, str], call: Call) -> dict[str, object]:
-    return {field: call.path_values[place] for field, place in bound.items()}
+# Answers
 
 
-# What is answered
-
-
-def told(status: int, plain: object, **headers: str) -> Answer:
-    """A document as an answer, whatever its texts hold."""
+def document_answer(plain: object, **headers: str) -> Answer:
+    """Return a document as an answer; underscores in the names of headers become hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, document_bytes(plain), {"content-type": JSON} | named)
+    return Answer(200, document_bytes(plain), {"content-type": JSON, **named})
 
 
-def of_moment(context: Context, call: Call, tell: Callable[[], object]) -> Answer:
-    """What is of one moment of a learner, and of what whoever asks may see of it: 304 for whoever has it already.
+def tagged_answer(context: Context, call: Call, read: Callable[[], object]) -> Answer:
+    """Return what ``read`` returns, with an ETag of the learner's revision and the caller's roles; 304 if it matches.
 
-    The moment is asked for first: should somebody write meanwhile, the answer is newer than its tag says.
+    The tag is read first: after a write in between, the answer is newer than its tag.
     """
     tag = _tag(queries.sight(context))
-    known = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
-    if tag in known:
+    cached = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
+    if tag in cached:
         return Answer(304, b"", {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"})
-    return told(200, tell(), etag=tag, cache_control="private, no-cache", vary="Authorization")
+    return document_answer(read(), etag=tag, cache_control="private, no-cache", vary="Authorization")
 
 
-def _tag(seen: queries.Sight) -> str:
-    """The revision, and what tells it from the same revision of other facts, or as others see it."""
-    rest = (seen.moment, sorted(seen.roles), sorted(seen.hidden))
-    return f'"{seen.moment.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
+def _tag(view: queries.Sight) -> str:
+    """Return an ETag of the revision, the facts behind it, and the roles that read them."""
+    rest = (view.moment, sorted(view.roles), sorted(view.hidden))
+    return f'"{view.moment.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
 
 
-def _of_verb(name: str, bound: Mapping[str, str] = {}) -> Handler:
-    """A handler that does a verb with what the body says."""
+def _acted(asked: Verb, context: Context, given: Input) -> Answer:
+    return document_answer(asked.plain(context, asked.call(context, given)))
 
-    def handler(desk: Desk, actor: Actor, call: Call) -> Answer:
-        asked, context = verb(name), desk.context(actor, call.path_values["name"])
-        context.permit(asked.action)
-        found = asked.call(context, asked_with(asked, call, **_said_by_path(bound, call)))
-        return told(200, asked.plain(context, found))
+
+def _of_verb(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
+    """Return a handler that calls a verb with the body."""
+    asked = verb(name)
+
+    def handler(context: Context, call: Call) -> Answer:
+        return _acted(asked, context, parsed_input(asked, call, document(call.body), bound))
 
     return handler
 
 
-def _shown(name: str, bound: Mapping[str, str] = {}) -> Handler:
-    """A handler that answers with a verb that only looks."""
+def _query_of(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
+    """Return a handler that answers with a verb that only reads."""
+    asked = verb(name)
 
-    def handler(desk: Desk, actor: Actor, call: Call) -> Answer:
-        known_fields(call)
-        asked, context = verb(name), desk.context(actor, call.path_values["name"])
-        given = asked.decode(_said_by_path(bound, call))
-        return of_moment(context, call, lambda: asked.plain(context, asked.call(context, given)))
+    def handler(context: Context, call: Call) -> Answer:
+        check_fields(call)
+        given = asked.decode({field: call.path_values[at] for field, at in bound.items()})
+        return tagged_answer(context, call, lambda: asked.plain(context, asked.call(context, given)))
 
     return handler
 
@@ -152,65 +155,64 @@ def _shown(name: str, bound: Mapping[str, str] = {}) -> Handler:
 
 
 class Page(NamedTuple):
-    """Part of a list, and where it goes on (None at the end)."""
+    """Part of a list, and the position of the next part (None at the end)."""
 
     items: Sequence[object]
     onward: Sequence[object] | None
 
 
-def _listed(page: Callable[[Context, Any, int], Page], *shape: type | tuple[type, ...]) -> Handler:
-    """A handler that answers with a page of a list; ``shape`` is of what its cursors are."""
+def _listed(page: Callable[[Context, Any, int], Page], *shape: type | tuple[type, ...]) -> LearnerHandler:
+    """Return a handler that answers with a page of a list; ``shape`` has the types of its cursor's parts."""
 
-    def handler(desk: Desk, actor: Actor, call: Call) -> Answer:
-        known_fields(call, "limit", "cursor")
-        context = desk.context(actor, call.path_values["name"])
+    def handler(context: Context, call: Call) -> Answer:
+        check_fields(call, "limit", "cursor")
         cursor, limit = _cursor(call, shape), _limit(call)
-        return of_moment(context, call, lambda: _told_page(page(context, cursor, limit)))
+        return tagged_answer(context, call, lambda: _page_document(page(context, cursor, limit)))
 
     return handler
 
 
-def _told_page(page: Page) -> dict[str, object]:
-    onward = None if page.onward is None else urlsafe_b64encode(orjson.dumps(page.onward)).decode()
+def _page_document(page: Page) -> dict[str, object]:
+    onward = None if page.onward is None else urlsafe_b64encode(orjson.dumps(list(page.onward))).decode()
     return {"items": page.items, "next": onward}
 
 
 def _cursor(call: Call, shape: Sequence[type | tuple[type, ...]]) -> list[Any] | None:
-    sent = call.query.get("cursor")
-    if sent is None:
+    text = call.query.get("cursor")
+    if text is None:
         return None
     try:
-        found = orjson.loads(urlsafe_b64decode(sent.encode()))
+        parts = orjson.loads(urlsafe_b64decode(text.encode()))
     except ValueError:
-        found = None
+        parts = None
     if (
-        not isinstance(found, list)
-        or len(found) != len(shape)
+        not isinstance(parts, list)
+        or len(parts) != len(shape)
         or not all(
             isinstance(part, kind) and not isinstance(part, bool)
-            for part, kind in zip(found, shape, strict=True)
+            for part, kind in zip(parts, shape, strict=True)
         )
-        or any(isinstance(part, int) and abs(part) > 1 << 62 for part in found)
+        or any(isinstance(part, int) and abs(part) > 1 << 62 for part in parts)
     ):
         raise InvalidInput(
             "A cursor must be the next of a page of this list, got something else.",
             next_step="Leave it out to begin at the beginning.",
         )
-    return found
+    return parts
 
 
 def _limit(call: Call) -> int:
-    sent = call.query.get("limit", str(USUAL))
-    if not re.fullmatch("[0-9]{1,4}", sent) or not 1 <= int(sent) <= MOST:
+    text = call.query.get("limit", str(DEFAULT_LIMIT))
+    if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MAX_LIMIT:
         raise InvalidInput(
-            f"limit must be a whole number from 1 to {MOST:,}, got something else.",
-            next_step=f"Leave it out for {USUAL}.",
+            f"limit must be a whole number from 1 to {MAX_LIMIT:,}, got something else.",
+            next_step=f"Leave it out for {DEFAULT_LIMIT}.",
         )
-    return int(sent)
+    return int(text)
 
 
-def known_fields(call: Call, *names: str) -> None:
-    """Refuse fields of a query that nothing is asked by: a misspelt one must not pass in silence."""
+def check_fields(call: Call, *names: str) -> None:
+    """Refuse fields of a query that the route does not have, such as a misspelt one."""
     for name in call.query:
         if name not in names:
             raise InvalidInput(
@@ -220,10 +222,10 @@ def known_fields(call: Call, *names: str) -> None:
 
 
 def _by_arm(name: str) -> Callable[[Context, Any, int], Page]:
-    """Pages of a verb's list that is sorted by the ids of arms."""
+    """Return the pages of a verb's list that is sorted by arm id."""
+    asked = verb(name)
 
     def page(context: Context, cursor: list[str] | None, limit: int) -> Page:
-        asked = verb(name)
         every = asked.call(context, asked.decode({}))
         rest = [one for one in every if cursor is None or one.arm > cursor[0]]
         items = asked.plain(context, rest[:limit])
@@ -232,67 +234,62 @@ def _by_arm(name: str) -> Callable[[Context, Any, int], Page]:
     return page
 
 
-def _environments(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Environments by name, of one name or model where the query says so."""
-    known_fields(call, "limit", "cursor", "environment", "model")
-    asked, context = verb("episodes"), desk.context(actor, call.path_values["name"])
-    cursor, limit = _cursor(call, (str,)), _limit(call)
-    wanted = asked.decode({name: call.query[name] for name in ("environment", "model") if name in call.query})
+def _environments(context: Context, call: Call) -> Answer:
+    """Return environments by name, filtered by the query."""
+    check_fields(call, "limit", "cursor", "environment", "model")
+    asked, cursor, limit = verb("episodes"), _cursor(call, (str,)), _limit(call)
+    given = asked.decode({name: call.query[name] for name in ("environment", "model") if name in call.query})
 
     def page() -> object:
-        every = asked.call(context, wanted)
+        every = asked.call(context, given)
         rest = [one for one in every if cursor is None or one.environment > cursor[0]]
         onward = [rest[limit - 1].environment] if len(rest) > limit else None
-        return _told_page(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward))
+        return _page_document(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward))
 
-    return of_moment(context, call, page)
+    return tagged_answer(context, call, page)
 
 
-def _findings(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """How an environment pays, and what may be wrong with it: a list of one."""
-    known_fields(call, "limit", "cursor")
-    asked, context = verb("lint"), desk.context(actor, call.path_values["name"])
-    cursor, limit = _cursor(call, (str,)), _limit(call)
-    wanted = asked.decode({"environment": call.path_values["environment"]})
+def _findings(context: Context, call: Call) -> Answer:
+    """Return the payment pattern and findings of an environment: a list of one."""
+    check_fields(call, "limit", "cursor")
+    asked, cursor, limit = verb("lint"), _cursor(call, (str,)), _limit(call)
+    given = asked.decode({"environment": call.path_values["environment"]})
 
     def page() -> object:
-        found = asked.plain(context, asked.call(context, wanted))
-        return _told_page(Page(cast("list[object]", found)[: limit if cursor is None else 0], None))
+        items = cast("list[object]", asked.plain(context, asked.call(context, given)))
+        return _page_document(Page(items[: limit if cursor is None else 0], None))
 
-    return of_moment(context, call, page)
+    return tagged_answer(context, call, page)
 
 
-def _models(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Models on the same tasks, or by all their episodes."""
-    known_fields(call, "paired")
-    asked, context = verb("compare"), desk.context(actor, call.path_values["name"])
-    paired = call.query.get("paired", "true")
+def _models(context: Context, call: Call) -> Answer:
+    """Return models compared on the same tasks, or on all episodes."""
+    check_fields(call, "paired")
+    asked, paired = verb("compare"), call.query.get("paired", "true")
     if paired not in {"true", "false"}:
         raise InvalidInput(
             "paired must be true or false, got something else.", next_step="Leave it out for true."
         )
-    wanted = asked.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
-    return of_moment(context, call, lambda: asked.plain(context, asked.call(context, wanted)))
+    given = asked.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
+    return tagged_answer(context, call, lambda: asked.plain(context, asked.call(context, given)))
 
 
 def _runs(context: Context, cursor: list[Any] | None, limit: int) -> Page:
-    found = queries.listed_runs(context, cursor=None if cursor is None else Cursor(*cursor), limit=limit)
-    onward = None if found.onward is None else list(found.onward)
-    return Page(documents.runs(context, found.rows), onward)
+    page = queries.listed_runs(context, cursor=None if cursor is None else Cursor(*cursor), limit=limit)
+    return Page(documents.runs(context, page.rows), page.onward)
 
 
 def _episodes(context: Context, cursor: list[Any] | None, limit: int) -> Page:
-    place = None if cursor is None else EpisodeCursor(*cursor)
-    found = queries.episode_list(context, cursor=place, limit=limit)
-    onward = None if found.onward is None else list(found.onward)
-    return Page([as_plain(row) for row in found.rows], onward)
+    after = None if cursor is None else EpisodeCursor(*cursor)
+    page = queries.episode_list(context, cursor=after, limit=limit)
+    return Page([as_plain(row) for row in page.rows], page.onward)
 
 
 def _evaluations(context: Context, cursor: list[int] | None, limit: int) -> Page:
     before = None if cursor is None else cursor[0]
-    found = queries.seen_evaluations(context, EvaluationFilter(), before=before, limit=limit)
-    onward = None if found.onward is None else [found.onward]
-    return Page(documents.evaluations(context, found.rows), onward)
+    page = queries.seen_evaluations(context, EvaluationFilter(), before=before, limit=limit)
+    onward = None if page.onward is None else [page.onward]
+    return Page(documents.evaluations(context, page.rows), onward)
 
 
 def _acts(context: Context, cursor: list[int] | None, limit: int) -> Page:
@@ -305,199 +302,199 @@ def _audit(context: Context, cursor: list[int] | None, limit: int) -> Page:
 
 def _traces(context: Context, cursor: list[str] | None, limit: int) -> Page:
     every = traces(context)
-    known = [one.trace for one in every]
-    begin = known.index(cursor[0]) + 1 if cursor is not None and cursor[0] in known else 0
-    rows = every[begin : begin + limit]
-    onward = [rows[-1].trace] if begin + limit < len(every) else None
-    return Page([as_plain(one) for one in rows], onward)
+    return _after([one.trace for one in every], every, cursor, limit)
 
 
 def _rollouts(context: Context, cursor: list[str] | None, limit: int) -> Page:
     every = rollouts(context)
-    known = [one.rollout for one in every]
-    begin = known.index(cursor[0]) + 1 if cursor is not None and cursor[0] in known else 0
-    rows = every[begin : begin + limit]
-    return Page([as_plain(one) for one in rows], [rows[-1].rollout] if begin + limit < len(every) else None)
+    return _after([one.rollout for one in every], every, cursor, limit)
 
 
-def _entries(found: AuditPage) -> Page:
-    return Page([as_plain(entry) for entry in found.entries], None if found.next is None else [found.next])
+def _after(names: Sequence[str], rows: Sequence[object], cursor: list[str] | None, limit: int) -> Page:
+    """Return the rows after the one that the cursor names."""
+    begin = names.index(cursor[0]) + 1 if cursor is not None and cursor[0] in names else 0
+    end = begin + limit
+    return Page([as_plain(one) for one in rows[begin:end]], [names[end - 1]] if end < len(rows) else None)
+
+
+def _entries(page: AuditPage) -> Page:
+    return Page([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
 
 
 def _learners(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call, "limit", "cursor")
+    check_fields(call, "limit", "cursor")
     asked, cursor, limit = verb("learners"), _cursor(call, (str,)), _limit(call)
     context = desk.whole(actor)
     rest = [one for one in asked.call(context, Input()) if cursor is None or one.name > cursor[0]]
     onward = [rest[limit - 1].name] if len(rest) > limit else None
-    return told(200, _told_page(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward)))
+    return document_answer(
+        _page_document(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward))
+    )
 
 
-# What is no verb, or more than one
+# Routes without a verb, or with several
 
 
 def _version(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
-    return told(200, {"name": "armscope", "version": __version__})
+    return document_answer({"name": "armscope", "version": __version__})
 
 
 def _health(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
-    """Whether the database can be read; raises what keeps it from that."""
+    """Return whether the database is readable; raise the error that prevents it."""
     with desk.store.reading(desk.whole(actor).learner):
-        return told(200, {"ok": True, "version": __version__})
+        return document_answer({"ok": True, "version": __version__})
 
 
-def _record(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """A run as the verb has it, or as our own lines have it."""
-    sent = document(call.body)
-    asked, context = verb("record"), desk.context(actor, call.path_values["name"])
-    if isinstance(sent, dict) and sent.get("kind") == "run":
-        given = asked.input(run=SentRuns().run(call.body))
-    else:
-        given = asked_with(asked, call)
-    return told(200, asked.plain(context, asked.call(context, given)))
+_RECORD: Final = verb("record")
+_REWARD: Final = verb("reward")
+_REWARD_RUN: Final = verb("reward_run")
 
 
-def _reward(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Of one arm; without one, of every arm of the run."""
-    sent = document(call.body)
-    is_whole = isinstance(sent, dict) and "arm" not in sent and "run" in sent
-    return _of_verb("reward_run" if is_whole else "reward")(desk, actor, call)
+def _record(context: Context, call: Call) -> Answer:
+    """Record a run: the verb's input, or a line of armscope's own format."""
+    body = document(call.body)
+    if isinstance(body, dict) and body.get("kind") == "run":
+        return _acted(_RECORD, context, cast("Any", _RECORD.input)(run=SentRuns().run(call.body)))
+    return _acted(_RECORD, context, parsed_input(_RECORD, call, body))
 
 
-def _reward_batch(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Rewards line by line, each by itself."""
-    context = desk.context(actor, call.path_values["name"])
-    return _told_lines(reward_lines(context, lines_of(call.pieces), call.headers.get("idempotency-key")))
+def _reward(context: Context, call: Call) -> Answer:
+    """Reward one arm, or without one every arm of the run."""
+    body = document(call.body)
+    is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
+    asked = _REWARD_RUN if is_whole else _REWARD
+    return _acted(asked, context, parsed_input(asked, call, body))
 
 
-def _run_batch(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Runs line by line, each by itself."""
-    context = desk.context(actor, call.path_values["name"])
-    return _told_lines(run_lines(context, lines_of(call.pieces)))
+def _reward_batch(context: Context, call: Call) -> Answer:
+    """Record rewards line by line."""
+    return _line_answers(reward_lines(context, lines_of(call.pieces), call.headers.get(_KEY)))
 
 
-def _told_lines(results: Iterator[Mapping[str, object]]) -> Answer:
-    """Results, a line each; told when all was heard, for who reads nothing before all is sent would wait for ever."""
-    spooled = SpooledTemporaryFile(_SPOOLED)  # noqa: SIM115 - closed when it was sent
-    try:
+def _run_batch(context: Context, call: Call) -> Answer:
+    """Record runs line by line."""
+    return _line_answers(run_lines(context, lines_of(call.pieces)))
+
+
+def _line_answers(results: Iterator[Mapping[str, object]]) -> Answer:
+    """Return one result for each line, after the last line: a client may read nothing before it has sent all."""
+
+    def write(target: IO[bytes]) -> None:
         for result in results:
-            spooled.write(document_bytes(result) + b"\n")
+            target.write(document_bytes(result) + b"\n")
+
+    return _file_answer(207, NDJSON, write)
+
+
+def _file_answer(status: int, media: str, write: Callable[[IO[bytes]], object]) -> Answer:
+    """Return what ``write`` writes, held in a file while it is large."""
+    file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed when it is sent
+    try:
+        write(cast("IO[bytes]", file))
     except BaseException:
-        spooled.close()
+        file.close()
         raise
-    return Answer(207, b"", {"content-type": NDJSON}, pieces=_pieces(spooled))
+    return Answer(status, b"", {"content-type": media}, pieces=_pieces(file))
 
 
-def _pieces(spooled: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
-    with spooled:
-        spooled.seek(0)
-        while piece := spooled.read(_PIECE):
+def _pieces(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(_PIECE_BYTES):
             yield piece
 
 
-def _export(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Everything, all of one moment."""
-    known_fields(call, "format")
+def _export(context: Context, call: Call) -> Answer:
+    """Return all of a learner at one revision."""
+    check_fields(call, "format")
     form = call.query.get("format", "jsonl")
     if form not in EXPORT_FORMATS:
         raise InvalidInput(
             f"format must be one of {', '.join(EXPORT_FORMATS)}, got another.",
             next_step="Choose one of them.",
         )
-    spooled = SpooledTemporaryFile(_SPOOLED)  # noqa: SIM115 - closed when it was sent
-    try:
-        context = desk.context(actor, call.path_values["name"])
-        export_into(context, cast("IO[bytes]", spooled), "-", form)
-    except BaseException:
-        spooled.close()
-        raise
-    return Answer(200, b"", {"content-type": _MEDIA[form]}, pieces=_pieces(spooled))
+    return _file_answer(200, _MEDIA[form], lambda target: export_into(context, target, "-", form))
 
 
-def _timeseries(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call, "metric", "window")
-    context = desk.context(actor, call.path_values["name"])
+def _timeseries(context: Context, call: Call) -> Answer:
+    check_fields(call, "metric", "window")
     metric, window = call.query.get("metric", "tokens"), call.query.get("window", "1d")
 
     def points() -> object:
-        found = queries.timeseries(context, cast("queries.Metric", metric), cast("queries.Window", window))
-        return {"metric": metric, "window": window, "points": as_plain(found)}
+        series = queries.timeseries(context, cast("queries.Metric", metric), cast("queries.Window", window))
+        return {"metric": metric, "window": window, "points": as_plain(series)}
 
-    return of_moment(context, call, points)
+    return tagged_answer(context, call, points)
 
 
-def _savings(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call)
-    context = desk.context(actor, call.path_values["name"])
-    return of_moment(context, call, lambda: documents.savings(context, queries.savings(context)))
+def _savings(context: Context, call: Call) -> Answer:
+    check_fields(call)
+    return tagged_answer(context, call, lambda: documents.savings(context, queries.savings(context)))
 
 
 def _verify(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call)
+    check_fields(call)
     asked, context = verb("verify"), desk.whole(actor)
-    authorise(actor, asked.action, None)  # it names every learner there is
-    return told(200, asked.plain(context, asked.call(context, asked.decode({}))))
+    authorise(actor, asked.action, None)  # the answer names every learner
+    return _acted(asked, context, asked.decode({}))
 
 
-def _preview_reset(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """What a reset would change."""
-    asked, context = verb("reset"), desk.context(actor, call.path_values["name"])
-    context.permit(asked.action)
-    given = cast("Any", asked_with(asked, call))
-    found = queries.preview_reset(context, arms=given.arms, types=given.types, target=given.target)
-    return told(
-        200,
+def _preview_reset(context: Context, call: Call) -> Answer:
+    """Return what a reset would change."""
+    given = cast("Any", parsed_input(verb("reset"), call, document(call.body)))
+    preview = queries.preview_reset(context, arms=given.arms, types=given.types, target=given.target)
+    return document_answer(
         {
             "learner": context.learner,
-            "scope": found.scope,
-            "to": found.target,
-            "reset_count": len(found.columns),
-            "arm_ids": found.columns.keys,
-            "pulls": found.columns.n_pulls,
-        },
+            "scope": preview.scope,
+            "to": preview.target,
+            "reset_count": len(preview.columns),
+            "arm_ids": preview.columns.keys,
+            "pulls": preview.columns.n_pulls,
+        }
     )
 
 
-def _preview_credit(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Whom an episode's credit would move, those that move most first."""
-    asked, context = verb("credit_episode"), desk.context(actor, call.path_values["name"])
-    context.permit(asked.action)
-    given = cast("Any", asked_with(asked, call))
-    return told(200, as_plain(queries.preview_credit(context, given.uid, given.rule)))
+def _preview_credit(context: Context, call: Call) -> Answer:
+    """Return the arms that an episode's credit would move, the largest change first."""
+    given = cast("Any", parsed_input(verb("credit_episode"), call, document(call.body)))
+    return document_answer(as_plain(queries.preview_credit(context, given.uid, given.rule)))
 
 
 # The table
 
 
-def _row(method: str, path: str, handler: Handler, told: Told, *, action: Action | None = None) -> Row:
-    """A route under a learner; it needs what its verb needs, where it is of one."""
-    needs = action or ("read" if told.verb is None else told.verb.action)
+def _row(
+    method: str, path: str, handler: LearnerHandler, text: RouteText, *, action: Action | None = None
+) -> ApiRoute:
+    """Return a route of a learner; its action is that of its verb, else reading."""
+    needed = action or ("read" if text.verb is None else text.verb.action)
     streams = path.endswith(":batch")
     takes = (NDJSON, "application/jsonl") if streams else (JSON,)
-    return Row(Route((method,), f"{AT_LEARNER}/{path}", needs, handler, takes=takes, streams=streams), told)
+    route = Route((method,), f"{AT_LEARNER}/{path}", needed, takes=takes, streams=streams, of_learner=handler)
+    return ApiRoute(route, text)
 
 
-def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = {}) -> Row:
-    """A verb that is asked by a body; ``bound`` are its fields that the path says, by the path's names."""
-    return _row(method, path, _of_verb(name, bound), Told(verb=verb(name), unsaid=frozenset(bound)))
+def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = {}) -> ApiRoute:
+    """Return the route of a verb whose input is the body; ``bound`` are its fields in the path, by the path's names."""
+    return _row(method, path, _of_verb(name, bound), RouteText(verb=verb(name), bound=frozenset(bound)))
 
 
-def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> Row:
-    """A verb that only looks, and is asked with nothing but what the path says."""
-    return _row("GET", path, _shown(name, bound), _said(name))
+def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> ApiRoute:
+    """Return the route of a verb that only reads; its input is in the path."""
+    return _row("GET", path, _query_of(name, bound), RouteText(words=verb(name).words))
 
 
-def _list(path: str, handler: Handler, words: str) -> Row:
-    return _row("GET", path, handler, Told(words=words, is_list=True), action="read")
+def _list(path: str, handler: LearnerHandler, words: str, *, action: Action = "read") -> ApiRoute:
+    return _row("GET", path, handler, RouteText(words=words, is_list=True), action=action)
 
 
-def _said(name: str) -> Told:
-    """A verb's words without its input, which is no body here."""
-    return Told(words=verb(name).words)
-
-
-def _plain(path: str, handler: Handler, words: str, *, public: bool = False, is_list: bool = False) -> Row:
-    return Row(Route(("GET",), path, "read", handler, public=public), Told(words=words, is_list=is_list))
+def _plain(
+    path: str, handler: Handler, words: str, *, public: bool = False, is_list: bool = False
+) -> ApiRoute:
+    return ApiRoute(
+        Route(("GET",), path, "read", handler, public=public), RouteText(words=words, is_list=is_list)
+    )
 
 
 _FORMAT: Final = {"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}}
@@ -506,7 +503,7 @@ _SERIES: Final = {
     "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
 }
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True}}
-_PAID: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
+_FILTERS: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
 ROWS: Final = (
     _plain("/healthz", _health, "Whether the database can be read.", public=True),
     _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
@@ -521,7 +518,10 @@ ROWS: Final = (
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("environments/{environment}/findings", _findings, verb("lint").words),
     _row(
-        "GET", "environments/{environment}/models", _models, Told(words=verb("compare").words, query=_PAIRED)
+        "GET",
+        "environments/{environment}/models",
+        _models,
+        RouteText(words=verb("compare").words, query=_PAIRED),
     ),
     _look("episodes/{episode}", "episode", {"uid": "episode"}),
     _list("episodes", _listed(_episodes, (int, type(None)), int), verb("episode_list").words),
@@ -530,19 +530,24 @@ ROWS: Final = (
     _list("runs", _listed(_runs, (int, type(None)), int), verb("runs").words),
     _list("evaluations", _listed(_evaluations, int), verb("evaluations").words),
     _list("acts", _listed(_acts, int), "Who changed what, the latest first."),
-    _row("GET", "audit", _listed(_audit, int), Told(words="Who did what.", is_list=True), action="members"),
-    _row("GET", "environments", _environments, Told(words=verb("episodes").words, is_list=True, query=_PAID)),
-    _row("GET", "timeseries", _timeseries, Told(words="A figure window by window.", query=_SERIES)),
-    _row("GET", "savings", _savings, Told(words="Baseline against selected runs.")),
+    _list("audit", _listed(_audit, int), "Who did what.", action="members"),
+    _row(
+        "GET",
+        "environments",
+        _environments,
+        RouteText(words=verb("episodes").words, is_list=True, query=_FILTERS),
+    ),
+    _row("GET", "timeseries", _timeseries, RouteText(words="A figure window by window.", query=_SERIES)),
+    _row("GET", "savings", _savings, RouteText(words="Baseline against selected runs.")),
     _row(
         "GET",
         "export",
         _export,
-        Told(words=verb("export").words, query=_FORMAT, answers=tuple(_MEDIA.values())),
+        RouteText(words=verb("export").words, query=_FORMAT, answers=tuple(_MEDIA.values())),
     ),
     _act("select", "select"),
-    _row("POST", "runs", _record, Told(verb=verb("record"))),
-    _row("POST", "runs:batch", _run_batch, Told(words="Record runs, a line each."), action="ingest"),
+    _row("POST", "runs", _record, RouteText(verb=_RECORD)),
+    _row("POST", "runs:batch", _run_batch, RouteText(words="Record runs, a line each."), action="ingest"),
     _act("steps", "record_step"),
     _act("episodes:incomplete", "mark_incomplete"),
     _act("scales", "declare"),
@@ -551,10 +556,12 @@ ROWS: Final = (
         "POST",
         "credits:preview",
         _preview_credit,
-        Told(verb=verb("credit_episode"), words="Whom an episode's credit would move; it moves nobody."),
+        RouteText(verb=verb("credit_episode"), words="Whom an episode's credit would move; it moves nobody."),
     ),
-    _row("POST", "rewards", _reward, Told(verb=verb("reward"))),
-    _row("POST", "rewards:batch", _reward_batch, Told(words="Give rewards, a line each."), action="reward"),
+    _row("POST", "rewards", _reward, RouteText(verb=_REWARD)),
+    _row(
+        "POST", "rewards:batch", _reward_batch, RouteText(words="Give rewards, a line each."), action="reward"
+    ),
     _act("rewards:together", "reward_batch"),
     _act("notes", "note"),
     _act("evaluations", "evaluate"),
@@ -563,7 +570,7 @@ ROWS: Final = (
         "POST",
         "resets:preview",
         _preview_reset,
-        Told(verb=verb("reset"), words="What a reset would change; nothing is."),
+        RouteText(verb=verb("reset"), words="What a reset would change; nothing is."),
     ),
     _act("undo", "undo"),
     _act("redo", "redo"),

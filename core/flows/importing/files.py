@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
@@ -35,33 +37,38 @@ class _NothingNew(Exception):
 
 def import_files(
     context: Context,
-    paths: Iterable[Path],
+    paths: Annotated[Sequence[Path], Meta(description="Files, folders and archives with transcripts.")],
     *,
-    format: str | None = None,
-    unit: Unit | None = None,
-    tools_file: Path | None = None,
-    phase: Phase | None = None,
+    format: Annotated[str | None, Meta(description="Format name, instead of detection.")] = None,
+    unit: Annotated[Unit | None, Meta(description="What counts as a run.")] = None,
+    tools_file: Annotated[
+        Path | None, Meta(description="Offered tools, where the runs do not list them.")
+    ] = None,
+    phase: Annotated[
+        Literal["passive", "active"] | None, Meta(description="Phase of the learner for this import.")
+    ] = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
     continuing: str | None = None,
     names: Mapping[Path, str] | None = None,
     waiting: Waiting | None = None,
-    each_event: bool = False,
+    each_event: Annotated[
+        bool,
+        Meta(description="Count every rollout event, also where several repeat the reward of one message."),
+    ] = False,
 ) -> ImportAnswer:
-    """Read files and folders into the learner as one act, all of it or nothing, that `undo` takes back.
+    """Import agent transcripts; a repeat changes nothing.
 
-    Nobody waits for it: files are read before anything is written, and what takes longer than a moment is written
-    in parts, which stand together when the last is there. Whatever is done meanwhile came before, as if the import
-    had begun only then. One at a time writes in parts; ``waiting`` is called if that is another.
+    The import is one act, all of it or nothing, and `undo` reverts it. Files are read before anything is written.
+    A long import is written in parts, which become active together with the last one. Writes made during the
+    import are ordered before it. One import at a time writes in parts; ``waiting`` is called while another does.
 
-    ``continuing`` names an import that this one goes on with, under its id; one that was undone is not taken
-    up again. The answer is of what was read now, while the import is remembered by all it told so far.
-    ``names`` says what files are called where that isn't their path; ``each_event`` counts every rollout event, also
-    where several repeat the reward of one message.
+    ``continuing`` names an earlier import that this one extends under the same id, unless it was undone. The
+    answer covers the rows read now; the stored import covers all of its parts. ``names`` maps paths to the names
+    of files.
 
-    Importing again changes nothing, and what changes nothing makes no act; a longer copy of a source updates its
-    runs. Lines that can't be read are listed and never fatal. Raises `UnreadableSource` where nothing could be
-    read at all.
+    A longer copy of a source updates its runs. Rejected lines are listed and never fatal. Raises
+    `UnreadableSource` where no file can be read.
     """
     with open_sources(
         paths,

@@ -1,7 +1,7 @@
 """Look: read one moment → statistics → one frozen result per page; one file per question. Nothing changes."""
 
 from core.flows.queries.agreement import (
-    AgreementSeen,
+    AgreementReport,
     GraderBesideRest,
     ModelBesidePeople,
     TwoGraders,
@@ -27,7 +27,6 @@ from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
 from core.flows.queries.environments import (
-    Compared,
     Comparison,
     DesignSeen,
     EnvironmentStory,
@@ -103,3 +102,4 @@ from core.flows.queries.timeseries import METRICS, WINDOWS, Metric, Point, Windo
 from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.queries.unread import Unread, UnreadArm, unread
 from core.flows.queries.verify import Verification, verify
+from core.records.parameters import Compared

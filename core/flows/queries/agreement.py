@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Meta
 
 from core.columns import EvaluationColumns, Ints
 from core.evaluate import GradeColumns
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.evaluations import grades_of, panel_of
-from core.records.evaluation_page import EvaluationFilter, Grader
+from core.records.evaluation_page import ANY_EVALUATION, EvaluationFilter, Grader
 from core.statistics.agreement import (
     Agreement,
     GraderAgreement,
@@ -27,7 +28,6 @@ MOST_GRADERS: Final = 12
 """Graders that are named one by one, those who judged most: each two of them are 66 pairs."""
 _SEED: Final = 1
 """Of the resampling: the same evaluations have the same intervals, whoever asks."""
-_ANY: Final = EvaluationFilter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class ModelBesidePeople:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgreementSeen:
+class AgreementReport:
     """How far graders agree on ``n_items`` things of which two or more judged each.
 
     ``outcome`` is by the nominal, ``label`` by the ordinal, ``score`` (that of a failure below 0) by the interval
@@ -78,20 +78,28 @@ class AgreementSeen:
     models: tuple[ModelBesidePeople, ...]
 
 
-def agreement(context: Context, wanted: EvaluationFilter = _ANY) -> AgreementSeen:
-    """How far graders agree on outcome, label and score, each two of them, and models beside people."""
+def agreement(
+    context: Context,
+    wanted: Annotated[
+        EvaluationFilter, Meta(description="Only evaluations that pass this filter.")
+    ] = ANY_EVALUATION,
+) -> AgreementReport:
+    """Report how far graders agree, with intervals.
+
+    It covers outcome, label and score, each pair of graders, and models compared with people.
+    """
     with context.reading() as snapshot:
         columns = evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))
         thresholds = snapshot.settings.thresholds
     return agreement_in(columns, grades_of(columns, thresholds))
 
 
-def agreement_in(columns: EvaluationColumns, grades: GradeColumns) -> AgreementSeen:
+def agreement_in(columns: EvaluationColumns, grades: GradeColumns) -> AgreementReport:
     """The same of columns that were read."""
     rows = panel_of(columns)
     item, outcome = columns.item[rows], columns.is_success[rows].astype(np.int64)
     whole = krippendorff(item, outcome, "nominal", seed=_SEED)
-    return AgreementSeen(
+    return AgreementReport(
         n=len(columns),
         n_panel=len(rows),
         n_items=whole.n_items,

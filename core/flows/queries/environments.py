@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints
 from core.errors import InvalidInput
@@ -28,6 +29,7 @@ from core.flows.queries.episodes import (
 from core.records.episode import Finding, Scale
 from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 from core.records.limits import shown
+from core.records.parameters import Compared
 from core.statistics.overview import PaidWrong
 from core.statistics.rewards.contest import contest, unpaired
 from core.statistics.rewards.lint import MIN_EPISODES
@@ -40,7 +42,6 @@ from core.store.reads.episodes import environment_names, episode_columns
 from core.store.transaction import Snapshot
 
 GroupKind = Literal["split", "task", "model"]
-Compared = Literal["reward", "success"]
 MOST_GROUPS: Final = 100
 """Of one kind; of more tasks those that are paid least."""
 
@@ -207,8 +208,13 @@ def _least_paid(codes: Ints, reached: Floats) -> Ints:
     return np.asarray(places[np.argsort(average, kind="stable")[:MOST_GROUPS]])
 
 
-def lint(context: Context, *, environment: str | None = None) -> tuple[DesignSeen, ...]:
-    """How environments pay, by name, and what may be wrong with it; raises `NotFound` for an unknown one."""
+def lint(
+    context: Context, *, environment: Annotated[str | None, Meta(description="Only this environment.")] = None
+) -> tuple[DesignSeen, ...]:
+    """Report how environments pay, and the steps that show a problem.
+
+    Raises `NotFound` for an unknown environment.
+    """
     with context.reading() as snapshot:
         names, scales = snapshot.together(
             lambda: wanted_environments(snapshot, environment), lambda: declared_scales(snapshot)
@@ -274,18 +280,20 @@ def _fell(name: str, rows: EpisodeColumns, scale: Scale) -> PaidWrong | None:
 
 def compare(
     context: Context,
-    environment: str,
+    environment: Annotated[str, Meta(description="The environment.")],
     *,
-    models: Sequence[str] = (),
-    compared: Compared = "reward",
-    paired: bool = True,
+    models: Annotated[Sequence[str], Meta(description="Only these models; default: all.")] = (),
+    compared: Annotated[Compared, Meta(description="The quantity that is compared.")] = "reward",
+    paired: Annotated[
+        bool, Meta(description="Compare common tasks only; false: all episodes, whatever their tasks.")
+    ] = True,
 ) -> Comparison:
-    """Models (all there are where none is named) on the tasks of an environment that both of two attempted.
+    """Compare models on the tasks of an environment that two of them attempted.
 
-    ``paired`` False compares them by all their episodes, whatever tasks those are attempts at, and says so.
+    ``paired`` False compares all episodes, whatever their tasks, and marks the answer so.
 
-    Raises `NotFound` for an unknown environment, `InvalidInput` for fewer than two models, for one without episodes
-    there, and for two that have no task in common: rewards of different tasks compare the tasks.
+    Raises `NotFound` for an unknown environment. Raises `InvalidInput` for fewer than two models, for a model
+    without episodes, and for two models without a common task.
     """
     with context.reading() as snapshot:
         (number,) = wanted_environments(snapshot, environment)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats
 from core.episodes import discounted, running, totals_of
@@ -15,7 +16,7 @@ from core.flows.context import Context
 from core.flows.credit import dealt_of, found_episode
 from core.records.episode import Base, Episode, Finding, FindingKind, Part, Pattern, Scale, StepKind, StepNote
 from core.records.episode_credit import CreditRule, CreditShare
-from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
+from core.records.episode_page import ANY_EPISODE, EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
 from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
 from core.records.times import iso
@@ -49,7 +50,6 @@ DESIGN_STEPS: Final = 50_000
 """The newest episodes that a reward's pattern and findings are told from: of one environment that is looked into, and
 of each in a list; and the steps they may have at most. From a hundred on nine of ten of what is planted is found.
 """
-_ANY: Final = EpisodeFilter()
 _RUNS_SHOWN: Final = 50
 
 
@@ -207,17 +207,18 @@ class RunsOfEpisode:
 def episodes(
     context: Context,
     *,
-    environment: str | None = None,
-    split: str | None = None,
-    task: str | None = None,
-    model: str | None = None,
-    outcome: EpisodeOutcome | None = None,
-    with_design: bool = True,
+    environment: Annotated[str | None, Meta(description="Only this environment.")] = None,
+    split: Annotated[str | None, Meta(description="Only episodes of this split.")] = None,
+    task: Annotated[str | None, Meta(description="Only attempts at this task.")] = None,
+    model: Annotated[str | None, Meta(description="Only episodes of this model.")] = None,
+    outcome: Annotated[EpisodeOutcome | None, Meta(description="Only episodes with this outcome.")] = None,
+    with_design: Annotated[
+        bool, Meta(description="Include patterns and findings, which need the steps.")
+    ] = True,
 ) -> tuple[EnvironmentSeen, ...]:
-    """Environments by name, each with what those of its episodes that pass came to, by the scale in force.
+    """List environments with the rewards and successes of their episodes.
 
-    ``with_design`` False leaves out patterns and findings, for which steps are read. Raises `NotFound` for an
-    environment that nobody told of.
+    The active scale decides what is a success. Raises `NotFound` for an unknown environment.
     """
     wanted = EpisodeFilter(environment=environment, split=split, task=task, model=model, outcome=outcome)
     with context.reading() as snapshot:
@@ -384,13 +385,16 @@ def _paid(snapshot: Snapshot, newest: list[Newest], scale: Scale) -> Paid:
 
 def episode_list(
     context: Context,
-    wanted: EpisodeFilter = _ANY,
+    wanted: Annotated[EpisodeFilter, Meta(description="Only episodes that pass this filter.")] = ANY_EPISODE,
     *,
-    cursor: EpisodeCursor | None = None,
-    direction: Direction = "older",
-    limit: int = 50,
+    cursor: Annotated[EpisodeCursor | None, Meta(description="Position from which the page starts.")] = None,
+    direction: Annotated[Direction, Meta(description="Whether to page to older or newer rows.")] = "older",
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of episodes.")] = 50,
 ) -> EpisodePage:
-    """Single episodes that pass beyond a cursor, newest first; raises `NotFound` for an unknown environment."""
+    """List single episodes, newest first.
+
+    Raises `NotFound` for an unknown environment.
+    """
     with context.reading() as snapshot:
         wanted_environments(snapshot, wanted.environment)
         return episode_page(snapshot, wanted, cursor=cursor, direction=direction, limit=limit)
@@ -403,8 +407,11 @@ def without_episode(context: Context) -> RunsWithoutEpisode:
     return RunsWithoutEpisode(n=sum(found.values()), formats=tuple(found), command="armscope import SOURCE")
 
 
-def episode(context: Context, uid: str) -> EpisodeSeen:
-    """One episode that stands; raises `NotFound`."""
+def episode(context: Context, uid: Annotated[str, Meta(description="The episode's uid.")]) -> EpisodeSeen:
+    """Show one active episode, step by step.
+
+    Raises `NotFound`.
+    """
     with context.reading() as snapshot:
         line, declared = found_episode(snapshot, uid)
         scale = declared or Scale()

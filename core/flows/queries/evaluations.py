@@ -6,17 +6,18 @@ Labels, flags and blockers are computed from the record and the thresholds in fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from core.columns import EvaluationColumns, Ints
 from core.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, GradeColumns, grade_all
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.evaluation import GRADER_KINDS, LABELS, Thresholds
-from core.records.evaluation_page import Evaluation, EvaluationFilter, EvaluationPage, Grader
+from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter, EvaluationPage, Grader
 from core.statistics.bias import (
     GroupShares,
     GroupSpread,
@@ -30,7 +31,6 @@ from core.statistics.parting import PartingGrader, parting_raters
 from core.store.reads.evaluations import evaluated_names, evaluation_columns, evaluation_page
 
 PAGE_EVALUATIONS: Final = 25
-_ANY: Final = EvaluationFilter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +67,22 @@ class BiasWatch:
 
 
 def evaluations(
-    context: Context, wanted: EvaluationFilter = _ANY, *, limit: int = 50
+    context: Context,
+    wanted: Annotated[
+        EvaluationFilter, Meta(description="Only evaluations that pass this filter.")
+    ] = ANY_EVALUATION,
+    *,
+    limit: Annotated[
+        int, Meta(ge=1, le=10_000, description="Maximum number of evaluations, newest first.")
+    ] = 50,
 ) -> tuple[Evaluation, ...]:
-    """The latest evaluations that are wanted, the latest first."""
+    """List the latest evaluations, with their grades and export blockers."""
     return seen_evaluations(context, wanted, limit=limit).rows
 
 
 def seen_evaluations(
     context: Context,
-    wanted: EvaluationFilter = _ANY,
+    wanted: EvaluationFilter = ANY_EVALUATION,
     *,
     before: int | None = None,
     limit: int = PAGE_EVALUATIONS,
@@ -92,7 +99,7 @@ def seen_evaluations(
     return page._replace(rows=tuple(msgspec.structs.replace(row, feedback=None) for row in page.rows))
 
 
-def bias_watch(context: Context, wanted: EvaluationFilter = _ANY) -> BiasWatch:
+def bias_watch(context: Context, wanted: EvaluationFilter = ANY_EVALUATION) -> BiasWatch:
     """Who judges, how each of them does, what blocks an export, and who parts from the others."""
     with context.reading() as snapshot:
         columns = evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))

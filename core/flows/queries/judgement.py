@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from core.columns import ArmColumns, Ints
 from core.flows.context import Context
@@ -79,18 +80,22 @@ def judgements(
 
 def judged_posteriors(
     context: Context,
-    view: View = View(),  # noqa: B008 - frozen
+    view: Annotated[View, Meta(description="Which runs and arms count; default: all.")] = View(),  # noqa: B008 - frozen
     *,
     judged: Mapping[str, Judgement] | None = None,
 ) -> list[JudgedPosterior]:
-    """Every arm's posterior with what is to be said of it (``judged``, where that is known already), sorted by id."""
+    """List every arm with its posterior and its judgement, sorted by id.
+
+    ``judged`` passes judgements that the caller has already.
+    """
     judged = judgements(context, view) if judged is None else judged
     return [_told(one, judged[one.arm]) for one in posteriors(context, view) if one.arm in judged]
 
 
 def judged_arms(context: Context, *, judged: Mapping[str, Judgement] | None = None) -> list[JudgedArm]:
-    """Every arm that is listed with what it costs and what is to be said of it (``judged``, where that is known
-    already), sorted by id.
+    """List every arm with its cost, prior and judgement, sorted by id.
+
+    ``judged`` passes judgements that the caller has already.
     """
     judged = judgements(context) if judged is None else judged
     return [

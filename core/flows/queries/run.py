@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from core.columns import UNKNOWN
 from core.errors import UnknownRun
@@ -123,10 +124,10 @@ class RunStory:
         return tuple((arm.arm, row) for arm in self.arms for row in arm.by_hand)
 
 
-def run(context: Context, name: str) -> RunStory:
-    """The story of a run, by its uid or number; raises `UnknownRun`.
+def run(context: Context, name: Annotated[str, Meta(description="The run's uid or number.")]) -> RunStory:
+    """Explain why each arm was in a run's prompt or left out.
 
-    A run whose import was undone, and a prompt that nothing answered, have their story too.
+    Runs of an undone import and unanswered prompts have an explanation, too. Raises `UnknownRun`.
     """
     with context.reading() as snapshot:
         place = run_place(snapshot, name)

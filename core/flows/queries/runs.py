@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Meta
 
 from core.columns import Ints
 from core.flows.context import Context
@@ -34,8 +35,10 @@ class RunsSeen:
     cells: Heatmap
 
 
-def runs(context: Context, limit: int = 50) -> tuple[RunRow, ...]:
-    """The latest runs, newest first."""
+def runs(
+    context: Context, limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of runs.")] = 50
+) -> tuple[RunRow, ...]:
+    """List the latest runs, newest first."""
     with context.reading() as snapshot:
         return reads.run_rows(snapshot, limit=limit)
 

@@ -84,7 +84,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status(context: Context) -> Status:
-    """A learner in one answer."""
+    """Show where the data are and what they hold."""
     with context.reading() as snapshot:
         (totals, columns, need_a_look), used, made, servers, standing = snapshot.together(
             lambda: _looked(snapshot),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from core.errors import StoreDamaged
 from core.flows.context import Context
@@ -33,10 +36,15 @@ class Verification:
         return damaged(database, f"{self.n_differences:,} differences, the first: {said(self.found[0][1])}")
 
 
-def verify(context: Context, *, limit: int = 100, progress: Progress | None = None) -> Verification:
-    """Recompute every cache of every learner that whoever asks may read from the facts, and compare.
+def verify(
+    context: Context,
+    *,
+    limit: Annotated[int, Meta(description="Maximum number of differences to list.")] = 100,
+    progress: Progress | None = None,
+) -> Verification:
+    """Recompute every cache from the recorded facts, and compare.
 
-    ``progress`` is told of runs.
+    It covers every learner that the actor may read. ``progress`` counts runs.
     """
     found: list[tuple[str, Difference]] = []
     n_differences = 0

@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from core.flows.bundle import Manifest
-from core.flows.export import ExportFormat
+from core.records.parameters import ExportFormat
 from dashboard import downloads, wording
 from dashboard.widgets.data.taking_out import chosen_format, moved_on, save
 from dashboard.widgets.popover import lazy_popover

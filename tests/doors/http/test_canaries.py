@@ -13,10 +13,10 @@ import urllib3
 
 from core import open_learner
 from core.doors.http.api import ROUTES
-from core.flows.export import EXPORT_FORMATS
 from core.flows.members import add_member
 from core.flows.settings import change
 from core.flows.tokens import create_token, revoke_token
+from core.records.parameters import EXPORT_FORMATS
 from core.records.token import TokenMade
 from core.records.view import View
 from dashboard.report import gather, rendered, report

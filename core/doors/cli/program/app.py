@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeAlias, TypeVar, cast
 
 import msgspec
 import typer
@@ -21,11 +21,11 @@ from typer.main import get_command
 from typer.models import CommandInfo
 
 from core.doors.cli.program.completion import complete_bash, learner_names
-from core.doors.cli.program.spelling import Said, by_name, fields_of, spelled
+from core.doors.cli.program.spelling import Said, by_name, spelled
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
-from core.doors.verbs import VERBS, Input, find_verb
+from core.doors.verbs import VERBS, find_verb, verb
 from core.errors import ArmscopeError
 from core.settings import Settings, database_at
 from core.version import __version__
@@ -82,6 +82,8 @@ Format = Annotated[
 _CONTEXT: Final = "armscope context"
 """Where a command line keeps the context that was opened for it."""
 
+Fields: TypeAlias = dict[str, Any]
+"""Fields of a verb's input, by name."""
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -154,48 +156,49 @@ def command(
     *,
     examples: Sequence[str],
     words: str | None = None,
+    takes: str | None = None,
     options: Mapping[str, Said] | None = None,
 ) -> Callable[[Function], Function]:
     """Make a function a command, with the options that every command takes and examples in its help.
 
-    What it does is said by the verb of its name, or by ``words`` where it is of two verbs; its docstring says more,
-    and all of it where there is no verb. A parameter that is a verb's input stands for one parameter for each of its
-    fields; ``options`` says of some what a shell needs beside their words.
+    The help begins with the words of the verb of its name, or with ``words``, and goes on with its docstring. A
+    parameter of type `Fields` stands for one option for each field of the verb ``takes`` (default: the verb of its
+    name) that the function does not name itself. ``options`` adds what a shell needs of some fields.
     """
 
     def registered(function: Function) -> Function:
         named = name or function.__name__
         first, *own = inspect.signature(function, eval_str=True).parameters.values()
-        asked_with = {one.name: one.annotation for one in own if _is_input(one.annotation)}
+        place = next((one.name for one in own if one.annotation is Fields), None)
+        explicit = {one.name for one in own}
+        fields = (
+            []
+            if place is None
+            else [
+                one for one in spelled(verb(takes or named).input, options or {}) if one.name not in explicit
+            ]
+        )
 
         @wraps(function)
         def run(line: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
             later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
             line.obj = asked(line).and_then(later)
-            for place, kind in asked_with.items():
-                given[place] = kind(**{field.name: given.pop(field.name) for field in fields_of(kind)})
+            if place is not None:
+                given[place] = {one.name: given.pop(one.name) for one in fields}
             with _to_its_end(line):
                 function(line, **given)
 
-        spread = [
-            part
-            for one in own
-            for part in (spelled(one.annotation, options or {}) if one.name in asked_with else [by_name(one)])
-        ]
+        spread = [part for one in own for part in (fields if one.name == place else [by_name(one)])]
         whole = inspect.Signature([first, *spread, *_EVERYWHERE.values()], return_annotation=None)
         run.__signature__ = whole  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
-        verb = find_verb(named)
-        heads = [words or (None if verb is None else verb.words), inspect.getdoc(function)]
+        match = find_verb(named)
+        heads = [words or (None if match is None else match.words), inspect.getdoc(function)]
         run.__doc__ = "\n\n".join(head for head in heads if head)
         shown = "\n".join(f"  armscope {example}" for example in examples)
         return cast("Function", app.command(named, epilog=f"\b\nExamples:\n{shown}")(run))
 
     return registered
-
-
-def _is_input(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Input)
 
 
 def in_order() -> None:

@@ -12,31 +12,33 @@ import msgspec
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from core.doors.verbs import Input
+from core.doors.verbs import Input, verb
 
 Said: TypeAlias = ArgumentInfo | OptionInfo
 
 
-def words(kind: type[Input], field: str) -> str:
-    """What is said of a field.
+def words(verb_name: str, field: str) -> str:
+    """Return the description of a field of a verb.
 
-    >>> from core.doors.verbs import NoteInput
-    >>> words(NoteInput, "text")
-    'What to keep about it, up to 2,000 characters.'
+    >>> words("note", "text")
+    'Text of the note, up to 2,000 characters.'
     """
-    return _meta(kind, field).description or ""
+    return _meta(verb(verb_name).input, field).description or ""
 
 
 def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
     """Fields that a command line has words for: what may be left unset is for programs that look first."""
-    return (field for field in msgspec.structs.fields(kind) if msgspec.UnsetType not in get_args(field.type))
+    return (
+        field
+        for field in msgspec.structs.fields(kind)
+        if msgspec.UnsetType not in get_args(get_args(field.type)[0])
+    )
 
 
 def spelled(kind: type[Input], options: Mapping[str, Said]) -> Iterator[inspect.Parameter]:
     """A parameter for each field: an argument where it must be given, else an option of its name.
 
-    >>> from core.doors.verbs import RunsInput
-    >>> [(one.name, one.default) for one in spelled(RunsInput, {})]
+    >>> [(one.name, one.default) for one in spelled(verb("runs").input, {})]
     [('limit', 50)]
     """
     for field in fields_of(kind):

@@ -1,0 +1,123 @@
+"""Signatures of flows, read from their source: help and schemas need neither NumPy nor the store.
+
+Only the ``def`` and the docstring of a flow are parsed, and only the types of its described parameters are imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, Unpack, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT
+
+from core.records import parameters
+from core.records.parameters import defaults_of
+
+_ROOT: Final = Path(__file__).parents[2]
+_IMPORT: Final = re.compile(r"^ *from ([\w.]+) import (?:\(([^)]*)\)|(.+))$", re.MULTILINE)
+_QUOTES: Final = '"""'
+_DESCRIBED: Final = ("Annotated[", "Unpack[")
+
+
+class Parameter(NamedTuple):
+    """A parameter of a verb: its type with its words, and its default (`NODEFAULT`: it is required)."""
+
+    type: Any
+    default: Any
+
+
+@cache
+def summary_of(flow: str) -> str:
+    """Return the first line of the docstring of a flow (``module:function``).
+
+    >>> summary_of("core.flows.note:note")
+    'Write a note about an arm; it moves no number.'
+    """
+    return (ast.get_docstring(_definition(flow)) or "").partition("\n")[0]
+
+
+@cache
+def parameters_of(flow: str) -> dict[str, Parameter]:
+    """Return the parameters of a flow that have a description (`msgspec.Meta`), by name.
+
+    A parameter without one, such as ``context`` or ``progress``, can only come from this process, and is left out.
+
+    >>> list(parameters_of("core.flows.note:note"))
+    ['arm', 'text', 'key']
+    """
+    arguments, names = _definition(flow).args, _Names(_source(flow.partition(":")[0]))
+    every = [*arguments.args, *arguments.kwonlyargs, *filter(None, [arguments.kwarg])]
+    texts = {one.arg: ast.unparse(one.annotation) for one in every if one.annotation is not None}
+    described = {name: text for name, text in texts.items() if names.is_described(text)}
+    hints = get_type_hints(SimpleNamespace(__annotations__=described), {}, names, include_extras=True)
+    first_default = len(arguments.args) - len(arguments.defaults)
+    values = chain(
+        zip(arguments.args[first_default:], arguments.defaults, strict=True),
+        zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    )
+    defaults = {one.arg: value for one, value in values if value is not None}
+    result: dict[str, Parameter] = {}
+    for name, hint in hints.items():
+        if get_origin(hint) is Unpack:
+            (options,) = get_args(hint)
+            types = get_type_hints(options, include_extras=True)
+            result |= {key: Parameter(types[key], value) for key, value in defaults_of(options).items()}
+        else:
+            result[name] = Parameter(hint, names.value(defaults[name]) if name in defaults else NODEFAULT)
+    return result
+
+
+@cache
+def _source(module: str) -> str:
+    return _ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+
+
+def _definition(flow: str) -> ast.FunctionDef:
+    """Return the parsed head of a function, with its docstring alone for a body."""
+    module, _, name = flow.partition(":")
+    source = _source(module)
+    start = source.index(f"\ndef {name}(") + 1
+    opening = source.index(_QUOTES, start)
+    end = source.index(_QUOTES, opening + len(_QUOTES)) + len(_QUOTES)
+    (definition,) = ast.parse(source[start:end]).body
+    assert isinstance(definition, ast.FunctionDef)  # noqa: S101 - the text begins with def
+    return definition
+
+
+class _Names(dict[str, Any]):
+    """Names that a module imports, each imported at its first use."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self._homes: dict[str, tuple[str, str]] = {}
+        for module, several, one in _IMPORT.findall(source):
+            for part in (several or one.partition("#")[0]).split(","):
+                name, _, alias = part.strip().partition(" as ")
+                self._homes[alias or name] = module, name
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type or a constant
+        if name not in self._homes:
+            return vars(builtins)[name]
+        module, original = self._homes[name]
+        self[name] = getattr(import_module(module), original)
+        return self[name]
+
+    def is_described(self, annotation: str) -> bool:
+        """Return whether an annotation has a description, of its own or through an alias."""
+        home = self._homes.get(annotation, ("", ""))[0]
+        return annotation.startswith(_DESCRIBED) or home == parameters.__name__
+
+    def value(self, default: ast.expr) -> Any:  # noqa: ANN401 - any default
+        """Return the value of a default: a literal, a constant, or a record of defaults such as ``View()``."""
+        if isinstance(default, ast.Name):
+            return self[default.id]
+        if isinstance(default, ast.Call) and isinstance(default.func, ast.Name):
+            return self[default.func.id]()
+        return ast.literal_eval(default)

@@ -1,0 +1,50 @@
+"""Parameters that several verbs share: their types, with limits and words, and the defaults of keyword records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_type_hints
+
+from msgspec import Meta
+
+from core.records.observation import RewardOutcome
+
+ArmKey: TypeAlias = Annotated[str, Meta(description="The arm's id, type:category:name.")]
+RequestKey: TypeAlias = Annotated[
+    str | None, Meta(description="Idempotency key: the same act sent again counts once.")
+]
+RewardValue: TypeAlias = Annotated[float | None, Meta(description="0 to 1; wins over the outcome.")]
+RewardOutcomeName: TypeAlias = Annotated[RewardOutcome | None, Meta(description="1, 0.5 or 0.")]
+Reason: TypeAlias = Annotated[str | None, Meta(description="Why.")]
+MemberName: TypeAlias = Annotated[str, Meta(description="The member's id or name.")]
+
+ExportFormat = Literal["jsonl", "json", "csv"]
+"""armscope's own lines; JSON and CSV in the shape of OpenClaw's export."""
+EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
+Compared = Literal["reward", "success"]
+"""Quantity by which models are compared."""
+
+
+@cache
+def defaults_of(options: type[Any]) -> Mapping[str, Any]:
+    """Return the default of each key of a keyword record (a `TypedDict`): ``extra`` of its `Meta`, else None.
+
+    >>> from core.records.episode import EpisodeOptions
+    >>> defaults_of(EpisodeOptions)["format"], defaults_of(EpisodeOptions)["task"]
+    ('armscope', None)
+    """
+    defaults: dict[str, Any] = {}
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        metas = (one.extra for one in get_args(hint) if isinstance(one, Meta) and one.extra)
+        defaults[name] = next((extra["default"] for extra in metas), None)
+    return MappingProxyType(defaults)
+
+
+def completed(options: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a keyword record with the defaults of its missing keys; raises `TypeError` for an unknown key."""
+    defaults = defaults_of(options)
+    for name in values.keys() - defaults.keys():
+        raise TypeError(f"{options.__name__} has no key {name!r}")
+    return {**defaults, **values}
