@@ -28,7 +28,7 @@ from tests.conftest import ROOT
 STAGES: list[set[str]] = [
     {"core.errors", "core.version"},
     {"core.records"},
-    {"core.settings", "core.permissions", "core.columns", "core.given"},
+    {"core.settings", "core.permissions", "core.columns", "core.given", "core.guide"},
     {"core.evaluate"},
     {
         "core.posterior",
@@ -75,7 +75,7 @@ AT_HOME = {
         "dashboard.start_page",
         "dashboard.configuration",
     ),
-    "starlette": ("dashboard.server", "dashboard.gate"),
+    "starlette": ("core.doors.http.app", "dashboard.server", "dashboard.gate"),
     "mcp": ("core.doors.mcp",),
     "mcp_types": ("core.doors.mcp",),
 }
