@@ -28,17 +28,21 @@ from core.doors.answering import Answering, RunOptions, arm_of
 from core.doors.http.refusals import TooMany
 from core.doors.running import RunUnderWay
 from core.errors import ArmscopeError, InvalidBatch, InvalidInput, StoreError, UnreadableSource
-from core.flows.episode import EpisodeMarked, ScaleAnswer, StepAnswer
-from core.flows.erase import EraseAnswer
 from core.flows.export import new_file
 from core.flows.importing import ImportAnswer
-from core.flows.learn import RecordAnswer
-from core.flows.maintenance import BackupAnswer
 from core.flows.queries import EnvironmentSeen, EpisodeSeen, JudgedArm, Status
-from core.flows.reset import ResetAnswer
-from core.flows.settings import SettingAnswer
 from core.flows.training import MANIFEST_END
-from core.flows.undo import UndoAnswer
+from core.records.answers import (
+    BackupAnswer,
+    EpisodeMarked,
+    EraseAnswer,
+    RecordAnswer,
+    ResetAnswer,
+    ScaleAnswer,
+    SettingAnswer,
+    StepAnswer,
+    UndoAnswer,
+)
 from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions

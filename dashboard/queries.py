@@ -20,13 +20,13 @@ from core.errors import ArmscopeError, NotFound
 from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
-from core.flows.episode import ScaleAnswer
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.learners import Kept, LearnerSummary, fleet_moment, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
 from core.records.alert import AlertsSeen
+from core.records.answers import ScaleAnswer
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
@@ -241,7 +241,7 @@ def bias_watch(wanted: EvaluationFilter) -> queries.BiasWatch:
     )
 
 
-def agreement(wanted: EvaluationFilter) -> queries.AgreementSeen:
+def agreement(wanted: EvaluationFilter) -> queries.AgreementReport:
     """How far those who judge agree."""
     here = reading()
     return asked(("agreement", wanted, here.pages.actor), None, lambda: queries.agreement(here.pages, wanted))

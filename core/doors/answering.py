@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 
 from core.doors.running import RunUnderWay
 from core.errors import Conflict, InvalidInput
-from core.flows.learn import RecordAnswer
+from core.records.answers import RecordAnswer
 from core.records.arm import Arm
 from core.records.candidate import tool_candidate
 from core.records.run import Call, Inventory, Run, Status, Usage

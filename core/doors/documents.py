@@ -7,9 +7,12 @@ words need more than most commands do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
-from core.doors.terminal import as_plain
+import msgspec
+
+from core.doors.terminal import as_plain, json_form
 from core.records.audit import AuditEntry, AuditPage, Denial, DenialPage
 from core.records.times import iso
 
@@ -18,19 +21,22 @@ if TYPE_CHECKING:
     from core.flows.context import Context
     from core.records.evaluation_page import Evaluation, Grader
     from core.records.run_page import RunRow
+    from core.records.verification import Verification
     from core.statistics.agreement import Agreement
     from core.statistics.savings import Savings
 
 
 def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents are asked for alike
     """The answer as it is."""
-    return as_plain(answer)
+    return msgspec.to_builtins(answer, enc_hook=json_form)
 
 
 def act(context: Context, answer: object) -> object:
     """What was done, and to whose learner."""
-    told = as_plain(answer)
-    return {**told, "learner": told.get("learner", context.learner)} if isinstance(told, dict) else told
+    document = msgspec.to_builtins(answer, enc_hook=json_form)
+    if not isinstance(document, dict):
+        return document
+    return {**document, "learner": document.get("learner", context.learner)}
 
 
 def one(context: Context, answer: object) -> list[object]:
@@ -122,7 +128,7 @@ def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: AR
     }
 
 
-def agreement(context: Context, answer: queries.AgreementSeen) -> dict[str, object]:  # noqa: ARG001
+def agreement(context: Context, answer: queries.AgreementReport) -> dict[str, object]:  # noqa: ARG001
     """Agreement on outcome, label and score, each with its word; then grader by grader."""
     return {
         "evaluations": answer.n,
@@ -177,9 +183,16 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
     """Whether all is well; where it isn't, the one error and the first differences."""
     return {
         "ok": answer.clean,
-        **({} if answer.clean else answer.problem(context.store.place).as_answer()),
+        **({} if answer.clean else _problem(context, answer)),
         "learners": answer.learners,
         "differences_count": answer.n_differences,
         "differences": [{"learner": name, **found._asdict()} for name, found in answer.found],
         "servers": answer.servers,
     }
+
+
+def _problem(context: Context, answer: Verification) -> dict[str, Any]:
+    document: dict[str, Any] = resolve_name("core.flows.queries.verify:problem_of")(
+        answer, context.store.place
+    ).as_answer()
+    return document

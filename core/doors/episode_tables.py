@@ -11,7 +11,6 @@ from core.records.counts import number_of
 from core.records.times import iso
 
 if TYPE_CHECKING:
-    from core.flows.episode import ScaleAnswer
     from core.flows.queries import (
         Comparison,
         CreditPreview,
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
         EpisodeSeen,
         SuccessRate,
     )
+    from core.records.answers import ScaleAnswer
     from core.records.episode_credit import CreditAnswer
     from core.records.episode_page import EpisodePage
-    from core.statistics.savings.estimate import Estimate
+    from core.records.estimate import Estimate
 
 _SHOWN_SHARES: Final = 20
 

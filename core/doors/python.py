@@ -17,24 +17,34 @@ from core.flows import learn, maintenance, queries
 from core.flows.batch import reward_run
 from core.flows.context import Context, open_context
 from core.flows.credit import credit_episode
-from core.flows.episode import EpisodeMarked, ScaleAnswer, StepAnswer, declare, mark_incomplete, record_step
-from core.flows.erase import EraseAnswer, erase
+from core.flows.episode import declare, mark_incomplete, record_step
+from core.flows.erase import erase
 from core.flows.evaluate import evaluate
-from core.flows.export import ExportAnswer, export_file
+from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import RecordAnswer
 from core.flows.learners import LearnerSummary
 from core.flows.learners import learners as learners_of
 from core.flows.note import note
-from core.flows.reset import ResetAnswer, reset
+from core.flows.reset import reset
 from core.flows.restore import RestoreAnswer
 from core.flows.restore import restore as restore_backup
 from core.flows.reward import reward
 from core.flows.select import select
-from core.flows.settings import SettingAnswer, change, in_force
+from core.flows.settings import change, in_force
 from core.flows.training import export_training
-from core.flows.undo import UndoAnswer, redo, undo
+from core.flows.undo import redo, undo
 from core.formats import Limits
+from core.records.answers import BackupAnswer, (
+    EpisodeMarked,
+    EraseAnswer,
+    ExportAnswer,
+    RecordAnswer,
+    ResetAnswer,
+    ScaleAnswer,
+    SettingAnswer,
+    StepAnswer,
+    UndoAnswer,
+)
 from core.records.arm import ArmType
 from core.records.batch import BatchAnswer, BatchLine
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
@@ -325,7 +335,7 @@ class Learner(Answering):
             **only,
         )
 
-    def backup(self, file: str | Path) -> maintenance.BackupAnswer:
+    def backup(self, file: str | Path) -> BackupAnswer:
         """Copy the whole database as it is at this moment into a new file, while it is in use."""
         return maintenance.backup(self.context, Path(file))
 

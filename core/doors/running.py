@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar
 
 from core.errors import InvalidInput
-from core.flows.learn import RecordAnswer
+from core.records.answers import RecordAnswer
 from core.records.run import METADATA_CHARS, Call, Status, Usage
 from core.records.selection import Selection
 

@@ -71,9 +71,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def input(self) -> type[Input]:
         """The record of its parameters, derived from the signature of its flow."""
-        camel = "".join(part.capitalize() for part in self.name.split("_"))
-        fields = tuple((name, *one) for name, one in parameters_of(self.flow).items())
-        return _input(_INPUTS.get(self.name, f"{camel}Input"), fields)
+        return _input_of(self.name, self.flow)
 
     @property
     def answer(self) -> object:
@@ -117,9 +115,16 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
+def _input_of(name: str, flow: str) -> type[Input]:
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    fields = tuple((field, *one) for field, one in parameters_of(flow).items())
+    return _input(_INPUTS.get(name, f"{camel}Input"), fields)
+
+
+@cache
 def _input(name: str, fields: tuple[tuple[str, Any, Any], ...]) -> type[Input]:
     """Return the record with this name and these fields; verbs with equal ones share it."""
-    return msgspec.defstruct(
+    kind: type[Any] = msgspec.defstruct(
         name,
         [(field, _json_type(kind), default) for field, kind, default in fields],
         bases=(Input,),
@@ -128,6 +133,7 @@ def _input(name: str, fields: tuple[tuple[str, Any, Any], ...]) -> type[Input]:
         kw_only=True,
         forbid_unknown_fields=True,
     )
+    return kind
 
 
 def _json_type(kind: Any) -> Any:  # noqa: ANN401 - a type with its description

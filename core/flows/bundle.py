@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.flows.export import ExportAnswer, View, new_file, write_into
+from core.flows.export import View, new_file, write_into
 from core.flows.steps import Progress
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
+from core.records.answers import ExportAnswer
 from core.records.learner import LearnerSettings
 from core.records.parameters import ExportFormat
 from core.records.times import iso

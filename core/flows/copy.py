@@ -8,7 +8,8 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.flows.context import Context
-from core.flows.queries.verify import verify
+from core.flows.queries.verify import problem_of, verify
+
 from core.flows.steps import Progress
 from core.permissions import authorise
 from core.records.actor import Actor
@@ -54,5 +55,5 @@ def copy(
         for store in (ours, theirs):
             found = verify(Context(store=store, actor=asks), limit=1)
             if not found.clean:
-                raise found.problem(store.place)
+                raise problem_of(found, store.place)
     return CopyAnswer(source=str(source), target=str(target), learners=found.learners)

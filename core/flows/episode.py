@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Unpack
+from typing import Annotated, Any, Final, Unpack
 
 import msgspec
 from msgspec import Meta
 
 from core.errors import InvalidInput, NotFound
 from core.flows.context import Context
-from core.records.episode import Episode, EpisodeOptions, Scale, ScaleOptions, Step, StepOptions
+from core.records.answers import EpisodeMarked, ScaleAnswer, StepAnswer
+from core.records.episode import Episode, EpisodeOptions, ScaleOptions, Step, StepOptions
 from core.records.limits import shown
 from core.records.parameters import completed, defaults_of
 from core.store.environments import (
@@ -25,41 +26,8 @@ from core.store.episodes import add_step, set_incomplete, tell_episodes
 from core.store.reads.episodes import near_environments
 from core.store.transaction import Facts, Transaction
 
-_STEP_FIELDS: Final = tuple(
-    defaults_of(StepOptions).keys() & set(Step.__struct_fields__) - {"number", "extra"}
-)
-
-
-class ScaleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The scale of an environment that is in force now, and how many of its episodes are a success by it; ``before``
-    is what was in force. ``id`` None: it was in force already, and nothing was declared.
-    """
-
-    id: str | None
-    environment: str
-    scale: Scale
-    before: Scale
-    episodes: int
-    successes: int
-    successes_before: int
-
-
-class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an episode came to with a step: ``total`` None = nothing was paid, ``refused``: the step adds nothing."""
-
-    episode: str
-    number: int
-    refused: bool
-    steps: int
-    total: float | None
-    finished: bool
-
-
-class EpisodeMarked(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that is told to be incomplete from now on."""
-
-    episode: str
-    status: Literal["incomplete"] = "incomplete"
+_STEP_DEFAULTS: Final = defaults_of(StepOptions)
+_STEP_FIELDS: Final = tuple(_STEP_DEFAULTS.keys() & set(Step.__struct_fields__) - {"number", "extra"})
 
 
 def declare(
@@ -141,7 +109,9 @@ def record_step(
     import recorded with more steps.
     """
     now_ms = context.clock()
-    values = completed(StepOptions, options)
+    values: dict[str, Any] = {**_STEP_DEFAULTS, **options}
+    if len(values) > len(_STEP_DEFAULTS):
+        completed(StepOptions, options)  # raises for the unknown key
     number, environment, run = values["number"], values["environment"], values["run"]
     step = Step(
         number=number or 0,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from core.errors import InvalidInput, StoreBusy
 from core.flows.context import Context
+from core.records.answers import Erasable, EraseAnswer
 from core.settings import Located, Server
 from core.store.erasing import (
     erase_rater,
@@ -27,7 +28,6 @@ from core.store.erasing import (
 from core.store.files import files_of
 from core.store.transaction import Transaction
 
-Erasable = Literal["run", "session", "execution", "episode", "rater"]
 _ELSEWHERE: Final = (
     "backups made before",
     "exports and reports made before",
@@ -41,20 +41,6 @@ _SCOPES: Final = {
     "execution": scope_of_execution,
     "episode": scope_of_episode,
 }
-
-
-class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased, or would be.
-
-    ``places`` counts texts by where they stood (``table.column``; ``session`` runs whose session is a number now),
-    ``not_reached`` names what lies elsewhere: copies made before, and files of this database that were put aside.
-    """
-
-    of: Erasable
-    texts: int
-    places: dict[str, int]
-    not_reached: tuple[str, ...]
-    is_preview: bool = False
 
 
 def erase(

@@ -38,6 +38,7 @@ from core.formats.openclaw_shape import (
     posteriors_as_csv,
     trace_of,
 )
+from core.records.answers import ExportAnswer
 from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
 from core.records.line_texts import line_without_texts
@@ -51,28 +52,6 @@ from core.store.lines import fact_lines
 from core.store.reads import arm_columns, totals
 from core.store.subjects import execution_lines, layer_lines
 from core.store.transaction import Snapshot
-
-
-class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written. ``texts`` False: without what people wrote and without excerpts, as who asked may not read
-    them; ``hidden``: without so many evaluations by others, of what is open to whoever asked in a blind queue. So it
-    is not loss-free.
-    """
-
-    file: str
-    lines: int
-    arms: int
-    runs: int
-    rewards: int
-    resets: int
-    revision: int
-    notes: int = 0
-    episodes: int = 0
-    texts: bool = True
-    hidden: int = 0
-    format: ExportFormat = "jsonl"
-    observations: int = 0
-    observations_file: str | None = None
 
 
 def export_file(

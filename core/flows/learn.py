@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
@@ -14,31 +13,18 @@ from core.detect import detect
 from core.flows.context import Context
 from core.guard import guard
 from core.observe import observe
+from core.records.answers import RecordAnswer
 from core.records.evidence import Evidence
 from core.records.judged import INCLUDED, Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
 from core.records.run import Phase, Run
-from core.records.verdict import Outcome, Verdict
+from core.records.verdict import Verdict
 from core.store.reads import run_of_uid
-from core.store.runs import Recorded, add_runs
+from core.store.runs import add_runs
 from core.store.transaction import Transaction
 
 _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
-
-
-class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``outcome`` is the guard's verdict, ``told`` whether the run was new, known, or known and shorter.
-
-    ``not_offered`` names the tools that were called though no arm of the prompt stands for them, most frequent
-    first: a name that is spelled wrong rewards nothing, and the arm that was meant counts as not used.
-    """
-
-    uid: str
-    outcome: Outcome
-    told: Recorded
-    observed: int
-    not_offered: tuple[str, ...] = ()
 
 
 def judge(run: Run, settings: LearnerSettings, phase: Phase | None = None) -> Judged:

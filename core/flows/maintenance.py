@@ -13,17 +13,12 @@ from core.errors import InvalidInput, StoreFull
 from core.flows.context import Context
 from core.flows.steps import Progress
 from core.permissions import authorise
+from core.records.answers import BackupAnswer
 from core.settings import Located
 from core.store.engine.opening import open_database
 from core.store.files import appearing
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
-
-
-class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    file: str
-    size_bytes: int
-    revision: int
 
 
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):

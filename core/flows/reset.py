@@ -12,6 +12,7 @@ from core.columns import ArmColumns
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import Context
 from core.flows.requests import repeated, unknown_arm
+from core.records.answers import ResetAnswer
 from core.records.arm import ARM_TYPES, ArmType, check_key
 from core.records.observation import check_reason, check_request_key
 from core.records.parameters import Reason, RequestKey
@@ -20,16 +21,6 @@ from core.store.reads import arm_columns, hidden_arm_nos
 from core.store.replies import keep_reply, reply_to
 from core.store.resets import add_reset
 from core.store.transaction import Facts, Transaction
-
-
-class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was reset: how many arms, which, and to what."""
-
-    id: str
-    learner: str
-    reset_count: int
-    arm_ids: tuple[str, ...]
-    to: Target
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):

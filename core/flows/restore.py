@@ -17,7 +17,8 @@ import msgspec
 
 from core.errors import ArmscopeError, InvalidInput, SchemaMismatch, StoreUnusable
 from core.flows.context import Context, utc_now_ms
-from core.flows.queries.verify import verify
+from core.flows.queries.verify import problem_of, verify
+
 from core.given import check_given
 from core.permissions import authorise
 from core.records.actor import Actor
@@ -137,7 +138,7 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
 def _refuse_unsound(store: Store, actor: Actor) -> None:
     found = verify(Context(store=store, actor=actor), limit=1)
     if not found.clean:
-        raise found.problem(store.place)
+        raise problem_of(found, store.place)
 
 
 def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:

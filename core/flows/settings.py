@@ -10,18 +10,10 @@ from msgspec import Meta
 
 from core.errors import ArmscopeError, Conflict, InvalidSetting
 from core.flows.context import Context
+from core.records.answers import SettingAnswer
 from core.records.learner import LearnerSettings
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
-
-
-class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``id`` is what `undo` takes; None where the value was in force already."""
-
-    id: str | None
-    name: str
-    value: object
-    before: object
 
 
 def in_force(context: Context) -> LearnerSettings:

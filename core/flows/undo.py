@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from core.flows.context import Context
 from core.permissions import authorise
 from core.records.actor import Actor
+from core.records.answers import UndoAnswer
 from core.store.facts import FACTS
 from core.store.transaction import Detail, Transaction
 from core.store.undoing import (
@@ -24,21 +24,6 @@ from core.store.undoing import (
     undos_of,
 )
 from core.store.undoing import undo as undo_act
-
-
-class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``id`` is the undo's own (undo it to redo), ``undone`` the act it took back, of this ``kind``.
-
-    ``left_out`` counts the rewards and notes of an import that stands again without them: their keys were used anew
-    meanwhile, and what was asked for under one key counts once. ``count`` is how many acts it was, where a batch was
-    undone: ``undone`` is then an id like ``rewards-12``, ``id`` one like ``undos-3``.
-    """
-
-    id: str
-    undone: str
-    kind: str
-    left_out: int = 0
-    count: int = 1
 
 
 def undo(

@@ -1,4 +1,4 @@
-"""Actor: who does something, and in which roles."""
+"""A person or token that does something, and its roles."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from core.errors import InvalidInput
 from core.records.limits import kept
 
 PersonRole = Literal["viewer", "reviewer", "operator"]
-"""What a person can be."""
+"""Roles of a person."""
 Scope = Literal["read", "ingest", "review", "operate"]
-"""What a token can be for."""
+"""Scopes of a token."""
 Role = Literal[PersonRole, Scope]
 PERSON_ROLES: tuple[Role, ...] = get_args(PersonRole)
 SCOPES: tuple[Role, ...] = get_args(Scope)
 
 
 TOKENS: Final = "token:"
-"""How the names of tokens begin, and of nobody else: what is done by name (a judgement, an undo of one's own) never
-takes a token for a person.
-"""
+"""Prefix of the names of tokens. No person's name may begin so: acts are recorded by name."""
 
 
 def highest(roles: frozenset[Role]) -> str:
-    """The one of a person's roles that includes the others; ``none`` where there is none.
+    """Return the person's role that includes the others, or ``none``.
 
     >>> highest(frozenset({"viewer", "operator"}))
     'operator'

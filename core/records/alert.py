@@ -1,4 +1,4 @@
-"""Alert: a condition that was found, the message about it, and the webhook that is told: ids and counts, no texts."""
+"""Alerts, their messages, and the webhooks that receive them. A message holds ids and counts, no texts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ to no learner.
 """
 ALERT_KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
 State = Literal["raised", "cleared", "test"]
-"""What a message says of its alert; or that it is about none."""
+"""State of an alert in a message; ``test`` = a message without an alert."""
 
 CLEAR_MS: Final = HOUR_MS
-"""An alert is cleared when its condition was not found for so long: one that comes and goes is told of once."""
+"""An alert is cleared when its condition was absent for this long. So a condition that flickers is sent once."""
 MAX_IDS: Final = 20
 MAX_TRIES: Final = 10
 """With the pauses between them a message is tried for about 17 hours."""
 LEASE_MS: Final = 5 * MINUTE_MS
-"""Whoever tries a message has it for so long; sending gives up well before."""
+"""A sender owns a message for this long. A try ends well before."""
 MAX_URL_CHARS: Final = 2_000
 MAX_WEBHOOKS: Final = 20
 PAGES_AT: Final = "http://127.0.0.1:8501"
@@ -63,7 +63,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What tells it from others."""
+        """The key of the alarm."""
         return self.learner, self.kind, self.object
 
 
@@ -85,16 +85,16 @@ class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What tells it from other conditions."""
+        """The key of the alert."""
         return self.learner, self.kind, self.object
 
 
 class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An address that is told of alerts, of one learner or (None) of all and of the installation.
+    """A webhook for the alerts of one learner, or (None) of all learners and the installation.
 
-    ``pages`` is where its readers find armscope's pages. ``secret_from`` names the variable of the environment that
-    holds the secret, or with ``_FILE`` after it the file that does. ``private``: addresses that only this network
-    reaches are allowed. ``last_result`` is what came of its latest try: an HTTP status or a word; None: none yet.
+    ``pages`` is the address of the dashboard for its readers. ``secret_from`` names the environment variable that holds
+    the secret; with ``_FILE`` appended it names the variable for a file. ``private`` allows addresses of a private
+    network. ``last_result`` is the result of the latest try, an HTTP status or a word (None = no try yet).
     """
 
     id: str
@@ -113,23 +113,21 @@ class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlertsSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where alerts go, and what there was, the newest first."""
+    """Webhooks, and alerts with the newest first."""
 
     webhooks: tuple[WebhookRow, ...]
     alerts: tuple[AlertRow, ...]
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look changed: ids of alerts that it raised and cleared."""
+    """Ids of the alerts that one check raised and cleared."""
 
     raised: tuple[str, ...] = ()
     cleared: tuple[str, ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is to be sent now, by nobody else. ``uid`` is the same each time it is tried, ``tries`` counts
-    them; ``alert`` None: it is a test.
-    """
+    """A message that this process must send now. ``uid`` stays the same over all ``tries``. A test has no ``alert``."""
 
     number: int
     uid: str
@@ -141,7 +139,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a try: an HTTP status (``200``) or a word (``timeout``), and whether it was taken."""
+    """Result of one try: an HTTP status (``200``) or a word (``timeout``), and whether the receiver accepted it."""
 
     webhook: str
     message: str
@@ -150,7 +148,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pause_ms(tries: int) -> int:
-    """How long after so many failed tries the next one is made.
+    """Return the pause in milliseconds after this many failed tries.
 
     >>> [pause_ms(tries) // MINUTE_MS for tries in (1, 2, 3, 10)]
     [1, 2, 4, 512]
@@ -159,7 +157,7 @@ def pause_ms(tries: int) -> int:
 
 
 def body_of(message: Message) -> bytes:
-    """What is sent: the same bytes each time the message is tried."""
+    """Return the body of a message; every try sends the same bytes."""
     alert = message.alert
     told: dict[str, object] = {
         "id": message.uid,
@@ -181,7 +179,7 @@ def body_of(message: Message) -> bytes:
 
 
 def page_url(pages: str, alert: AlertRow | None) -> str:
-    """Where an alert is seen, or put right.
+    """Return the address of the page that shows an alert.
 
     >>> page_url("https://desk.example/", None)
     'https://desk.example/settings'
@@ -198,7 +196,7 @@ def page_url(pages: str, alert: AlertRow | None) -> str:
 
 
 def check_webhook(url: str, *, private: bool) -> str:
-    """Return an address that can be told: https, or http where private addresses are allowed; no user, no fragment.
+    """Return a checked webhook address: https, or http where ``private``; no user, no fragment.
 
     >>> check_webhook("https://hooks.example/a?b=c", private=False)
     'https://hooks.example/a?b=c'

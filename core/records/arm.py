@@ -1,7 +1,7 @@
-"""Arm: one prompt component that can be put in or left out.
+"""An arm: one prompt component that is included or left out.
 
-An id is data, never a path, HTML or Markdown. It reads ``type:category:name``; everything after the
-second colon belongs to the name.
+Its id reads ``type:category:name``. Everything after the second colon belongs to the name. An id is data, never a
+path, HTML or Markdown.
 """
 
 from __future__ import annotations

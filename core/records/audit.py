@@ -1,4 +1,4 @@
-"""Audit: who changed what, when; written in the same transaction as the change."""
+"""Audit entries: who changed what, and when. The transaction of a change writes its entry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from core.records.limits import Millis
 
 ActionName = str
-"""What was done: the name of a kind of fact that is an act (`core.store.facts`), or ``create`` of a learner."""
+"""Name of the kind of fact that the act is (`core.store.facts`), or ``create`` of a learner."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is wanted of an audit: of one actor, of one action, from a moment on until another (UTC, in ms)."""
+    """Filter of audit entries by actor, action, and time (UTC milliseconds, end exclusive)."""
 
     actor: str | None = None
     action: str | None = None
@@ -39,7 +39,7 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """How often somebody ('': nobody knows who) was refused an action in the minute that began at ``at_ms``."""
+    """Number of refusals of an action to an actor ('' = unknown) in the minute that begins at ``at_ms``."""
 
     at_ms: int
     actor: str

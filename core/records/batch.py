@@ -1,4 +1,4 @@
-"""Batch: many rewards that somebody asks for as one act, and what they are answered."""
+"""A batch: many rewards as one act, and its answer."""
 
 from __future__ import annotations
 
@@ -23,14 +23,11 @@ RewardKind = Literal["feedback", "correction"]
 
 
 class BatchLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One reward of a batch, checked with the others when they are given.
+    """One reward of a batch, checked when it is made.
 
-    An explicit ``value`` (0 to 1) wins over the ``outcome``; one of them is needed. ``kind`` None: what the run says,
-    a correction where it observed the arm, else feedback; ``seen`` is the newest reward by hand about the arm in that
-    run that the caller knows of ("" = none). ``line`` is where it stands in its file, 0 = at its place in the batch.
-
-    >>> BatchLine(arm="tool:fs:Read", value=0.0, run="request-1").kind is None
-    True
+    One of ``value`` (0 to 1, wins) and ``outcome`` is required. ``kind`` None = a correction where the run observed the
+    arm, else feedback. ``seen`` is the newest manual reward of the arm in that run that the caller knows ("" = none).
+    ``line`` is the line number in the file, 0 = the position in the batch.
     """
 
     arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]

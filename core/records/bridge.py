@@ -1,4 +1,4 @@
-"""Bridge: a program that brings messages of a chat, and who its senders are."""
+"""A bridge: a program that brings chat messages, and the members behind its senders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_CHARS = 200
 
 
 class SenderRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Whoever a bridge calls ``sender`` in ``channel`` is the member of this name; ``by`` whom it was said, when."""
+    """The member behind a ``sender`` in a ``channel``; ``by`` declared it at ``at_ms``."""
 
     channel: str
     sender: str

@@ -1,7 +1,7 @@
-"""Candidate: what an agent has at hand for a prompt → the arm it offers for selection, with what it costs.
+"""Candidates: tools, skills and other components of an agent, as arms with their cost.
 
-Costs are a quarter of the characters, rounded up, counted as OpenClaw counts them: in UTF-16 units, a tool's
-over its whole definition as JavaScript writes it. `Learner.select` takes the arms as they are.
+A cost is a quarter of the characters, rounded up, as OpenClaw counts. Characters are UTF-16 units. A tool counts
+with its full definition as JavaScript writes it. `Learner.select` takes these arms as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.records.arm import Arm, check_key, file_key, quarter_up, skill_key, to
 from core.records.javascript import json_units, units
 
 _WRAPPERS: Final = ("function", "toolSpec")
-"""What a definition stands in: OpenAI's chat completions, Bedrock's Converse."""
+"""Keys that wrap a definition: OpenAI's chat completions, Bedrock's Converse."""
 _SCHEMAS: Final = (
     "args_schema",
     "parameters_json_schema",
@@ -22,7 +22,7 @@ _SCHEMAS: Final = (
     "input_schema",
     "inputSchema",
 )
-"""Where a tool of LangChain, pydantic-ai, OpenAI's agents, MCP (new and old) has the schema of its arguments."""
+"""Members with the schema of the arguments: LangChain, pydantic-ai, OpenAI's agents, MCP (new and old)."""
 
 
 def tool_candidate(tool: object) -> Arm:
@@ -111,7 +111,7 @@ def section_candidate(name: str, content: str, *, category: str = "system") -> A
 
 
 def _definition(tool: object) -> Mapping[str, object]:
-    """What the model is told of a tool: its name, what it is for, its arguments."""
+    """Return the part of a tool's definition that the model reads: name, description and arguments."""
     if isinstance(tool, Mapping):
         wrapped = (tool.get(name) for name in _WRAPPERS if "name" not in tool)
         return next((inner for inner in wrapped if isinstance(inner, Mapping)), tool)

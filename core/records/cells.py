@@ -1,4 +1,4 @@
-"""Cells: values → one line of a table for other programs, in which no spreadsheet finds a formula."""
+"""Cells of a table for other programs, without formulas for a spreadsheet to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episode credit: which arms share what an episode was worth, as somebody decided it; and what they were answered."""
+"""Episode credit: the arms that share the reward of an episode, and the answer to the caller."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, kept, num
 from core.records.line_checks import check_id, check_kept
 
 CreditRule = Literal["off", "equal", "step", "referenced"]
-"""Who shares: nobody; all arms in the prompts of an episode's runs; the tools that paid steps called, by how much
-each was paid; the arms that were referenced.
+"""Rule for sharing: no arm; all arms in the prompts of the episode's runs; the tools that rewarded steps called, in
+proportion; the referenced arms.
 """
 CREDIT_RULES: Final[tuple[CreditRule, ...]] = get_args(CreditRule)
 
 
 class CreditShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """What one arm in one run's prompt gets of an episode: so many millionths of one observation."""
+    """The share of one arm in one run, in millionths of an observation."""
 
     run: Label
     arm: str
@@ -40,13 +40,10 @@ class CreditLine(
     tag_field="kind",
     tag="credit",
 ):
-    """That somebody credited an episode to arms of its runs; of an episode the latest that stands is in force.
+    """A credit of an episode to arms of its runs; the latest active one of an episode is in force.
 
-    ``reward`` is what the episode was worth on the scale of its environment then, 0 to 1; only with ``off``, which
-    lets nobody share, there may be none. Weights add up to one observation at most.
-
-    >>> CreditLine(id="c1", episode="sums/1", rule="off").shares
-    ()
+    ``reward`` is the episode's value on the scale of its environment at that time, 0 to 1. Only the rule ``off``, which
+    gives no share, may have none. The weights add up to at most one observation.
     """
 
     id: str
@@ -98,10 +95,10 @@ class CreditLine(
 
 
 class CreditAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an episode was credited: ``id`` is what `undo` takes, None where nothing was to be credited, and ``why``
-    says why. ``reward`` is its worth on the scale, ``shares`` what each arm in each run's prompt gets of it.
+    """Result of a credit; ``id`` is what `undo` takes. It is None with a reason ``why`` where there was nothing to credit.
 
-    ``repeated``: the same credit was in force already, and stays. ``replaces`` is the credit whose place it took.
+    ``reward`` is the episode's value on the scale. ``shares`` holds the share of each arm in each run. ``repeated`` = the
+    same credit was in force already. ``replaces`` is the earlier credit that this one supersedes.
     """
 
     id: str | None

@@ -1,7 +1,7 @@
-"""Evaluation: what a person or a model judged of a layer, a run or an arm, and what follows from it.
+"""An evaluation: a judgement by a person or model of a layer, a run or an arm, and its grade.
 
-A score is kept as it was given, 0 apart from none; everything else that is said of an evaluation (label, flags,
-blockers) is a `Grade`, computed from it and the thresholds in force whenever it is asked for.
+A score is stored as sent; 0 is a score. Label, flags and blockers are a `Grade`. It is computed from the evaluation
+and the thresholds in force at each read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Blocker = Literal[
     "score_below_sft_threshold",
     "score_below_preference_threshold",
 ]
-"""Why an evaluation is not exported for training, in the order in which they are named."""
+"""Reasons against an export for training, in the order of their report."""
 
 EVALUATION_OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 LABELS: Final[tuple[Label, ...]] = get_args(Label)
@@ -32,8 +32,9 @@ BLOCKERS: Final[tuple[Blocker, ...]] = get_args(Blocker)
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """Scores from which an evaluation is good enough, each from 0 to 1: for supervised fine-tuning (and the label
-    silver), for preference pairs, for the label gold. Raises `InvalidInput` for anything else.
+    """Lowest scores, 0 to 1, for three uses: fine-tuning (and the label silver), preference pairs, the label gold.
+
+    Raises `InvalidInput` for another value.
 
     >>> Thresholds().sft, Thresholds(gold=0.9).gold
     (0.65, 0.9)
@@ -50,10 +51,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows from an evaluation, see `core.evaluate.grade`.
+    """Consequences of an evaluation (`core.evaluate.grade`).
 
-    ``normalized_score`` is from 0 to 1, ``signed_score`` the same below 0 for a failure, and ``quality_bonus`` what
-    it adds to a layer's quality. Blockers are named in the order of `Blocker`; none = it may be exported.
+    ``normalized_score`` is from 0 to 1. ``signed_score`` is the same number, negative for a failure. ``quality_bonus`` is
+    added to a layer's quality. Blockers have the order of `Blocker`; without one the evaluation may be exported.
     """
 
     normalized_score: float

@@ -22,8 +22,9 @@ from core.records.rubric import Rubric
 
 MAX_TAGS = 100
 CONTENT_PREFIX = "kairos/"
-"""Ids of evaluations that files tell without one begin so, and are a digest of what is said: another file, or this
-learner itself, may have told the same."""
+"""Prefix of the ids of evaluations that files hold without an id. Such an id is a digest of the content, because another
+file or this learner may hold the same evaluation.
+"""
 
 
 class LayerLine(
@@ -71,8 +72,7 @@ class LayerLine(
 
 
 class PairLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was asked of a layer in an execution and what came of it: JSON as text each, so that every number stays
-    as it was written; None = it was not kept.
+    """Instruction and response of a layer in an execution, as JSON text with numbers as sent; None = not stored.
 
     >>> PairLine(layer="l", instruction='{"ask": 1.0}').response
     """
@@ -133,7 +133,7 @@ class ExecutionLine(
 
 
 def without_texts(line: ExecutionLine) -> ExecutionLine:
-    """The line, of which nobody learns what was asked and answered.
+    """Return the line without instructions and responses.
 
     >>> line = ExecutionLine(uid="e", pairs=(PairLine(layer="l", instruction='{"ask": 1}'),))
     >>> without_texts(line).pairs[0].instruction is None
@@ -171,7 +171,7 @@ class RubricLine(
 
 
 class Credit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of a judgement an arm was to get, in millionths, before raters share it."""
+    """The weight of a judgement for one arm in millionths, before raters share it."""
 
     arm: str
     weight_micro: Annotated[int, msgspec.Meta(ge=1, le=MICRO)] = MICRO
@@ -189,8 +189,8 @@ class EvaluationLine(
     tag_field="kind",
     tag="evaluation",
 ):
-    """What somebody judged. ``mover`` and ``credit`` are what the settings made of it when it came; ``claimed_by`` is
-    the token that said who rates.
+    """A judgement. ``mover`` and ``credit`` follow from the settings at its time. ``claimed_by`` is the token that named the
+    rater.
 
     >>> EvaluationLine(id="e1", run="request-1", outcome="success", rater="mara").undone
     False
@@ -224,7 +224,7 @@ class EvaluationLine(
         self.order()
 
     def order(self) -> EvaluationOrder:
-        """What was asked for, as far as a line says; raises what an order does."""
+        """Return the order that the line records; raises the errors of an order."""
         return EvaluationOrder(
             outcome=self.outcome,
             layer=self.layer,
@@ -249,7 +249,7 @@ class ChoiceLine(
     tag_field="kind",
     tag="choice",
 ):
-    """Which of two answers to one instruction somebody preferred, in the order they were shown.
+    """A reviewer's preference between two answers to one instruction, in the order they were shown.
 
     >>> ChoiceLine(id="c1", layer="l", first="a", second="b", chosen="equal").undone
     False

@@ -1,4 +1,4 @@
-"""Evidence: what the detectors saw of each included arm in one run."""
+"""Evidence: the references to each included arm that the detectors saw in one run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Excerpt = Annotated[str, msgspec.Meta(max_length=EXCERPT_CHARS)]
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where a skill, file or memory was recognised, with at most 160 characters around it."""
+    """A reference to a skill, file or memory, with at most 160 characters around it."""
 
     arm: str
     where: Where

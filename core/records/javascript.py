@@ -1,7 +1,7 @@
-"""How JavaScript counts and writes: the terms in which OpenClaw's rules are stated.
+"""Counting and writing as JavaScript does, which OpenClaw's rules assume.
 
-Its strings are sequences of 16-bit units, so a character outside the basic plane counts twice; its way of
-writing numbers is not Python's.
+JavaScript's strings are sequences of 16-bit units, so a character outside the basic plane counts twice. It writes
+numbers differently from Python.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ WHITE_SPACE: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""What ``trim`` takes away: ECMA-262's WhiteSpace and LineTerminator. Python's ``strip`` also takes U+001C to U+001F
-and U+0085, and leaves U+FEFF.
+"""Characters that ``trim`` removes: ECMA-262's WhiteSpace and LineTerminator. Python's ``strip`` also removes U+001C to
+U+001F and U+0085, and keeps U+FEFF.
 """
 _MAX_INDEX: Final = 2**32 - 2
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WRITTEN_OTHERWISE: Final = re.compile(rb'[0-9][.eE]|[0-9]{16}|"[0-9]+":')
-"""Where msgspec may write a value in another way: fractions, large numbers, indexes. What looks like one within a
-text only costs the longer way.
+"""Numbers that msgspec may write differently: fractions, large numbers, exponents. A match within a text only costs the
+slower path.
 """
 _SHORT_ESCAPES: Final = frozenset('"\\\b\f\n\r\t')
 

@@ -1,4 +1,4 @@
-"""Judgement: what is to be said of an arm, by a closed set of names, and the evidence it stands on."""
+"""Judgement of an arm: one of a closed set of names, and its evidence."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ JudgementName = Literal[
     "unopposed",
     "unknown",
 ]
-"""The first that holds is said:
+"""Names of judgements. The first that holds is reported:
 
-- ``poisoned``: fell to nothing together with others of its type, as a broken detector makes them
-- ``rival``: referenced less since an arm joined the prompt and took its work
+- ``poisoned``: fell to nothing together with others of its type, as with a broken detector
+- ``rival``: referenced less since another arm joined the prompt and took its work
 - ``drifting``: referenced less for some time; ``rising``: more
-- ``stale``: still put in, and not observed for long
-- ``never_referenced``: in at least 20 observations
-- ``section``: counted as used whenever it is in, which says nothing
-- ``seed``: always in by rule
+- ``stale``: still included, and not observed for long
+- ``never_referenced``: never referenced in at least 20 observations
+- ``section``: counted as used whenever it is included, which proves nothing
+- ``seed``: always included by rule
 - ``too_early``: fewer than 20 pulls, or not more than its prior weighs
-- ``worth``, ``not_worth``: its whole interval lies above, below the mean at which it breaks even at its cost;
+- ``worth``, ``not_worth``: its full interval lies above, below the mean at which it breaks even at its cost;
   ``open``: it holds that mean
-- ``unopposed``: it goes in whatever it is worth
-- ``unknown``: no run offered it lately
+- ``unopposed``: it is included at any value
+- ``unknown``: no recent run offered it
 """
 
 JUDGEMENTS: Final[tuple[JudgementName, ...]] = get_args(JudgementName)
@@ -54,8 +54,8 @@ NoBreakEven = Literal["always_in", "never_in", "not_offered"]
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """How an arm does since a time (UTC milliseconds), over ``n`` observations, and did over ``n_before`` earlier
-    ones of the same epoch.
+    """Mean of an arm since a time (UTC milliseconds) over ``n`` observations, and over ``n_before`` earlier ones of its
+    epoch.
     """
 
     since_ms: int
@@ -66,13 +66,13 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said of one arm.
+    """The judgement of one arm.
 
-    ``mean`` and ``interval`` are of its whole epoch: the highest-density interval where the mean is near 0 or 1,
-    since equal tails leave out what is likeliest there. ``prior_weight`` is its prior's in pulls, ``missing_pulls``
-    are needed until it is judged by its worth. ``recent`` is there where it changed, ``others`` are the arms poisoned
-    with it or the rivals that took its work. ``pulls_exact`` is the sum of its pulls where that isn't whole.
-    ``chance`` of inclusion stands with its standard error, ``break_even`` where it has one.
+    ``mean`` and ``interval`` belong to its full epoch. The interval is the highest-density one where the mean is near 0
+    or 1, because equal tails leave out the likeliest values there. ``prior_weight`` is the weight of its prior in pulls.
+    ``missing_pulls`` are needed before it is judged by its value. ``recent`` exists where the arm changed. ``others``
+    are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole number.
+    ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists.
     """
 
     arm: str
@@ -94,15 +94,15 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def since_ms(self) -> int | None:
-        """The time that matters to what is said: since when it changed, or was last observed."""
+        """The time of the change, or else of the last observation, in UTC milliseconds."""
         return self.last_at_ms if self.recent is None else self.recent.since_ms
 
 
 class JudgedPosterior(Posterior, frozen=True, kw_only=True):
-    """One arm's belief with what is to be said of it, flat, as a door hands it out; see `Judgement`.
+    """One arm's belief and judgement in one flat record (see `Judgement`).
 
-    ``others`` are the arms poisoned with it or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` are there
-    where it changed, over ``n_since`` observations since then and ``n_before`` earlier ones.
+    ``others`` are the arms poisoned with it, or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where it
+    changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones.
     """
 
     judgement: JudgementName

@@ -76,7 +76,8 @@ class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 value = getattr(self, name)
                 if value is not None:
                     text(name, value, highest, lowest=lowest, error=InvalidEvaluation)
-        check_request_key(self.key)
+        if self.key is not None:
+            check_request_key(self.key)
         self._check_subject()
 
     def _check_subject(self) -> None:

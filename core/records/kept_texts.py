@@ -31,17 +31,9 @@ class KeptTexts(NamedTuple):
 
 
 def pair_of(prompt: str | None, reply: str | None) -> KeptTexts | None:
-    """The pair of a run, None where there is neither.
+    """Return the training pair of a run, or None without prompt and reply.
 
-    Parameters
-    ----------
-    prompt, reply
-        What the person asked, and what the agent said last; longer than 100,000 characters they are cut.
-
-    >>> pair_of("Sum it up", None)
-    KeptTexts(instruction='{"tensor_in":{},"layer_instructions":"","activation_query":"Sum it up"}', response=None)
-    >>> pair_of(None, " ") is None
-    True
+    ``prompt`` is the user's request, ``reply`` the agent's last message. Each is cut at 100,000 characters.
     """
     asked, said = _told(prompt), _told(reply)
     if asked is None and said is None:
@@ -78,7 +70,7 @@ def keepable(text: str) -> str:
 
 
 def execution_uid(run: str) -> str:
-    """The uid of a run's own execution: the same wherever the run is told (UUID version 5, RFC 9562, 5.5).
+    """Return the uid of a run's own execution, the same in every import (UUID version 5, RFC 9562, 5.5).
 
     >>> execution_uid("request-1") == execution_uid("request-1") != execution_uid("request-2")
     True

@@ -1,6 +1,6 @@
-"""Layer: one step of an adapter that an agent executes; executions, and the pairs they leave for training.
+"""Layers: steps of an adapter that an agent executes; executions, and their pairs for training.
 
-KAIROS names them by URIs. Ids compare in lower case and are answered as they were sent.
+KAIROS names them by URIs. Ids compare in lower case and are returned as they were sent.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ kairos://layer/{uuid}, or that with ?execution_id={uuid}.
 
     @property
     def key(self) -> str:
-        """What the layer compares by."""
+        """The layer's key for comparison."""
         return self.uid.lower()
 
     @property
     def execution_key(self) -> str | None:
-        """What the execution compares by."""
+        """The execution's key for comparison."""
         return None if self.execution is None else self.execution.lower()
 
     @property
@@ -95,17 +95,16 @@ class NamedUri(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_uri(value: str) -> LayerUri | NamedUri:
-    """What a KAIROS URI names. Raises `InvalidEvaluation` if it is none.
+    """Return the parts of a KAIROS URI; raises `InvalidEvaluation` for another text.
 
-    An id has 36 characters, hexadecimal digits or hyphens. ``kairos://mem/{uuid}`` (in lower case) is an older way
-    to name a layer; what follows its id is not looked at.
+    An id has 36 characters, hexadecimal digits or hyphens. ``kairos://mem/{uuid}`` (in lower case) is the older form for
+    a layer; anything after its id is ignored.
 
     >>> parse_uri("kairos://adapter/My-Review").id
     'my-review'
     >>> parse_uri("kairos://layer/7")
     Traceback (most recent call last):
-    core.errors.InvalidEvaluation: A KAIROS URI must name a layer, an adapter or an artifact, got \
-'kairos://layer/7'. Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.
+    core.errors.InvalidEvaluation: A KAIROS URI must name a layer, an adapter or an artifact, got 'kairos://layer/7'. Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.
     """
     raw = trimmed(value)
     layer = _LAYER.fullmatch(raw)
@@ -135,7 +134,7 @@ def _named(kind: str, name: str, raw: str) -> NamedUri | None:
 
 
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):
-    """What layers belong to: a workflow. ``uri`` as it was sent; ``name`` and ``version`` "" = not said.
+    """A workflow that owns layers. ``uri`` is as it was sent; ``name`` and ``version`` "" = unknown.
 
     >>> Adapter(uri="kairos://adapter/review").name
     ''
@@ -151,7 +150,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of an adapter. ``index`` 1 is its head, None = unknown; texts "" = not said.
+    """One step of an adapter. ``index`` 1 is its head, None = unknown; texts "" = unknown.
 
     ``bare`` = known from an evaluation only.
 
@@ -182,18 +181,18 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What it compares by."""
+        """Its key for comparison."""
         return self.uid.lower()
 
     @property
     def is_head(self) -> bool:
-        """Whether what its adapter's layers gain is gained here as well."""
+        """True if it also gains what its adapter's other layers gain."""
         return self.index == 1
 
 
 class TrainingPair(msgspec.Struct, frozen=True, kw_only=True):
-    """What a layer was asked in an execution and what it answered: JSON texts, each of an object, written as
-    JavaScript writes them (`core.records.javascript.rewritten`). None = not kept.
+    """Instruction and response of a layer in an execution: JSON objects as text, written as JavaScript writes them
+    (`core.records.javascript.rewritten`). None = not stored.
 
     ``layer_uri`` is the layer's as it was sent.
     """
@@ -236,7 +235,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What it compares by."""
+        """Its key for comparison."""
         return self.uid.lower()
 
 

@@ -33,7 +33,7 @@ class JudgedLayer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BareLayer(msgspec.Struct, frozen=True, kw_only=True):
-    """A layer of which nobody said more than its name, and by how many evaluations it was judged."""
+    """A layer of which only the name is known, and its number of evaluations."""
 
     uid: str
     n_judged: int

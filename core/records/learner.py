@@ -1,4 +1,4 @@
-"""Learner: the named owner of settings, arms, epochs and observations."""
+"""A learner: the named owner of settings, arms, epochs and observations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSTALLATION: Final = ""
 tokens, and the audit of what is done to them. It is in no list, and no name leads to it.
 """
 Mode = Literal["standard", "openclaw"]
-"""How detection recognises skills, files and memories."""
+"""The way that detection recognises skills, files and memories."""
 
 DEFAULT_SEEDS: Final = (
     "tool:fs:Read",
@@ -31,7 +31,7 @@ DEFAULT_SEEDS: Final = (
 )
 OPENCLAW_SEEDS: Final = (*DEFAULT_SEEDS, "tool:web:web_search", "tool:web:WebFetch")
 SEEDS: Final[dict[Mode, tuple[str, ...]]] = {"standard": DEFAULT_SEEDS, "openclaw": OPENCLAW_SEEDS}
-"""The seed arms in force where nobody chose any."""
+"""Default seed arms by mode."""
 
 
 class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,16 +56,15 @@ _MAX_MODEL_CHARS: Final = 200
 
 
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator can set; every change is logged and can be undone.
+    """The settings of a learner; every change is recorded and can be undone.
 
-    ``budget_tokens`` and ``k`` 0 = unlimited; ``baseline_rate`` is a probability; ``meta_tools`` are called without
-    being real tool use. Where nobody set ``seed_arms``, a learner takes those of its ``mode`` from `SEEDS`. An
-    evaluation is good enough for training from ``thresholds`` on. ``graders`` are those whose evaluations move an
-    arm, ``evaluation_credit`` names the arms that share one of a whole run, and ``weight_by_agreement`` says what of
-    a rater's or model's judgement an arm gets, 0 to 1, where that is not all of it: they hold for what comes from
-    then on, as does ``keep_texts``, without which what was asked and answered is not kept. ``trusted_graders`` are
-    tokens, by name, whose claims of who rates may be trained on. ``prices`` say what a million tokens of a model
-    cost, in whatever currency the operator reckons; selection does not heed them.
+    ``budget_tokens`` and ``k``: 0 = unlimited. ``baseline_rate`` is a probability. ``meta_tools`` are tools whose calls
+    are no real tool use. Without ``seed_arms`` the learner uses those of its ``mode`` in `SEEDS`. ``thresholds`` decide
+    from which score an evaluation is good enough for training. ``graders`` selects whose evaluations move an arm.
+    ``evaluation_credit`` selects the arms that share an evaluation of a full run. ``weight_by_agreement`` is the weight,
+    0 to 1, of a rater or model; others have 1. ``keep_texts`` stores requests and answers. These four apply to later
+    input only. ``trusted_graders`` names tokens whose claims about raters may be trained on. ``prices`` is the price of
+    a million tokens per model in any currency; selection ignores it.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -124,7 +123,7 @@ def _check_trusted(names: Sequence[str]) -> None:
 
 
 def _check_weights(weights: Mapping[str, float]) -> None:
-    """Refuse weights nobody could mean: of a rater without a name, or outside 0 to 1."""
+    """Refuse weights of a rater without a name, or outside 0 to 1."""
     if len(weights) > MAX_WEIGHTS:
         raise InvalidSetting(
             f"weight_by_agreement must name at most {MAX_WEIGHTS:,} raters, got {len(weights):,}.",
@@ -144,7 +143,7 @@ def _check_weights(weights: Mapping[str, float]) -> None:
 
 
 def _check_prices(prices: Mapping[str, float]) -> None:
-    """Refuse prices nobody could mean: a model without a name, a price below 0 or without end."""
+    """Refuse prices of a model without a name, below 0, or not finite."""
     if len(prices) > MAX_PRICES:
         raise InvalidSetting(
             f"prices must name at most {MAX_PRICES:,} models, got {len(prices):,}.",

@@ -36,9 +36,10 @@ Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=MAX_COUNT)]
 class LearnerLine(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="learner"
 ):
-    """First line: whose data these are. ``origin`` identifies the database and learner they came from; ``texts``
-    False: what people wrote, and excerpts, are left out of what follows; ``hidden``: so are this many evaluations,
-    that who asked for it was not to see yet.
+    """First line of an export, with the learner that the lines belong to.
+
+    ``origin`` identifies its database and learner. ``texts`` False: excerpts and texts by people are left out.
+    ``hidden`` counts the evaluations that the caller was not allowed to read yet.
     """
 
     armscope: Literal[1]
@@ -81,7 +82,7 @@ class ArmLine(
 class RewardContext(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False
 ):
-    """What every exported observation says of itself."""
+    """Context that every exported observation carries."""
 
     lagged: bool = True
     reason: str | None = None
@@ -93,10 +94,10 @@ class RewardContext(
 
 
 class RewardReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the request under a key asked and was answered with, so that it gets the same answer elsewhere.
+    """Request and answer under an idempotency key, so that a repeat gets the same answer elsewhere.
 
-    ``asked`` digests what the caller said, times left out; ``run`` is the run as the caller named it. The rest is
-    where the posterior stood after it, and whether the reward was finer than a millionth.
+    ``asked`` is the digest of the request without times. ``run`` is the run as the caller named it. The rest is the
+    posterior after the reward, and whether the reward was finer than a millionth.
     """
 
     asked: Digest
@@ -119,12 +120,9 @@ class RewardLine(
 ):
     """A row of the ledger.
 
-    ``observation`` says what kind. All but ``carried`` have a ``reward``; a carried belief has its sums and
-    pulls instead. ``key`` is the caller's idempotency key and ``reply`` what it was answered with; without one it
-    stands for the request that says what the line says. ``id`` is what `undo` took where it was written.
-
-    >>> RewardLine(id="o1", arm="tool:fs:Read", observation="feedback", reward=0.0).context.lagged
-    True
+    ``observation`` is its kind. All kinds but ``carried`` have a ``reward``; a carried belief has its sums and pulls
+    instead. ``key`` is the caller's idempotency key, ``reply`` the stored answer. Without a reply the line itself is the
+    request. ``id`` is what `undo` took in the database that wrote it.
     """
 
     id: str
@@ -169,7 +167,7 @@ class RewardLine(
         elif self.observation not in {"feedback", "correction"}:
             raise InvalidInput(
                 f"A key must come with feedback or a correction, got {self.observation} (id {self.id!r}).",
-                next_step="Leave it out: the id alone tells the line from others.",
+                next_step="Leave it out: the id alone identifies the line.",
             )
 
     def _check_carried(self) -> None:
@@ -221,7 +219,7 @@ class NoteLine(
     tag_field="kind",
     tag="note",
 ):
-    """What somebody wrote about an arm; ``text`` None = it was left out, or erased.
+    """A note about an arm; ``text`` None = left out or erased.
 
     >>> NoteLine(id="n1", arm="tool:fs:Read", text="slow on Mondays").undone
     False
@@ -266,7 +264,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest_text(digest: int) -> str:
-    """A signed 64-bit digest as lines tell it.
+    """Return a signed 64-bit digest in the notation of lines.
 
     >>> digest_text(-1), digest_of("000000000000000a")
     ('ffffffffffffffff', 10)
@@ -275,12 +273,12 @@ def digest_text(digest: int) -> str:
 
 
 def digest_of(text: str) -> int:
-    """The digest that a line tells."""
+    """Return the digest in a line's notation."""
     return int.from_bytes(bytes.fromhex(text), "big", signed=True)
 
 
 def carried_prefix(arm: str) -> str:
-    """How the ids of all beliefs begin that are carried for an arm; what follows tells their content.
+    """Return the common prefix of the ids of an arm's carried beliefs; a digest of the content follows it.
 
     >>> carried_prefix("tool:fs:Read")
     'carried/1a572997d764b854/'
@@ -304,7 +302,7 @@ FactLine = (
 says whether it is ``undone``.
 """
 SaidLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | Episode | FactLine
-"""What a file says besides runs."""
+"""Lines of a file other than runs."""
 LedgerLine = SaidLine | RunLine
 PlacedLine = tuple[int, LedgerLine]
-"""A line and the revision that it is told at."""
+"""A line and its revision."""

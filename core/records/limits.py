@@ -1,9 +1,8 @@
-"""Limits: what a record may hold, so that it fits its columns and another learner can be told it.
+"""Limits of records, so that they fit their columns and every import.
 
-Said once: as types, by which JSON is decoded, and as checks of the same limits for records that callers make. A
-check returns the plain value, for a caller's whole number or text may be of a class of its own (NumPy's, say), or
-raises `InvalidInput`. Most records are sound, so what makes them asks for the exact type first and calls a check
-only for the rest.
+Each limit is defined once, as a type for JSON decoding and as a check for records that callers make. A check returns
+the plain value, because a caller's number or text may have a class of its own (NumPy's, for example). Otherwise it
+raises `InvalidInput`. Most records are valid, so callers test the exact type first and call a check only for others.
 """
 
 from __future__ import annotations
@@ -213,7 +212,7 @@ def shown(value: object) -> str:
 
 
 def _index(value: object) -> int | None:
-    """A whole number of whatever class; no truth value is one, and no fraction."""
+    """Return a whole number of any class; refuse booleans and fractions."""
     if isinstance(value, bool):
         return None
     try:
@@ -223,7 +222,7 @@ def _index(value: object) -> int | None:
 
 
 def _float(value: object) -> float | None:
-    """A number of whatever class that is neither text nor a truth value."""
+    """Return a number of any class; refuse texts and booleans."""
     if isinstance(value, (bool, str, bytes)):
         return None
     try:

@@ -1,8 +1,7 @@
-"""Texts in lines: what of an export is somebody's words, and the same line without it.
+"""Texts in lines of an export, and the same line without them.
 
-Words are excerpts, notes, reasons (of rewards, of resets, of what was set aside), feedback, instructions, responses,
-and what steps of episodes were asked and answered. Names, times and every number stay, so a file without texts is
-read like any other.
+Texts are excerpts, notes, reasons, feedback, instructions, responses, and requests and answers of episode steps.
+Names, times and numbers stay. So a file without texts is read like any other.
 """
 
 from __future__ import annotations
@@ -22,12 +21,9 @@ LEFT_OUT: Final = "left out"
 
 
 def line_without_texts(line: LedgerLine) -> LedgerLine:
-    """The line as it is told to who may not read texts.
+    """Return the line for a caller who may not read texts.
 
-    A key goes with the words that its request held: nobody who has the rest could ask for the same again.
-
-    >>> line_without_texts(NoteLine(id="n1", arm="tool:fs:Read", text="slow")).text is None
-    True
+    A key goes with the texts of its request. Without them no caller could send the same request again.
     """
     found = line
     match line:

@@ -1,4 +1,4 @@
-"""Member: a person who may sign in: known by issuer and subject, never by an address."""
+"""Members: people who may sign in, identified by issuer and subject, never by an address."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from core.records.limits import LAST_MS, text
 from core.records.times import DAY_MS
 
 INVITED_MS: Final = 7 * DAY_MS
-"""How long an invitation can be taken."""
+"""Lifetime of an invitation."""
 MAX_MEMBER_CHARS: Final = 100
 MAX_IDENTITY_CHARS: Final = 500
 
 
 class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as they are listed. ``name`` is the one by which they act, and nobody else's; ``subject`` None: they
-    were invited, until ``invited_until_ms``, and have not come; ``removed_ms`` None: they are a member.
+    """A listed member. ``name`` is the unique name by which they act.
+
+    ``subject`` None = invited until ``invited_until_ms``, and not signed in yet. ``removed_ms`` None = still a member.
     """
 
     id: str
@@ -36,7 +37,7 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> Actor:
-        """Who acts when they have signed in."""
+        """The actor after sign-in."""
         return Actor(name=self.name, role=None, grants=self.roles, member=self.number)
 
     @property
@@ -46,15 +47,16 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a member, and which of the tokens they had made ended with it."""
+    """The changed member, and the tokens that ended with the change."""
 
     member: MemberRow
     revoked: tuple[str, ...] = ()
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """What an identity provider (``issuer``) said of who signed in, and when: ``issued_ms``, milliseconds since 1970
-    UTC. ``email`` is "" where it did not say that it has verified it.
+    """Claims of an identity provider (``issuer``) about a signed-in person, ``issued_ms`` in UTC milliseconds.
+
+    ``email`` is "" unless the provider has verified it.
     """
 
     issuer: str
@@ -64,14 +66,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session_of(claims: Mapping[str, object]) -> Session | None:
-    """What an ID token's claims say of who signed in; None where they don't say who, by whom, or since when.
-
-    >>> claims = {"iss": "https://id.example.com", "sub": "u-17", "iat": 1_790_000_000, "email": "jo@example.com"}
-    >>> session_of(claims).issued_ms, session_of(claims).email, session_of(claims | {"email_verified": True}).email
-    (1790000000000, '', 'jo@example.com')
-    >>> session_of(claims | {"sub": ""}), session_of(claims | {"iat": True}), session_of({})
-    (None, None, None)
-    """
+    """Return the session that an ID token's claims describe; None without person, issuer or time."""
     issuer, subject, issued, email = (claims.get(name) for name in ("iss", "sub", "iat", "email"))
     if not isinstance(issuer, str) or not isinstance(subject, str) or not issuer or not subject:
         return None

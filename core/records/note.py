@@ -1,4 +1,4 @@
-"""Note: what somebody wrote about an arm. It moves no number, and like every fact it can be undone."""
+"""Notes about arms. A note moves no number, and it can be undone like every fact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoteAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written; ``id`` is what `undo` takes."""
+    """The written note; ``id`` is what `undo` takes."""
 
     id: str
     arm: str
@@ -35,7 +35,7 @@ class NoteAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_payload(arm: str, text: str) -> int:
-    """Digest of what the caller said; never that of another verb."""
+    """Return the digest of the request, distinct from that of other verbs."""
     return digest(("note", arm, text))
 
 

@@ -1,7 +1,7 @@
-"""Observation: one reward for one arm from one source.
+"""An observation: one reward for one arm from one source.
 
-Automatic observations live with their run. Everything else is a row of the ledger: feedback and corrections
-by people, evaluations, episode credit, what an agent's client reports, carried beliefs.
+Automatic observations are stored with their run. All others are rows of the ledger: feedback and corrections by
+people, evaluations, episode credit, reports of clients, carried beliefs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ _DIGITS: Final = 6
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """What one observation adds: successes and failures in millionths, and whether rounding was needed.
-
-    >>> Amount.of(0.25)
-    Amount(success_micro=250000, failure_micro=750000, rounded=False)
-    """
+    """The successes and failures of one observation in millionths, and whether they were rounded."""
 
     success_micro: int
     failure_micro: int
@@ -44,7 +40,11 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
         >>> Amount.of(0.0000005).success_micro, Amount.of(0.0000015).success_micro
         (0, 2)
         """
-        check_reward(reward)
+        return cls.of_checked(check_reward(reward), weight_micro)
+
+    @classmethod
+    def of_checked(cls, reward: float, weight_micro: int = MICRO) -> Amount:
+        """Return the amount of a reward that is known to be from 0 to 1."""
         millionths = round(reward * MICRO)
         if weight_micro == MICRO and millionths / MICRO == reward:
             # A float has one shortest decimal, so six places that give it are it. Decimals take twice as long.
@@ -55,12 +55,9 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told_reward(success_micro: int, weight_micro: int) -> float:
-    """The reward behind an amount: of those that come to it the one with the fewest decimals; 0 without a weight.
+    """Return the reward behind an amount, with as few decimals as possible; 0 without a weight.
 
-    What weighs less than 1 has fewer millionths to be told by, and their ratio is a little off what was given.
-
-    >>> told_reward(24_242, 30_303), 24_242 / 30_303, told_reward(333_333, 1_000_000)
-    (0.8, 0.7999867999868, 0.333333)
+    A weight below 1 has fewer millionths, so the ratio may differ slightly from the reward that was sent.
     """
     if not weight_micro:
         return 0.0
@@ -74,13 +71,9 @@ def told_reward(success_micro: int, weight_micro: int) -> float:
 
 
 def whole_pulls(kind: Kind, weight_micro: int) -> int:
-    """Pulls that an observation adds: 1, or 0 where its weight (millionths) is below 1, which adds `part_micro`.
+    """Return the pulls of an observation: 1, or 0 where its weight (millionths) is below 1 and `part_micro` applies.
 
-    A correction has one whatever its weight, that of the observation in whose place it counts. A carried belief
-    states its own.
-
-    >>> whole_pulls("feedback", 1_000_000), whole_pulls("evaluation", 333_333), whole_pulls("correction", 333_333)
-    (1, 0, 1)
+    A correction has 1 at any weight, that of the observation it replaces. A carried belief states its own.
     """
     return int(kind == "correction" or weight_micro >= MICRO)
 
@@ -104,13 +97,11 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger row as it is read back; ``at_ms`` is when it was submitted, in UTC milliseconds.
+    """A ledger row as it is read; ``at_ms`` is the time of submission in UTC milliseconds.
 
-    ``id`` is the act that made it, which undo takes: an evaluation may have made several rows. ``row_no`` is the
-    row's own number.
-
-    ``counts`` is False while it is undone, ``replaced_by`` a later correction, or its run does not stand. What was
-    replaced counts nothing, so its undo moves nothing; it counts again once all that came after it are undone.
+    ``id`` is the act that `undo` takes; an evaluation may have made several rows. ``row_no`` is the row's own number.
+    ``counts`` is False while it is undone, superseded by the later correction ``replaced_by``, or its run is inactive.
+    Undoing a superseded row moves nothing. It counts again once all later ones are undone.
     """
 
     id: str

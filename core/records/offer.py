@@ -1,4 +1,4 @@
-"""Offer: a selection that a door gave away, and what its client then reports, arm by arm."""
+"""Offers: selections for foreign clients, and the reports that clients send arm by arm."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from core.records.observation import RewardOutcome, check_reason, reward_of
 from core.records.selection import Selection
 
 MAX_COUNT_ASKED: Final = 10**12
-"""What ``k``, ``min_pulls`` and a budget may be at most: nobody has as many arms, or tokens."""
+"""Upper bound of ``k``, ``min_pulls`` and a budget, above any real number of arms or tokens."""
 MAX_BOOST: Final = 1e9
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """How one selection is to be made; None = as the learner's settings have it.
+    """Options of one selection; None = the learner's setting. 0 is no limit.
 
-    ``seed_arms`` are the seeds of this selection; ``seed_boost`` is the alpha that those of them start with which
-    nobody has seen before (where none is named: every arm on offer), beside a beta of 1. 0 is no limit.
+    ``seed_arms`` are its seeds. ``seed_boost`` is the initial alpha, beside a beta of 1, of seeds that are new to the
+    learner. Without seeds it applies to every offered arm.
     """
 
     k: int | None = 1
@@ -42,20 +42,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was chosen; ``number`` None: nothing was on offer, so there is nothing to come back to."""
+    """The selection; ``number`` None = no arm was offered, so no report can follow."""
 
     number: int | None
     selection: Selection | None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client says of an arm: a number from 0 to 1, which wins, or an outcome; neither means accepted.
+    """A client's report about an arm: a number from 0 to 1, which wins, or an outcome; neither means accepted.
 
-    ``session`` names the session that the offer was made in; None = any. ``is_lagged``: it is said afterwards, by a
-    person, so it stands for itself and is not what a run came to.
-
-    >>> Report(arm="tool:fs:Read", value=0.0, outcome="accepted").reward
-    0.0
+    ``session`` names the session of the offer; None = any. ``is_lagged``: a person reported it later, so it is a reward
+    of its own and not the outcome of a run.
     """
 
     arm: str
@@ -77,8 +74,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report came to: where the arm stands now; ``run`` is the run it belongs to, ``id`` the act that `undo`
-    takes (None: it is what the run itself was observed to be).
+    """Result of a report: the arm's posterior.
+
+    ``run`` is the run that it belongs to. ``id`` is the act that `undo` takes; None = it became the run's outcome.
     """
 
     arm: str

@@ -28,7 +28,7 @@ Compared = Literal["reward", "success"]
 
 
 @cache
-def defaults_of(options: type[Any]) -> Mapping[str, Any]:
+def defaults_of(options: type) -> Mapping[str, Any]:
     """Return the default of each key of a keyword record (a `TypedDict`): ``extra`` of its `Meta`, else None.
 
     >>> from core.records.episode import EpisodeOptions
@@ -42,7 +42,7 @@ def defaults_of(options: type[Any]) -> Mapping[str, Any]:
     return MappingProxyType(defaults)
 
 
-def completed(options: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def completed(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a keyword record with the defaults of its missing keys; raises `TypeError` for an unknown key."""
     defaults = defaults_of(options)
     for name in values.keys() - defaults.keys():

@@ -1,4 +1,4 @@
-"""Posterior: what the learner believes of one arm, as a door hands it out."""
+"""The posterior of one arm, as the doors return it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class BetaPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Posterior(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm's belief; ``alpha`` and ``beta`` include the prior, ``epoch`` is the revision of the reset it
-    began with (0 = the first), ``last_updated`` the time of its newest counted observation (ISO 8601, UTC). One of
-    weight below 1 adds its weight to the pulls: ``pulls`` are whole, ``pulls_exact`` is their sum, None where it is
-    whole too.
+    """One arm's belief; ``alpha`` and ``beta`` include the prior.
+
+    ``epoch`` is the revision of the reset that began it (0 = the first). ``last_updated`` is the time of its newest
+    counted observation (ISO 8601, UTC). An observation of weight below 1 adds its weight to the pulls. ``pulls`` is a
+    whole number; ``pulls_exact`` is the sum, None where it is whole.
     """
 
     arm: str

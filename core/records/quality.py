@@ -1,4 +1,4 @@
-"""Quality: what the evaluations of a layer have added up to, and what one of them adds."""
+"""Quality of a layer: the sums of its evaluations, and the contribution of one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ StepQualityWord = Literal["excellent", "high", "standard", "basic"]
 
 
 class Rated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A standing evaluation, as far as quality asks.
+    """An active evaluation, as quality counts it.
 
-    ``score`` None = not given. ``rater`` and ``model`` None = not named; a model named "" still keeps the rater from
-    being asked, see `core.quality.evaluator`. ``at_ms`` in UTC milliseconds.
+    ``score``, ``rater`` and ``model`` None = not sent. A model named "" still takes precedence over the rater, see
+    `core.quality.evaluator`. ``at_ms`` is in UTC milliseconds.
     """
 
     outcome: EvaluationOutcome
@@ -30,11 +30,9 @@ class Rated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ModelHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How often one evaluator rated a layer, and how often as a success. ``rank`` is its place among the layer's
-    evaluators by first evaluation, from 0: rates are added up in that order.
+    """Numbers of ratings and successes by one evaluator of a layer.
 
-    >>> ModelHistory(model="judge-1", rank=0, attempts=4, successes=3).rate
-    0.75
+    ``rank`` is its position among the layer's evaluators by first evaluation, from 0. Rates are summed in that order.
     """
 
     model: str
@@ -56,10 +54,9 @@ class ModelHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a layer's evaluations add up to, in the order of their revisions; each member is a column.
+    """The sums of a layer's evaluations in the order of their revisions; each member is a column.
 
-    ``last_rated_ms`` in UTC milliseconds, None = never; ``last_rater`` "" = nobody, ``usage_context`` "" =
-    nothing was said.
+    ``last_rated_ms`` is in UTC milliseconds, None = never. ``last_rater`` and ``usage_context`` "" = none.
     """
 
     retrievals: int = 0
@@ -72,10 +69,10 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one evaluation adds to its layer, and, the same, to the head of the layer's adapter.
+    """The contribution of one evaluation to its layer, and equally to the head of the layer's adapter.
 
-    ``bonus`` is the sum of ``basic``, ``implementation`` and ``signed_score``, in that order. ``history`` is where
-    the evaluator's history on the layer stands after it; a head keeps no history of other layers.
+    ``bonus`` is the sum of ``basic``, ``implementation`` and ``signed_score``, in that order. ``history`` is the
+    evaluator's history on the layer after it. A head has no history of other layers.
     """
 
     outcome: EvaluationOutcome
@@ -90,7 +87,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ImplementationBonus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an evaluator's attempt earns: ``final`` whole points from 0 to 25, and what it was made of."""
+    """Points for an evaluator's attempt: ``final`` is a whole number from 0 to 25, with its parts."""
 
     final: int
     comparative: float
@@ -99,7 +96,7 @@ class ImplementationBonus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QualityScore(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How good a layer's description looks: four parts of 0 to 10 points, their sum and its word."""
+    """Score of a layer's description: four parts of 0 to 10 points, their sum and its label."""
 
     specificity: int
     expert_value: int

@@ -63,8 +63,8 @@ class QueueLine(
     tag_field="kind",
     tag="review_queue",
 ):
-    """What is to be judged, by how many people, and how; with its items. ``control_micro`` is how often a control
-    item is given instead, in millionths.
+    """A review queue with its items: the number of reviewers and the rules. ``control_micro`` is the share of control items
+    in millionths.
 
     >>> QueueLine(id="q1", name="Week 12", items=(ItemLine(no=1, run="request-1"),)).n_reviewers
     1
@@ -106,8 +106,7 @@ class AsideLine(
     tag_field="kind",
     tag="review_aside",
 ):
-    """That somebody said an item of a queue, which goes by the id of its line, can't be judged; ``final``: an
-    operator did, who needs no second.
+    """A report that an item of a queue (the id of its line) can't be judged. ``final`` = by an operator, which suffices.
 
     >>> AsideLine(id="s1", queue="q1", item=1, reason="cut off").final
     False

@@ -1,4 +1,4 @@
-"""Request: what a caller asks for under an idempotency key, as the digest that tells it from every other."""
+"""Request digests: the identity of a request under an idempotency key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 def digest(said: object) -> int:
-    """Signed 64 bits that stand for what a caller said.
+    """Return a signed 64-bit digest of a request.
 
     >>> digest(("note", "tool:fs:Read", "slow")) == digest(["note", "tool:fs:Read", "slow"])
     True

@@ -1,4 +1,4 @@
-"""Reset: a boundary between two epochs of some arms."""
+"""A reset: a boundary between two epochs of some arms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REASONS: Final = (
 
 
 def reset_payload(arms: Sequence[str], types: Sequence[str], target: str, reason: str | None) -> int:
-    """Digest of what the caller asked for, in whatever order; never that of another verb."""
+    """Return the digest of the request, independent of order and distinct from that of other verbs."""
     return digest(("reset", tuple(sorted(arms)), tuple(sorted(types)), target, reason))
 
 

@@ -1,4 +1,4 @@
-"""Review: what a queue is made from, what is known of its items, and what reviewers are told."""
+"""Review: sources of a queue, its items, and the answers to reviewers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from core.records.rubric import MOST_LEVELS, Level, Rubric
 from core.records.view import RunFilter, View
 
 Source = Literal["unjudged", "low", "disagree", "filter", "runs"]
-"""Where items come from: what no person has judged, what got little, what raters judge differently, whatever passes a
-filter, runs picked by hand."""
+"""Sources of items: not judged by a person, low reward, disputed by raters, any match of a filter, runs picked by
+hand.
+"""
 About = Literal["run", "arm", "execution", "layer"]
-"""What an item is; an arm is one in a run, a layer one in an execution."""
+"""Kinds of items. An arm is one in a run, a layer one in an execution."""
 Order = Literal["oldest", "lowest", "disagreement", "information"]
 """In which order items are given out; by information: what a label could change most comes first."""
 ItemState = Literal["needs_review", "needs_another", "done", "set_aside"]
@@ -37,19 +38,16 @@ MAX_REVIEWERS: Final = 20
 MAX_NAME_CHARS: Final = 120
 MAX_REASON_CHARS: Final = 500
 ASIDE_RATERS: Final = 2
-"""How many people must have set an item aside before it is done with; one operator is enough."""
+"""Number of reviewers who must report an item before it is skipped; one operator suffices."""
 HOLD_MS: Final = 10 * 60_000
 DRAFT_MS: Final = 7 * 24 * 3_600_000
 
 
 class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a queue, or a batch, is made from; checked when made.
+    """Sources of a queue or batch; checked when made.
 
-    ``wanted`` and ``view`` choose among the runs of every source but ``runs``, which names them by uid or number.
-    ``below`` is the highest reward or mean score that is ``low``, from 0 to 1. At most ``limit`` items.
-
-    >>> QueueAsks(source="low", below=0.2).about
-    'run'
+    ``wanted`` and ``view`` filter the runs of every source but ``runs``, which names runs by uid or number. ``below`` is
+    the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items.
     """
 
     source: Source = "unjudged"
@@ -104,7 +102,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def controls_of(text: str) -> list[Control]:
-    r"""Known answers as somebody writes them, an arm's between run and outcome; raises what `Control` does.
+    r"""Return the control items of a text, an arm between run and outcome; raises the errors of `Control`.
 
     >>> [(one.subject, one.arm, one.outcome) for one in controls_of("r1, failure\n\nr2, tool:fs:Read, success")]
     [('r1', None, 'failure'), ('r2', 'tool:fs:Read', 'success')]
@@ -125,7 +123,7 @@ def controls_of(text: str) -> list[Control]:
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What somebody has typed and not sent; None = nothing yet.
+    """Input of a reviewer that was not submitted; None = nothing yet.
 
     >>> Draft(level=3).feedback
     """
@@ -144,7 +142,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ItemText(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked of a layer and what came of it, as JSON in text; None = it was not kept."""
+    """Instruction and response of a layer, as JSON text; None = not stored."""
 
     layer: str
     index: int
@@ -153,13 +151,12 @@ class ItemText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One item as its reviewer is shown it. Nothing tells a control item or a repeat from any other.
+    """One item as its reviewer sees it. A control item or repeat looks like any other.
 
-    ``n_judged`` counts the people who have judged it since the queue was made, None where that is hidden (blind);
-    ``seen`` goes back to `submit`, which says what others did since. ``hold_until_ms`` 0: it is not held by whoever
-    asks. ``rubric`` None: nobody has defined the queue's, and ``levels`` are those of a rubric that names none.
-    ``mine`` is one's own evaluation that counts here. ``meanwhile`` is who has judged it since one has seen it; what
-    they said of it is told with one's own.
+    ``n_judged`` counts the people who judged it since the queue was made; None = hidden (blind). ``seen`` goes back to
+    `submit`, which reports later judgements by others. ``hold_until_ms`` 0 = the caller does not hold it. ``rubric``
+    None = the queue's rubric is not defined; ``levels`` are then the default ones. ``mine`` is the caller's own counted
+    evaluation. ``meanwhile`` names people who judged it since the caller's view; their judgement comes with the caller's.
     """
 
     queue: str
@@ -186,7 +183,7 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has which item open, and until when it is theirs."""
+    """The reviewer who holds an item, and the end of the hold."""
 
     actor: str
     item: int
@@ -194,10 +191,10 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a queue is, for all and for whoever asks; control items count nowhere.
+    """Progress of a queue for all reviewers and for the caller; control items count nowhere.
 
-    ``total`` is ``done + set_aside + open``; ``seconds_each`` the median time between judgements of whoever asks,
-    None below three.
+    ``total`` is ``done + set_aside + open``. ``seconds_each`` is the median time between the caller's judgements, None
+    below three.
     """
 
     queue: str
@@ -216,15 +213,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """The item that somebody is given; None where nothing is left for them."""
+    """The next item for a reviewer; None = no item is left."""
 
     item: ReviewItem | None
     progress: Progress
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model grader made of the same subject; ``difference`` is its score less one's own, signed, None where
-    either has none.
+    """A model grader's evaluation of the same subject. ``difference`` is its score less the reviewer's, None without
+    both.
     """
 
     model: str
@@ -235,7 +232,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Meanwhile(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody else made of an item since it was looked at."""
+    """Another reviewer's judgement of an item since it was opened."""
 
     rater: str
     outcome: EvaluationOutcome
@@ -243,10 +240,10 @@ class Meanwhile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recorded, what a model grader had said, and the next item.
+    """The recorded judgement, a model grader's earlier one, and the next item.
 
-    ``hold_ran_out``: it had, and nobody had taken the place, so it was recorded all the same. ``meanwhile``: what
-    others judged since, where the item needed both; nothing of a queue that is blind.
+    ``hold_ran_out``: the hold had ended, and no other reviewer held the item, so it was recorded. ``meanwhile`` holds
+    later judgements by others, where the item needs both; never of a blind queue.
     """
 
     evaluation: EvaluationAnswer
@@ -257,7 +254,7 @@ class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MyJudgement(msgspec.Struct, frozen=True, kw_only=True):
-    """One of one's own evaluations; ``id`` is what undo takes. ``queue`` None: it was in none that stands."""
+    """One of the caller's evaluations; ``id`` is what `undo` takes. ``queue`` None = not from an active queue."""
 
     id: str
     queue: str | None
@@ -271,7 +268,7 @@ class MyJudgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RaterChecks(msgspec.Struct, frozen=True, kw_only=True):
-    """How one rater did on known answers, and how often they judged alike what they were given twice."""
+    """A rater's results on control items, and the agreement with themselves on repeats."""
 
     rater: str
     n_known: int
@@ -296,7 +293,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue or batch would hold at this moment; ``token`` digests all of it, ``first`` are at most 20."""
+    """The items that a queue or batch would hold now; ``token`` is a digest of all, ``first`` holds at most 20."""
 
     n: int
     token: str
@@ -313,7 +310,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done with an item besides judging it; ``id`` is what undo takes."""
+    """Result of an action on an item other than judging; ``id`` is what `undo` takes."""
 
     id: str
     queue: str
@@ -345,7 +342,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChoiceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of two answers was preferred; ``id`` is what undo takes."""
+    """The recorded preference between two answers; ``id`` is what `undo` takes."""
 
     id: str
     layer: str
@@ -362,7 +359,7 @@ class RubricAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RubricRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One version that stands, and how many evaluations that count were made by it."""
+    """An active version, and the number of counted evaluations that use it."""
 
     id: str
     rubric: Rubric

@@ -1,4 +1,8 @@
-"""Reward: what somebody asks to be recorded of an arm, and what they are answered."""
+"""Reward by hand: the order of a caller, and its answer.
+
+Five types describe a reward on its way: the verb's input, `RewardOrder`, `Amount` (millionths), the ledger's `Entry`,
+and `RewardAnswer`.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,12 @@ from core.records.observation import (
     check_reason,
     check_request_key,
     check_reward,
-    reward_of,
 )
 from core.records.request import digest
 
 
 class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recorded and where the posterior stands after it. ``rounded``: finer than a millionth."""
+    """The recorded reward, and the arm's posterior after it. ``rounded``: the reward was finer than a millionth."""
 
     id: str
     arm: str
@@ -36,11 +39,11 @@ class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One manual reward as a caller asks for it; checked when made.
+    """One manual reward as a caller sends it; checked when made, and nowhere later.
 
-    An explicit ``value`` wins over the ``outcome``; neither means accepted. ``correct`` replaces the automatic
-    observation of the arm in ``run``; else one more observation is added, in that run's epoch. ``seen`` is the
-    newest reward by hand about the arm in that run that the caller knows of ("" = none): a newer one is a conflict.
+    ``value`` wins over ``outcome``; the default is accepted. ``correct`` replaces the automatic observation of the
+    arm in ``run``; else the reward is one more observation, in that run's epoch. ``seen`` is the newest reward by
+    hand about the arm in that run that the caller has read ("" = none): a newer one is a conflict.
 
     >>> RewardOrder(arm="tool:fs:Read", outcome="rejected").reward
     0.0
@@ -63,9 +66,12 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
                 f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {str(self.outcome)[:40]!r}.",
                 next_step="Correct it, or send a number from 0 to 1; nothing was recorded.",
             )
-        reward_of(self.value, self.outcome)
-        check_reason(self.reason)
-        check_request_key(self.key)
+        if self.value is not None:
+            check_reward(self.value)
+        if self.reason is not None:
+            check_reason(self.reason)
+        if self.key is not None:
+            check_request_key(self.key)
         if self.correct and self.run is None:
             raise InvalidInput(
                 "A correction must name the run it corrects, got none.",
@@ -74,16 +80,17 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reward(self) -> float:
-        return reward_of(self.value, self.outcome)
+        """The reward from 0 to 1."""
+        return OUTCOME_REWARDS[self.outcome or "accepted"] if self.value is None else abs(float(self.value))
 
     def payload(self) -> int:
-        """Digest of what the caller said, times and what it knew left out; 1 and 1.0 say the same."""
-        value = None if self.value is None else check_reward(self.value)
+        """Return a digest of the order without its key and ``seen``; 1 and 1.0 have the same."""
+        value = None if self.value is None else self.reward
         return digest(msgspec.structs.replace(self, key=None, value=value, seen=msgspec.UNSET))
 
 
 def not_in_prompt(arm: str, run_no: int) -> NotApplicable:
-    """The error for a reward of an arm that names a run which was without it."""
+    """Return the error for a reward of an arm that names a run without that arm."""
     return NotApplicable(
         f"{arm} was not in the prompt of run {run_no}, so that run says nothing about it.",
         next_step="Leave the run out to reward the arm by itself.",

@@ -1,4 +1,4 @@
-"""Rollout: an agent's messages with an environment as they are sent, event by event: what came of it, what waits."""
+"""Rollouts: messages of an agent with an environment, sent event by event."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import msgspec
 
 
 class RolloutRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rollout that is no episode: ``events`` have come, the last at ``last_at`` (ISO 8601, UTC); ``said`` is why it
-    can't be one, None where it waits for its start.
+    """A rollout that is no episode yet. ``events`` have arrived, the last at ``last_at`` (ISO 8601, UTC).
+
+    ``said`` is the reason that it can't become one; None = it waits for its start.
     """
 
     rollout: str
@@ -24,10 +25,10 @@ class RefusedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventsTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of events that were sent: ``kept`` are new, ``known`` were there, ``unknown`` are of another type.
+    """Result of sent events: ``kept`` are new, ``known`` were stored before, ``unknown`` have another type.
 
-    ``episodes`` are the uids of those that began or went on, ``waiting`` rollouts that have not started.
-    ``repeated`` events repeat the reward of a message that was logged block by block, which counts once.
+    ``episodes`` are the uids of those that began or grew. ``waiting`` counts rollouts without a start. ``repeated``
+    events repeat the reward of a message that was logged block by block; it counts once.
     """
 
     kept: int

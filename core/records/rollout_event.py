@@ -21,7 +21,7 @@ _SIDES: Final[dict[str, Side]] = {
 
 
 class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=False, omit_defaults=True):
-    """What is kept of the event that starts a rollout; ``otherwise`` is what the task is called if no update says."""
+    """The stored part of a start event; ``otherwise`` is the task's name if no update names one."""
 
     rollout: str
     at_ms: int
@@ -34,7 +34,7 @@ class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=F
 
 
 class Updated(msgspec.Struct, frozen=True, tag_field="sent", tag="updated", gc=False):
-    """What is kept of an update: which task it is; the latest counts."""
+    """The stored part of an update: its task; the latest counts."""
 
     rollout: str
     at_ms: int
@@ -42,7 +42,7 @@ class Updated(msgspec.Struct, frozen=True, tag_field="sent", tag="updated", gc=F
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=False, omit_defaults=True):
-    """What is kept of a message until all have come; without its ``content``, where it is kept for long."""
+    """The stored part of a message, until all have arrived; long-term storage leaves out ``content``."""
 
     rollout: str
     uid: str
@@ -61,11 +61,11 @@ class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=F
 
     @property
     def side(self) -> Side:
-        """Who says it."""
+        """The author's side."""
         return _SIDES.get(self.type, "other")
 
     def goes_on(self, before: Message) -> bool:
-        """Whether it is a further block of the message that another is a block of."""
+        """Return whether another block belongs to the same message."""
         return (
             self.reward is not None
             and self.index == before.index + 1

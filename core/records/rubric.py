@@ -1,4 +1,4 @@
-"""Rubric: by what people judge, in words they read beside the work; a version of it never changes."""
+"""A rubric: criteria and levels that reviewers read beside the work. A version never changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one digit stands for: an outcome with its score, which of a failure says how sure one is.
+    """The meaning of one digit: an outcome with its score. For a failure the score is the certainty.
 
     >>> Level(words="Right", outcome="success", score=1.0).example
     ''

@@ -1,7 +1,7 @@
-"""Run: one request to the agent, with the arms put in and what came out.
+"""A run: one request to the agent, with the arms of its prompt and its outcome.
 
-A `Run` is what a format or a caller hands in. Its texts and call metadata are read by the detectors and
-not stored; its prompt and last reply only where the learner keeps texts, beside the run; everything else is.
+A format or caller makes a `Run`. Detectors read its texts and call metadata, which are not stored. Its prompt and
+last reply are stored where the learner keeps texts. Everything else is stored.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ INVENTORY_KINDS: Final[tuple[InventoryKind, ...]] = get_args(InventoryKind)
 
 METADATA_CHARS: Final = 200
 OFFERED: Final = "offer"
-"""Format of runs that are told arm by arm: what was chosen through a door, and what came back of it."""
+"""Format of runs that arrive arm by arm: a selection through a door, and its reports."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -112,7 +112,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         if len(set(keys)) != len(keys):
             twice = next(key for key in keys if keys.count(key) > 1)
             raise InvalidInput(
-                f"An arm may stand once in an inventory, got {twice!r} twice.",
+                f"An arm must occur once in an inventory, got {twice!r} twice.",
                 next_step="List every arm once.",
             )
 
@@ -133,18 +133,13 @@ _TEXTS: Final = (
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request to the agent.
 
-    ``uid`` is unique per learner and never a path; ``source`` names what the run was read from (a session, a
-    benchmark record), ``rank`` how long that source was: of two versions of a run the higher rank stands.
-    Times are milliseconds since 1970 UTC. ``reward`` is the environment's own, on its own scale.
-    ``referenced`` None = run the detectors; else the ids its source found referenced.
-    ``unobserved`` are arms of the prompt of which nobody has said yet whether they were used: nothing is learned of
-    them; only what was offered (`OFFERED`) has any.
-    ``empty`` marks a prompt that nothing answered. ``prompt`` and ``reply`` are what was asked and what was said last
-    (None = the last of ``texts``, "" = it is not to be kept); two tellings that differ in nothing else are the same.
-
-    >>> run = Run(uid="r1", inventory=Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),)))
-    >>> run.unit, run.status, run.tokens is None
-    ('prompt', 'completed', True)
+    ``uid`` is unique per learner and never a path. ``source`` names its origin (a session, a benchmark record).
+    ``rank`` is the length of that source; of two versions the higher rank is active. Times are milliseconds since 1970
+    UTC. ``reward`` is the environment's own, on its own scale. ``referenced`` None = run the detectors; else the ids
+    that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet; only an
+    offer (`OFFERED`) has any, and nothing is learned of them. ``empty`` marks a prompt without any answer. ``prompt`` and
+    ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be stored). Two versions
+    that differ only in these two are the same.
     """
 
     uid: str

@@ -1,4 +1,4 @@
-"""Selection: arms chosen under the budget, with draws and reasons; replayable from its seed."""
+"""A selection: arms chosen under the budget, with draws and reasons. Its seed replays it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from core.records.limits import (
 )
 
 Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budget", "k"]
-"""Why an arm is in (first five) or out (``budget``: did not fit; ``k``: enough arms were in)."""
+"""Reasons for inclusion (first five) or exclusion (``budget``: did not fit; ``k``: enough arms were in)."""
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k"})
@@ -57,14 +57,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into the next prompt, and why; enough to replay it.
+    """The arms of the next prompt with their reasons; enough to replay it.
 
-    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits.
-    ``over_budget``: seed arms alone exceed it. ``truncated``: a baseline run left arms out for lack of budget.
-    ``k`` (0 = unlimited) and ``min_pulls`` are those in force when it was made, a call's own ``k`` included, also
-    where they held nothing back: so other values can be tried on it later. Absent (`msgspec.UNSET`) = not known, as
-    of what an older armscope chose. A run without a selection has none of them: whatever made its prompt did not
-    heed our settings, and those of the moment it is recorded say nothing of it.
+    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits. ``over_budget``: the
+    seed arms alone exceed the budget. ``truncated``: a baseline run left arms out for lack of budget. ``k`` (0 =
+    unlimited) and ``min_pulls`` are the values in force for this selection, even where they excluded nothing. So other
+    values can be tried on it later. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. A run without
+    a selection has neither, because our settings did not make its prompt.
     """
 
     run_class: SelectedClass
@@ -102,14 +101,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             force_setattr(self, name, value)
 
     def check_decisions(self, known: Collection[str]) -> None:
-        """Raise `InvalidInput` unless every decision can be, each arm once, and whatever is in is ``known``.
+        """Raise `InvalidInput` unless each decision is valid, each arm occurs once, and each included arm is ``known``.
 
-        Those are the arms that the run had in its prompt or out of it: a prompt may differ from its selection.
-
-        >>> one = Decision(arm="tool:fs:Read", included=True, reason="draw", rank=1, token_cost=0, draw=0.5)
-        >>> chosen = Selection(
-        ...     run_class="selected", decisions=(one,), seed="1", baseline_prob=0.1, settings_hash="", revision=0)
-        >>> chosen.check_decisions({"tool:fs:Read"})
+        ``known`` are the arms of the run, in its prompt or out of it: a prompt may differ from its selection.
         """
         seen: set[str] = set()
         for decision in self.decisions:
@@ -213,7 +207,7 @@ def _seed(seed: object) -> str:
 
 
 def _is_plain(decision: Decision) -> bool:
-    """Whether nothing is to be mended or refused; nearly always so, and there may be thousands."""
+    """Return whether all decisions are valid as they are; nearly always true, and there may be thousands."""
     draw, left = decision.draw, decision.budget_left
     return (
         check_key(decision.arm) is decision.arm

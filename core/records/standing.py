@@ -1,4 +1,4 @@
-"""Standing: what a server is to the others that keep the same database."""
+"""State of a server among the servers of one database."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A server at one moment: the one that is written to (primary), or one that follows it (standby).
+    """A server's role: the primary takes writes, a standby follows it.
 
-    ``synchronous``: whether the primary answers an act only when a standby has it, too; None of a standby, which
-    can't tell. ``standbys``: how many receive what the primary writes; None of a standby. ``lag_s``: how many seconds
-    a standby is behind, of a primary its standby that is furthest behind; None: there is none, or it can't be told.
+    ``synchronous``: the primary answers an act only when a standby has it; None for a standby. ``standbys`` counts those
+    that receive the primary's writes; None for a standby. ``lag_s`` is the delay of a standby in seconds, or of the
+    primary's slowest standby; None = unknown or no standby.
     """
 
     role: Literal["primary", "standby"]

@@ -1,4 +1,4 @@
-"""Times: moments are UTC milliseconds since 1970; the units they are counted in, and how they are written."""
+"""Times in UTC milliseconds since 1970: units and notation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token: a secret by which a program acts: how it reads, what it may do, and until when."""
+"""A token: the secret by which a program acts, its scopes and its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHECK_CHARS: Final = 6
 
 
 def secret_of(drawn: int) -> str:
-    """The secret that 256 random bits make: they in base 62, and a checksum that tells a misread one at once.
+    """Return the secret of 256 random bits: base 62 with a checksum that detects misread ones.
 
     >>> secret_of(5)
     'arms_00000000000000000000000000000000000000000054T5Af9'
@@ -38,7 +38,7 @@ def secret_of(drawn: int) -> str:
 
 
 def is_well_formed(secret: str) -> bool:
-    """Whether it could be a token at all.
+    """Return whether a text has the form and checksum of a token.
 
     >>> is_well_formed(secret_of(5)), is_well_formed(secret_of(5)[:-1] + "0")
     (True, False)
@@ -50,7 +50,7 @@ def is_well_formed(secret: str) -> bool:
 
 
 def digest_of(secret: str) -> str:
-    """What is stored of a secret; it has as many bits as its digest, so nothing slower is needed."""
+    """Return the digest that is stored of a secret. The secret has 256 random bits, so a fast hash is enough."""
     return sha256(secret.encode()).hexdigest()
 
 
@@ -84,7 +84,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> Actor:
-        """Who acts by it."""
+        """The actor of the token."""
         return token_actor(int(self.id.removeprefix("token-")), self.name, self.scopes, self.learners)
 
 
@@ -96,7 +96,7 @@ class TokenMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def token_actor(number: int, name: str, scopes: Sequence[Scope], learners: Sequence[str] | None) -> Actor:
-    """Who acts by a token.
+    """Return the actor of a token.
 
     >>> token_actor(3, "ci", ("ingest",), ("support",)).name
     'token:ci'
@@ -105,7 +105,7 @@ def token_actor(number: int, name: str, scopes: Sequence[Scope], learners: Seque
 
 
 def granted_scopes(scopes: Sequence[Scope], learners: Sequence[str] | None) -> tuple[Grant, ...]:
-    """What scopes in learners (None: in every one) come to."""
+    """Return the grants of scopes in learners (None = in every one)."""
     places: Sequence[str | None] = (None,) if learners is None else learners
     return tuple(Grant(role=scope, learner=place) for place in places for scope in scopes)
 

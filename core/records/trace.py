@@ -1,4 +1,4 @@
-"""Trace: somebody else's record of a run as it comes, span by span: what came of it, and what waits."""
+"""Traces: foreign records of a run, received span by span."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ TraceState = Literal["waiting", "rootless", "unread"]
 
 
 class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace that is no whole run: ``spans`` are those that came, ``last_at`` when the last did (ISO 8601, UTC);
-    ``run`` is the run's uid once there is one, ``said`` why there is none.
+    """A trace that is no complete run. ``spans`` have arrived, the last at ``last_at`` (ISO 8601, UTC).
+
+    ``run`` is the uid of its run, if there is one; ``said`` is the reason if not.
     """
 
     trace: str
@@ -25,8 +26,8 @@ class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpansTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of spans that were sent: ``runs`` were made or went on, ``refused`` spans are not kept; ``words`` say
-    why, and what was noticed besides.
+    """Result of sent spans: ``runs`` were made or grew, ``refused`` spans are not stored, ``words`` give reasons and
+    notes.
     """
 
     kept: int
@@ -36,7 +37,7 @@ class SpansTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """Traces that were told: as runs, of them some without a root; and why some could not be, each reason once."""
+    """Traces that became runs, some of them without a root, and each reason against others once."""
 
     runs: int = 0
     rootless: int = 0

@@ -1,4 +1,4 @@
-"""Verdict: what the guard decides about a run, and why."""
+"""Verdict of the guard about a run, with its reason."""
 
 from __future__ import annotations
 

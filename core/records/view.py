@@ -1,4 +1,4 @@
-"""View: the part of a learner's history that a page looks at."""
+"""A view: the part of a learner's history that a page shows."""
 
 from __future__ import annotations
 
@@ -29,12 +29,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs of a view are wanted, beside its span, models and channels; empty = all.
+    """Filter of the runs in a view, beside span, models and channels; empty = all.
 
-    ``arm`` keeps runs that it had a part in: in the prompt, left out of it, or (None) either.
-
-    >>> RunFilter(classes=("baseline",)).arm is None
-    True
+    ``arm`` selects runs that had it in the prompt, left out, or (None) either.
     """
 
     arm: str | None = None

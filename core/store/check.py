@@ -11,10 +11,11 @@ from core.episodes import totals_of
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.run import OFFERED
+from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
 from core.store.crediting import credited_observations, due
-from core.store.damage import Difference, damage, glance, guarded
+from core.store.damage import damage, glance, guarded
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Column, Float, Integer, LargeBinary, Table, Text
 
 from core.errors import ArmscopeError
+from core.records.verification import Difference
 from core.store.log import lost_acts
 from core.store.seen import head_of
 from core.store.tables import metadata
@@ -55,15 +56,6 @@ _HEAD: Final = (
     (60, 92, (bytes(32),)),
 )
 """What stands where in each of our files (SQLite file format, section 1.3), and allows no choice."""
-
-
-class Difference(NamedTuple):
-    """One thing that is not as the facts, or the file's own rules, say."""
-
-    table: str
-    key: str
-    stored: str
-    recomputed: str
 
 
 def said(found: Difference) -> str:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from core.errors import Conflict
+from core.records.answers import Recorded
 from core.records.judged import OBSERVED, Judged
 from core.records.kept_texts import KeptTexts, pair_of
 from core.records.run import Inventory, Run
@@ -30,8 +31,6 @@ from core.store.version import (
     version_of,
     write_parts,
 )
-
-Recorded = Literal["new", "duplicate", "updated"]
 
 _FOUND: Final = (
     f"SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run {RUNS_BY_UID}"

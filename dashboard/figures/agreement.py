@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.flows.queries import AgreementSeen
+from core.flows.queries import AgreementReport
+from core.records.agreement import RELIABLE, TENTATIVE
 from core.statistics.agreement import Agreement
-from core.statistics.agreement.interval import RELIABLE, TENTATIVE
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
@@ -35,7 +35,7 @@ class Bar:
     found: Agreement
 
 
-def bars(seen: AgreementSeen) -> tuple[Bar, ...]:
+def bars(seen: AgreementReport) -> tuple[Bar, ...]:
     """The three, the coarsest first."""
     return (
         Bar(name="outcome", found=seen.outcome),
@@ -44,7 +44,7 @@ def bars(seen: AgreementSeen) -> tuple[Bar, ...]:
     )
 
 
-def agreement(seen: AgreementSeen, look: Tokens, *, compact: bool = False) -> Chart:
+def agreement(seen: AgreementReport, look: Tokens, *, compact: bool = False) -> Chart:
     """Alpha with its interval on outcome, label and score."""
     shown = bars(seen)
     low = _low(shown)

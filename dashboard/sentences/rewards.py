@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from core.demo import World
-from core.flows.episode import ScaleAnswer
 from core.flows.queries import EnvironmentSeen, EnvironmentStory, ModelPair, SuccessRate
+from core.records.answers import ScaleAnswer
 from core.records.episode import FindingKind, Pattern, Scale
 from core.records.episode_page import EpisodeOutcome
-from core.statistics.savings.estimate import Estimate, Missing
+from core.records.estimate import Estimate, Missing
 from dashboard import wording
 from dashboard.figures.theme import Severity
 from dashboard.sentences.episode import short, threshold

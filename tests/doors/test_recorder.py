@@ -21,8 +21,8 @@ from core.doors.recorder import RecordedSession
 from core.errors import InvalidInput, StoreBusy
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.episode import EpisodeMarked, StepAnswer
 from core.formats.tool_output import digest_of_value
+from core.records.answers import EpisodeMarked, StepAnswer
 from core.records.episode import Episode, EpisodeOptions, Step, StepOptions
 from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held

@@ -21,8 +21,8 @@ from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.flows.episode import ScaleAnswer
     from core.flows.queries import Comparison, DesignSeen, EnvironmentSeen, EpisodeSeen
+    from core.records.answers import ScaleAnswer
     from core.records.episode_page import EpisodePage
 
 Action = Literal["list", "each", "show", "lint", "compare", "credit", "declare"]

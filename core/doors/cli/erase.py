@@ -15,7 +15,7 @@ from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.flows.erase import EraseAnswer
+    from core.records.answers import EraseAnswer
 
 
 @command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --rater mara"])

@@ -20,7 +20,7 @@ from core.records.training import Pairing, TrainingAnswer, TrainingFormat, Train
 if TYPE_CHECKING:
     from core.flows.bundle import BundleAnswer, Manifest
     from core.flows.context import Context
-    from core.flows.export import ExportAnswer
+    from core.records.answers import ExportAnswer
 
 
 @command(

@@ -19,8 +19,8 @@ from core.settings import database_at
 if TYPE_CHECKING:
     from core.flows import queries
     from core.flows.doctor import Examined
-    from core.flows.maintenance import BackupAnswer
     from core.flows.restore import RestorePlan
+    from core.records.answers import BackupAnswer
 
 
 @command(examples=["verify", "verify --quiet || echo damaged"])

@@ -19,7 +19,7 @@ from core.records.reset import Target
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.flows.reset import ResetAnswer
+    from core.records.answers import ResetAnswer
 
 
 @command(

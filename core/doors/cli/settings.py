@@ -13,7 +13,7 @@ from core.doors.terminal import say_table
 from core.doors.verbs import verb
 
 if TYPE_CHECKING:
-    from core.flows.settings import SettingAnswer
+    from core.records.answers import SettingAnswer
     from core.records.learner import LearnerSettings
 
 

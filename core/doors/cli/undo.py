@@ -11,7 +11,7 @@ from core.doors.cli.program.spelling import words
 from core.doors.verbs import verb
 
 if TYPE_CHECKING:
-    from core.flows.undo import UndoAnswer
+    from core.records.answers import UndoAnswer
 
 
 @command(examples=["undo reward-12", "undo rewards-12", "undo import-1"])

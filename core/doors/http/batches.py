@@ -11,15 +11,16 @@ from itertools import islice
 from typing import Any, Final, TypeVar, cast
 
 from core.doors import documents
-from core.doors.http.body import document
 from core.doors.http.wording import http_error
 from core.doors.terminal import as_plain
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, StoreError
 from core.flows.context import Context
-from core.flows.learn import RecordAnswer, record_all
+from core.flows.learn import record_all
 from core.flows.reward import reward_all
 from core.formats.armscope import SentRuns
+from core.formats.strict import MAX_BODY_BYTES, json_body
+from core.records.answers import RecordAnswer
 from core.records.batch import key_of_line
 from core.records.reward import RewardAnswer, RewardOrder
 from core.records.run import Run
@@ -31,13 +32,29 @@ _ASKED = TypeVar("_ASKED")
 _ANSWER = TypeVar("_ANSWER")
 
 
+def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines without their ends; a longer line than `MAX_BODY_BYTES` is cut one byte after that."""
+    rest = b""
+    for piece in pieces:
+        whole, end, tail = piece.rpartition(b"\n")
+        if not end:
+            rest = (rest + tail)[: MAX_BODY_BYTES + 1]
+            continue
+        first, *others = whole.split(b"\n")
+        yield (rest + first)[: MAX_BODY_BYTES + 1]
+        yield from others
+        rest = tail
+    if rest:
+        yield rest
+
+
 def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
     """Record runs: lines as the verb ``record`` is asked, or as our own format has them."""
     context.permit("ingest", create=True)
     sent = SentRuns()
 
     def read(line: bytes) -> tuple[Run, bool]:
-        said = document(line)
+        said = json_body(line)
         if isinstance(said, dict) and said.get("kind") == "run":
             return sent.run(line), False
         request = cast("Any", verb("record").decode(said))
@@ -58,7 +75,7 @@ def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> I
     def read(line: bytes) -> RewardOrder:
         nonlocal place
         place += 1
-        given = verb("reward").decode(document(line))
+        given = verb("reward").decode(json_body(line))
         said = {name: getattr(given, name) for name in given.__struct_fields__}
         if said["key"] is None:
             said["key"] = key_of_line(key, place)

@@ -19,8 +19,7 @@ import orjson
 from core.doors import documents
 from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
-from core.doors.http.batches import reward_lines, run_lines
-from core.doors.http.body import document, lines_of
+from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -33,6 +32,7 @@ from core.flows.context import Context
 from core.flows.export import export_into
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
+from core.formats.strict import json_body
 from core.formats.armscope import SentRuns
 from core.permissions import Action, authorise
 from core.records.actor import Actor
@@ -103,8 +103,12 @@ def _keyed(asked: Verb, key: str, body: dict[str, object]) -> dict[str, object]:
 
 def document_answer(plain: object, **headers: str) -> Answer:
     """Return a document as an answer; underscores in the names of headers become hyphens."""
+    try:
+        body = orjson.dumps(plain)
+    except orjson.JSONEncodeError:
+        body = document_bytes(plain)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(200, document_bytes(plain), {"content-type": JSON, **named})
+    return Answer(200, body, {"content-type": JSON, **named})
 
 
 def tagged_answer(context: Context, call: Call, read: Callable[[], object]) -> Answer:
@@ -134,7 +138,7 @@ def _of_verb(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
     asked = verb(name)
 
     def handler(context: Context, call: Call) -> Answer:
-        return _acted(asked, context, parsed_input(asked, call, document(call.body), bound))
+        return _acted(asked, context, parsed_input(asked, call, json_body(call.body), bound))
 
     return handler
 
@@ -352,7 +356,7 @@ _REWARD_RUN: Final = verb("reward_run")
 
 def _record(context: Context, call: Call) -> Answer:
     """Record a run: the verb's input, or a line of armscope's own format."""
-    body = document(call.body)
+    body = json_body(call.body)
     if isinstance(body, dict) and body.get("kind") == "run":
         return _acted(_RECORD, context, cast("Any", _RECORD.input)(run=SentRuns().run(call.body)))
     return _acted(_RECORD, context, parsed_input(_RECORD, call, body))
@@ -360,7 +364,7 @@ def _record(context: Context, call: Call) -> Answer:
 
 def _reward(context: Context, call: Call) -> Answer:
     """Reward one arm, or without one every arm of the run."""
-    body = document(call.body)
+    body = json_body(call.body)
     is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
     asked = _REWARD_RUN if is_whole else _REWARD
     return _acted(asked, context, parsed_input(asked, call, body))
@@ -441,7 +445,7 @@ def _verify(desk: Desk, actor: Actor, call: Call) -> Answer:
 
 def _preview_reset(context: Context, call: Call) -> Answer:
     """Return what a reset would change."""
-    given = cast("Any", parsed_input(verb("reset"), call, document(call.body)))
+    given = cast("Any", parsed_input(verb("reset"), call, json_body(call.body)))
     preview = queries.preview_reset(context, arms=given.arms, types=given.types, target=given.target)
     return document_answer(
         {
@@ -457,7 +461,7 @@ def _preview_reset(context: Context, call: Call) -> Answer:
 
 def _preview_credit(context: Context, call: Call) -> Answer:
     """Return the arms that an episode's credit would move, the largest change first."""
-    given = cast("Any", parsed_input(verb("credit_episode"), call, document(call.body)))
+    given = cast("Any", parsed_input(verb("credit_episode"), call, json_body(call.body)))
     return document_answer(as_plain(queries.preview_credit(context, given.uid, given.rule)))
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from core.flows.importing.answer import BeliefDifference
 from core.formats import Stated
 from core.observe import outcome_arms, reward_of_flag
 from core.records.arm import MICRO, arm_type
+from core.records.import_answer import BeliefDifference
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from core.flows.importing.answer import (
+from core.formats import Skipped, Source
+from core.records.answers import Recorded
+from core.records.import_answer import (
     SHOWN,
     BeliefDifference,
     ImportAnswer,
@@ -15,11 +17,9 @@ from core.flows.importing.answer import (
     most_called,
     unread_of,
 )
-from core.formats import Skipped, Source
 from core.records.judged import Judged
 from core.records.verdict import SKIP_REASONS
 from core.store.episodes import Told
-from core.store.runs import Recorded
 
 _NAMES_KEPT: Final = 10_000
 """Names of tools outside the prompt are foreign text: of so many the frequency is known."""

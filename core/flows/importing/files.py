@@ -12,11 +12,11 @@ from msgspec import Meta
 
 from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.answer import SHOWN, ImportAnswer
 from core.flows.importing.reading import Progress, Reading, ReadRun
 from core.flows.importing.writing import AtOnce, InParts, Waiting, is_soon, staged
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources
+from core.records.import_answer import SHOWN, ImportAnswer
 from core.records.limits import shown
 from core.records.run import Phase, Unit
 from core.store.imports import begin_import, finish_import, reopen_import

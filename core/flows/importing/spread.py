@@ -23,12 +23,12 @@ import msgspec
 
 from core.errors import ArmscopeError, InvalidInput, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.answer import SHOWN, ImportAnswer, RejectedLine
 from core.flows.importing.files import import_files
 from core.flows.importing.pattern import LearnerPattern
 from core.flows.watch import Imports, is_transcript
 from core.formats import Limits, files_in
 from core.records.actor import Actor
+from core.records.import_answer import SHOWN, ImportAnswer, RejectedLine
 from core.records.limits import whole
 from core.records.run import Phase, Unit
 from core.settings import Located

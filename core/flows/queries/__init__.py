@@ -1,12 +1,6 @@
 """Look: read one moment → statistics → one frozen result per page; one file per question. Nothing changes."""
 
-from core.flows.queries.agreement import (
-    AgreementReport,
-    GraderBesideRest,
-    ModelBesidePeople,
-    TwoGraders,
-    agreement,
-)
+from core.flows.queries.agreement import agreement
 from core.flows.queries.alarms import alarms, refused
 from core.flows.queries.arm import (
     ArmInRun,
@@ -21,20 +15,16 @@ from core.flows.queries.arm import (
     arm_runs,
     near_arms,
 )
-from core.flows.queries.arms import ArmSummary, arms
+from core.flows.queries.arms import arms
 from core.flows.queries.batch import ArmMove, BatchPreview, LineEffect, preview_batch
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
 from core.flows.queries.environments import (
-    Comparison,
-    DesignSeen,
     EnvironmentStory,
     GroupKind,
     GroupSeen,
     LeftOut,
-    ModelPair,
-    ModelSeen,
     compare,
     environment,
     lint,
@@ -42,14 +32,8 @@ from core.flows.queries.environments import (
 from core.flows.queries.episodes import (
     DESIGN_EPISODES,
     ArmOfEpisode,
-    CreditSeen,
-    Design,
-    EnvironmentSeen,
-    EpisodeSeen,
     RunsOfEpisode,
     RunsWithoutEpisode,
-    StepSeen,
-    SuccessRate,
     episode,
     episode_list,
     episode_runs,
@@ -67,7 +51,7 @@ from core.flows.queries.evaluations import (
 )
 from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Sight, frame, revision, sight
 from core.flows.queries.imports import PastImport, imports
-from core.flows.queries.judgement import JudgedArm, judged_arms, judged_posteriors, judgements
+from core.flows.queries.judgement import judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import acts, changes, resets, rewards
 from core.flows.queries.measures import BUCKETS, Budgets, Measures, Monitor, measures, n_denials
 from core.flows.queries.notes import notes
@@ -92,14 +76,29 @@ from core.flows.queries.previews import (
     preview_reward,
 )
 from core.flows.queries.quality import LayersSeen, layers
-from core.flows.queries.run import ArmFlip, RunArm, RunStory, run
+from core.flows.queries.run import run
 from core.flows.queries.runs import RunsSeen, listed_runs, runs, seen_runs
 from core.flows.queries.savings import savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
-from core.flows.queries.status import Baseline, Status, status
+from core.flows.queries.status import status
 from core.flows.queries.tasks import TaskDifficulty, environment_no, task_difficulty, variants
 from core.flows.queries.timeseries import METRICS, WINDOWS, Metric, Point, Window, timeseries
 from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.queries.unread import Unread, UnreadArm, unread
-from core.flows.queries.verify import Verification, verify
+from core.flows.queries.verify import verify
+from core.records.agreement import AgreementReport, GraderBesideRest, ModelBesidePeople, TwoGraders
+from core.records.arm_summary import ArmSummary, JudgedArm
+from core.records.environment import (
+    Comparison,
+    Design,
+    DesignSeen,
+    EnvironmentSeen,
+    ModelPair,
+    ModelSeen,
+    SuccessRate,
+)
+from core.records.episode_view import CreditSeen, EpisodeSeen, StepSeen
 from core.records.parameters import Compared
+from core.records.run_story import ArmFlip, RunArm, RunStory
+from core.records.status import Baseline, Status
+from core.records.verification import Verification

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import numpy as np
@@ -13,10 +12,9 @@ from core.evaluate import GradeColumns
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.evaluations import grades_of, panel_of
-from core.records.evaluation_page import ANY_EVALUATION, EvaluationFilter, Grader
+from core.records.agreement import AgreementReport, GraderBesideRest, ModelBesidePeople, TwoGraders
+from core.records.evaluation_page import ANY_EVALUATION, EvaluationFilter
 from core.statistics.agreement import (
-    Agreement,
-    GraderAgreement,
     against_rest,
     graders_against_humans,
     pairwise,
@@ -28,54 +26,6 @@ MOST_GRADERS: Final = 12
 """Graders that are named one by one, those who judged most: each two of them are 66 pairs."""
 _SEED: Final = 1
 """Of the resampling: the same evaluations have the same intervals, whoever asks."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoGraders:
-    """How far two graders agree on the outcome of what both judged."""
-
-    grader: Grader
-    other: Grader
-    agreement: Agreement
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraderBesideRest:
-    """How far one grader agrees with all others on the outcome, and the weight that this suggests (None: unknown)."""
-
-    grader: Grader
-    agreement: Agreement
-    weight: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelBesidePeople:
-    """A model grader beside the outcome that most people gave to the same things."""
-
-    grader: Grader
-    found: GraderAgreement
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgreementReport:
-    """How far graders agree on ``n_items`` things of which two or more judged each.
-
-    ``outcome`` is by the nominal, ``label`` by the ordinal, ``score`` (that of a failure below 0) by the interval
-    metric. Each grader counts once for each thing, with the latest judgement. A layer judged as such is no thing
-    that somebody else can judge again, and who isn't named is no grader: ``n_panel`` of the ``n`` evaluations take
-    part. Of ``n_graders`` the `MOST_GRADERS` who judged most are named.
-    """
-
-    n: int
-    n_panel: int
-    n_items: int
-    n_graders: int
-    outcome: Agreement
-    label: Agreement
-    score: Agreement
-    graders: tuple[GraderBesideRest, ...]
-    pairs: tuple[TwoGraders, ...]
-    models: tuple[ModelBesidePeople, ...]
 
 
 def agreement(

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from core.flows.context import Context
-from core.records.arm import ArmType
+from core.records.arm_summary import ArmSummary
 from core.records.posterior import BetaPair
 from core.store.reads import arm_columns
-
-
-class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm in one line; ``token_cost`` None = unknown."""
-
-    arm: str
-    type: ArmType
-    token_cost: int | None
-    prior: BetaPair
-    pulls: int
-    inclusions: int
 
 
 def arms(context: Context) -> list[ArmSummary]:

@@ -14,9 +14,6 @@ from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints
 from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.queries.episodes import (
-    Design,
-    EnvironmentSeen,
-    SuccessRate,
     design_of,
     hacked,
     of_environment,
@@ -26,8 +23,18 @@ from core.flows.queries.episodes import (
     summed,
     wanted_environments,
 )
+from core.records.environment import (
+    Comparison,
+    Design,
+    DesignSeen,
+    EnvironmentSeen,
+    ModelPair,
+    ModelSeen,
+    SuccessRate,
+)
 from core.records.episode import Finding, Scale
 from core.records.episode_page import EpisodeFilter, EpisodeOutcome
+from core.records.estimate import Estimate
 from core.records.limits import shown
 from core.records.parameters import Compared
 from core.statistics.overview import PaidWrong
@@ -36,7 +43,6 @@ from core.statistics.rewards.lint import MIN_EPISODES
 from core.statistics.rewards.progress import Progress, falls, progress
 from core.statistics.rewards.spread import Bar, distribution, guess
 from core.statistics.rewards.summary import Attempts
-from core.statistics.savings.estimate import Estimate
 from core.store.environments import declared_scales, sums_of_environment
 from core.store.reads.episodes import environment_names, episode_columns
 from core.store.transaction import Snapshot
@@ -80,55 +86,6 @@ class EnvironmentStory:
     groups: tuple[GroupSeen, ...]
     n_groups: dict[GroupKind, int]
     left_out: LeftOut
-
-
-@dataclass(frozen=True, kw_only=True)
-class DesignSeen(Design):
-    """How an environment with ``n`` episodes pays."""
-
-    environment: str
-    n: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelSeen:
-    """A model in a comparison: all its episodes, and how many tasks they were attempts at."""
-
-    model: str
-    n: int
-    n_tasks: int
-    average: Estimate
-    success: SuccessRate | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelPair:
-    """``one`` less ``other`` on the ``n_tasks`` tasks that both attempted; ``chance`` is that of a difference as
-    large if there were none, ``adjusted`` the same with all pairs at once (Holm), ``apart`` whether it is below 0.05.
-    """
-
-    one: str
-    other: str
-    n_tasks: int
-    one_alone: int
-    other_alone: int
-    difference: Estimate
-    chance: float | None
-    adjusted: float | None
-    apart: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """Models on the same tasks of an environment, by ``compared``; not ``paired``: by all their episodes, so that a
-    difference may be that of their tasks.
-    """
-
-    environment: str
-    compared: Compared
-    paired: bool
-    models: tuple[ModelSeen, ...]
-    pairs: tuple[ModelPair, ...]
 
 
 def environment(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import numpy as np
 from msgspec import Meta
@@ -14,18 +14,18 @@ from core.episodes import discounted, running, totals_of
 from core.errors import NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.credit import dealt_of, found_episode
-from core.records.episode import Base, Episode, Finding, FindingKind, Part, Pattern, Scale, StepKind, StepNote
-from core.records.episode_credit import CreditRule, CreditShare
+from core.records.environment import Design, EnvironmentSeen, SuccessRate
+from core.records.episode import Episode, Finding, Scale
 from core.records.episode_page import ANY_EPISODE, EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
+from core.records.episode_view import CreditSeen, EpisodeSeen, StepSeen
 from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
 from core.records.times import iso
 from core.statistics.rewards.lint import AGAIN, found_in
 from core.statistics.rewards.paid import Paid
-from core.statistics.rewards.pattern import PatternFound, patterns
-from core.statistics.rewards.spread import ScaleGuess, guess
+from core.statistics.rewards.pattern import patterns
+from core.statistics.rewards.spread import guess
 from core.statistics.rewards.summary import RewardSummary, summary
-from core.statistics.savings.estimate import Estimate, Missing
 from core.store.environments import declared_scales
 from core.store.episode_credits import credit_of
 from core.store.episodes import episodes_beside, runs_of_episode
@@ -54,59 +54,6 @@ _RUNS_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuccessRate:
-    """Share of episodes above the threshold, with its interval (None with the reason why it is ``missing``); of those
-    with a reward to go by, ``of_paid``.
-    """
-
-    rate: float
-    lower: float | None
-    upper: float | None
-    prob: float
-    missing: Missing | None
-    of_paid: float
-    threshold: float
-    base: Base
-
-
-@dataclass(frozen=True, kw_only=True)
-class Design:
-    """How an environment pays, told from its newest ``looked_at`` episodes."""
-
-    patterns: tuple[PatternFound, ...]
-    findings: tuple[Finding, ...]
-    looked_at: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentSeen:
-    """An environment: ``average`` is of those of its ``n`` episodes that have a reward to go by; where none has,
-    there is no rate of success. Nor is there one while ``n_off_scale`` of them came to something off the usual scale
-    and none was declared: nobody knows what is a success there; ``guess`` is one to declare.
-
-    Intervals are by task where several episodes are attempts at one (``n_tasks`` tasks; None: each counts alone).
-    ``models`` are those whose episodes are pooled. ``pattern`` and ``findings`` are told from the newest
-    ``looked_at`` episodes of any model, task and outcome; 0: they were not asked for.
-    """
-
-    environment: str
-    n: int
-    n_finished: int
-    without_reward: int
-    n_off_scale: int
-    average: Estimate
-    success: SuccessRate | None
-    n_tasks: int | None
-    models: tuple[str, ...]
-    pattern: tuple[Pattern, ...]
-    findings: tuple[FindingKind, ...]
-    looked_at: int
-    scale: Scale
-    declared: bool
-    guess: ScaleGuess | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunsWithoutEpisode:
     """Runs whose source paid them, of which no episode tells, and the ``formats`` of their files, whose names nobody
     kept; ``command`` reads them again.
@@ -115,75 +62,6 @@ class RunsWithoutEpisode:
     n: int
     formats: tuple[str, ...]
     command: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepSeen:
-    """A step, what had been paid up to it (None: nothing yet), and whether its reward is off the declared scale; what
-    it was ``asked`` and ``answered`` where that is kept, and for who may read texts.
-    """
-
-    number: int
-    kind: StepKind
-    name: str
-    reward: float | None
-    running: float | None
-    finished: bool
-    refused: bool
-    note: StepNote | None
-    out_of_scale: bool
-    at: str | None
-    n_chars_in: int | None
-    n_chars_out: int | None
-    extra: tuple[str, ...]
-    asked: str | None
-    answered: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CreditSeen:
-    """The credit in force of an episode, and what each arm gets of it. ``fits``: the same rule would say the same
-    now; it would not where the episode went on since, a run came or went, or another scale was declared.
-    """
-
-    id: str
-    rule: CreditRule
-    reward: float | None
-    shares: tuple[CreditShare, ...]
-    by: str
-    at: str | None
-    fits: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpisodeSeen:
-    """An episode: ``normalised`` is where what success goes by lies on the scale, None outside it, or without one;
-    ``success`` None = nothing to go by, or off the usual scale where none was declared.
-    """
-
-    uid: str
-    environment: str
-    split: str | None
-    task: str | None
-    variant: str | None
-    model: str | None
-    at: str | None
-    status: Literal["finished", "unfinished", "incomplete"]
-    n_steps: int
-    n_paid: int
-    total: float | None
-    final: float | None
-    discounted: float | None
-    normalised: float | None
-    success: bool | None
-    scale: Scale
-    declared: bool
-    steps: tuple[StepSeen, ...]
-    parts: tuple[Part, ...]
-    runs: tuple[str, ...]
-    credit: CreditSeen | None
-    older: str | None
-    newer: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,12 @@ from msgspec import Meta
 
 from core.columns import ArmColumns, Ints
 from core.flows.context import Context
-from core.flows.queries.arms import ArmSummary, arms
+from core.flows.queries.arms import arms
 from core.flows.queries.belief import belief_in, posteriors
 from core.flows.queries.chances import Inclusion, inclusion_in
 from core.flows.queries.change import changes_in
-from core.records.judgement import JudgedPosterior, Judgement, JudgementName
+from core.records.arm_summary import JudgedArm
+from core.records.judgement import JudgedPosterior, Judgement
 from core.records.posterior import Posterior
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import View
@@ -27,13 +28,6 @@ from core.store.transaction import Snapshot
 
 _RECENT_MS: Final = STALE_DAYS * DAY_MS
 """An arm that was in a prompt so lately is still put in."""
-
-
-class JudgedArm(ArmSummary, frozen=True, kw_only=True):
-    """An arm in one line with the mean at which it breaks even at its cost, and what is to be said of it."""
-
-    break_even: float | None
-    judgement: JudgementName
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -23,105 +21,18 @@ from core.records.evidence import Reference, Where
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
-from core.records.selection import LEFT_OUT, Decision, Reason, Selection
+from core.records.run_story import ArmFlip, RunArm, RunStory
+from core.records.selection import LEFT_OUT, Decision, Selection
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.episodes import episodes_of_run
 from core.store.reads import observations
 from core.store.reads.run_pages import run_page
-from core.store.reads.run_story import (
-    Part,
-    RecordedRun,
-    RunFacts,
-    Source,
-    recorded_run,
-    run_place,
-    tellings,
-)
+from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_place, tellings
 from core.store.settings import folded_settings
 from core.store.transaction import Snapshot
 
 _LEDGER_ROWS: Final = 1_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArmFlip:
-    """What would have flipped one arm, all else being equal; None = nothing of this kind, or it can't be told.
-
-    Of an arm left out: the least budget that takes it in (``more_than_budget``: it is larger than this one),
-    the highest cost, the last rank, the least draw, the least number of arms. Of an arm that a draw brought in:
-    the first rank and the highest draw that leave it out.
-    """
-
-    budget: int | None = None
-    more_than_budget: int | None = None
-    cost: int | None = None
-    rank: int | None = None
-    draw: float | None = None
-    k: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunArm:
-    """One arm of a run. ``reason`` to ``budget_left`` are None where nothing was decided; ``reward`` is the
-    automatic one, None where nothing was learned; ``where`` and ``excerpt`` are the evidence of a reference.
-    """
-
-    arm: str
-    in_prompt: bool
-    reason: Reason | None
-    rank: int | None
-    draw: float | None
-    token_cost: int | None
-    budget_left: int | None
-    is_drawn: bool
-    flip: ArmFlip | None
-    referenced: bool
-    where: Where | None
-    excerpt: str | None
-    reward: float | None
-    by_hand: tuple[Observation, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunStory:
-    """Everything there is to say about one run.
-
-    ``selection`` None: no decisions were recorded. ``replays`` says whether the packer makes the same of the
-    recorded order; ``k`` is the limit on arms that was in force (0 = unlimited, None = not known).
-    ``differs``: arms whose place in the prompt is not what the selection said. ``episodes``: uids of those it was
-    made in.
-    """
-
-    facts: RunFacts
-    arms: tuple[RunArm, ...]
-    selection: Selection | None
-    replays: bool | None
-    k: int | None
-    differs: tuple[str, ...]
-    guidance: str | None
-    tellings: tuple[Source, ...]
-    episodes: tuple[str, ...]
-    older: str | None
-    newer: str | None
-
-    @cached_property
-    def n_in(self) -> int:
-        return sum(arm.in_prompt for arm in self.arms)
-
-    @cached_property
-    def n_referenced(self) -> int:
-        return sum(arm.referenced for arm in self.arms)
-
-    @cached_property
-    def quoted(self) -> tuple[RunArm, ...]:
-        """Arms whose reference has an excerpt."""
-        return tuple(arm for arm in self.arms if arm.excerpt is not None)
-
-    @cached_property
-    def by_hand(self) -> tuple[tuple[str, Observation], ...]:
-        """What people said of arms in this run, by arm."""
-        return tuple((arm.arm, row) for arm in self.arms for row in arm.by_hand)
 
 
 def run(context: Context, name: Annotated[str, Meta(description="The run's uid or number.")]) -> RunStory:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import msgspec
-
 from core.columns import ArmColumns
 from core.flows.context import Context
 from core.flows.queries.judgement import lately_in
 from core.flows.queries.savings import savings_in, used_in
 from core.records.judgement import JUDGEMENTS, JudgementName
-from core.records.learner import Mode
-from core.records.run import Phase
-from core.records.standing import Standing
+from core.records.status import Baseline, Status
 from core.records.times import iso
 from core.records.view import View
 from core.statistics import savings as savings_of
@@ -22,65 +18,6 @@ from core.store import reads
 from core.store.files import files_of, is_open_to_others
 from core.store.offers import offer_counts
 from core.store.transaction import Snapshot
-
-
-class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """Baseline against selected runs; intervals are of 95 %, for one look, and None where there is none.
-
-    ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
-    ``capped_savings_percent`` the one that ``verdict`` rests on.
-    """
-
-    baseline_runs: int
-    selected_runs: int
-    baseline_avg_tokens: float | None
-    selected_avg_tokens: float | None
-    savings_percent: float | None
-    interval: tuple[float, float] | None
-    truncated_runs: int
-    typical_savings_percent: float | None
-    typical_interval: tuple[float, float] | None
-    capped_savings_percent: float | None
-    capped_interval: tuple[float, float] | None
-    verdict: savings_of.SavingsVerdict
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
-
-    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``offers`` are selections that were
-    given away through a door, ``offers_unobserved`` those of which nothing was reported (so far): they count against
-    no arm. ``open_to_others``: files of the database that other users of this machine can read.
-    ``servers``: those of a cluster that its tables are spread over, none where one has them all. ``standing``: what
-    the server is to others that keep the same database, None of a file. ``read_database`` is the standby that pages
-    are read from, None where none is named; ``read_standing`` what that is, None where it can't be asked, and
-    ``read_problem`` why it can't.
-    """
-
-    database: str
-    learner: str
-    phase: Phase
-    mode: Mode
-    runs: int
-    observed: int
-    skipped: dict[str, int]
-    empty: int
-    arms: int
-    pulls: int
-    need_a_look: dict[JudgementName, int]
-    offers: int
-    offers_unobserved: int
-    tokens: int
-    baseline: Baseline
-    revision: int
-    first_run: str | None
-    last_run: str | None
-    open_to_others: tuple[str, ...]
-    servers: tuple[str, ...] = ()
-    standing: Standing | None = None
-    read_database: str | None = None
-    read_standing: Standing | None = None
-    read_problem: str | None = None
 
 
 def status(context: Context) -> Status:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta
@@ -11,29 +10,18 @@ from core.errors import StoreDamaged
 from core.flows.context import Context
 from core.flows.steps import Progress, Steps
 from core.permissions import may
+from core.records.verification import Difference, Verification
 from core.settings import Located
 from core.store import reads
 from core.store.check import PASSES, differences
-from core.store.damage import Difference, damage, said
+from core.store.damage import damage, said
 from core.store.failures import damaged
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verification:
-    """Whether every cache equals the fold of its facts; ``found`` holds the first differences.
-
-    ``servers``: those of a cluster that its tables are spread over, none where one has them all.
-    """
-
-    clean: bool
-    learners: tuple[str, ...]
-    n_differences: int
-    found: tuple[tuple[str, Difference], ...]
-    servers: tuple[str, ...] = ()
-
-    def problem(self, database: Located) -> StoreDamaged:
-        """What was found, as the one error."""
-        return damaged(database, f"{self.n_differences:,} differences, the first: {said(self.found[0][1])}")
+def problem_of(verification: Verification, database: Located) -> StoreDamaged:
+    """Return the differences as one error."""
+    first = said(verification.found[0][1])
+    return damaged(database, f"{verification.n_differences:,} differences, the first: {first}")
 
 
 def verify(

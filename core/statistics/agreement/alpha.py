@@ -7,20 +7,13 @@ would be larger than the data.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from core.columns import Floats, Ints
 from core.errors import InvalidInput
-
-Metric = Literal["nominal", "ordinal", "interval"]
-"""How far two values lie apart: different or not (outcomes), by the ranks between them (labels), by the square of
-their difference (scores).
-"""
-
-NoAgreement = Literal["no_pairs", "no_variation", "few_items"]
-"""Why there is no alpha: no item has two judgements, all that are paired say the same; or no interval of it."""
+from core.records.agreement import Metric, NoAgreement
 
 MOST_LEVELS: Final = 32
 """Different levels of a nominal or ordinal value: a rubric has nine."""

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from core.columns import Floats, Ints
+from core.records.agreement import Agreement, Metric
 from core.statistics.agreement.alpha import (
-    Metric,
-    NoAgreement,
     alpha_of,
     alphas_of,
     distances,
@@ -32,12 +31,6 @@ from core.statistics.agreement.alpha import (
     paired_scores,
     scored,
 )
-
-Reliability = Literal["reliable", "tentative", "not reliable"]
-
-RELIABLE: Final = 0.8
-TENTATIVE: Final = 0.667
-"""Krippendorff's limits: conclusions may rely on it, or be drawn tentatively."""
 
 MIN_ITEMS: Final = 10
 """Fewer items that are paired give no interval."""
@@ -51,36 +44,6 @@ _BLOCK: Final = 256
 
 _PAIR: Final = 2.0
 """Judgements of the item more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """How far raters agree on ``n_items`` items that have two or more judgements.
-
-    ``alpha`` is Krippendorff's, None where ``missing`` says why; ``lower`` and ``upper`` bound it with probability
-    ``prob``, None for fewer than 10 items (``few_items``). ``raw`` is the share of the ``n_pairs`` pairs of
-    judgements of one item that are exactly equal, None without pairs: high where nearly all is success, whoever
-    judges, which is why it never stands alone.
-    """
-
-    metric: Metric
-    alpha: float | None
-    lower: float | None
-    upper: float | None
-    prob: float
-    missing: NoAgreement | None
-    raw: float | None
-    n_items: int
-    n_pairs: int
-
-    @property
-    def word(self) -> Reliability | None:
-        """Told by the lower end, so that few items never sound sure; None without an interval."""
-        if self.lower is None:
-            return None
-        if self.lower >= RELIABLE:
-            return "reliable"
-        return "tentative" if self.lower >= TENTATIVE else "not reliable"
 
 
 @dataclass(frozen=True, kw_only=True)

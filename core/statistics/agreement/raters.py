@@ -13,16 +13,9 @@ import numpy as np
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
-from core.statistics.agreement.alpha import Metric, check_rows, level_counts, levels_of, paired_scores
-from core.statistics.agreement.interval import (
-    Agreement,
-    ItemSums,
-    agreement,
-    agreement_of,
-    kinds_of,
-    prob_differ,
-)
-from core.statistics.savings.estimate import Estimate
+from core.records.agreement import Agreement, GraderAgreement, Metric
+from core.statistics.agreement.alpha import check_rows, level_counts, levels_of, paired_scores
+from core.statistics.agreement.interval import ItemSums, agreement, agreement_of, kinds_of, prob_differ
 from core.statistics.savings.shares import share
 
 SUCCESS: Final = 1
@@ -37,23 +30,6 @@ class PairAgreement:
     rater: int
     other: int
     agreement: Agreement
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraderAgreement:
-    """A model grader beside what most people said of the same items.
-
-    ``counts[said][judged]`` are items that people held to be ``said`` and the grader judged ``judged`` (0 failure,
-    1 success). On ``n_ties`` more items people were divided evenly, on ``n_alone`` nobody else judged: both are
-    left out. ``hits`` is the share of items on which it says what people say.
-    """
-
-    rater: int
-    agreement: Agreement
-    hits: Estimate
-    counts: tuple[tuple[int, int], tuple[int, int]]
-    n_ties: int
-    n_alone: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ the share of bootstrap samples of its episodes in which enough of them do.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
+from core.records.environment import PatternFound
 from core.records.episode import Pattern
 from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.paid import Paid
@@ -31,16 +31,6 @@ RISE: Final = 0.6
 """Correlation of payment and place, from which on an episode's payments rise."""
 _MIN_RISING: Final = 3
 _MIN_PAYING: Final = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatternFound:
-    """A pattern, how many of ``n`` episodes that could show it do, and the share of bootstrap samples that agree."""
-
-    pattern: Pattern
-    n: int
-    n_showing: int
-    certainty: float
 
 
 def patterns(paid: Paid) -> tuple[PatternFound, ...]:

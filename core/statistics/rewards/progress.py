@@ -10,8 +10,9 @@ import numpy as np
 import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.records.estimate import Estimate
 from core.statistics.rewards.summary import summary
-from core.statistics.savings.estimate import MIN_FOR_INTERVAL, Estimate, nothing
+from core.statistics.savings.estimate import MIN_FOR_INTERVAL, nothing
 
 STRETCHES: Final = 12
 """At most so many, of ten episodes or more each."""

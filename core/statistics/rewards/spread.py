@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import Floats
+from core.records.environment import ScaleGuess
 from core.records.episode import Scale
 
 MOST_VALUES: Final = 20
@@ -27,20 +28,6 @@ class Bar:
     normalised_lo: float | None
     normalised_hi: float | None
     n: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScaleGuess:
-    """A scale that all ``n`` totals would lie on, ``n_outside`` of which lie outside the one in force; they reach
-    from ``lowest`` to ``highest``.
-    """
-
-    lo: float
-    hi: float
-    n: int
-    n_outside: int
-    lowest: float
-    highest: float
 
 
 def distribution(reached: Floats, scale: Scale) -> tuple[Bar, ...]:

@@ -11,13 +11,8 @@ import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
-from core.statistics.savings.estimate import (
-    MIN_FOR_FIGURE,
-    MIN_FOR_INTERVAL,
-    MIN_FOR_PROOF,
-    Estimate,
-    nothing,
-)
+from core.records.estimate import Estimate
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF, nothing
 from core.statistics.savings.shares import wilson
 
 AverageInterval = Literal["wilson", "student-t"]

@@ -11,7 +11,7 @@ import scipy
 
 from core.columns import UNKNOWN, UsageColumns
 from core.records.arm import MICRO
-from core.statistics.savings.estimate import Estimate, Missing
+from core.records.estimate import Estimate, Missing
 from core.statistics.savings.ratio import Compared
 from core.statistics.savings.shares import exact_limits, exact_tails
 

@@ -10,13 +10,15 @@ from typing import Literal
 import numpy as np
 
 from core.columns import Bools, Floats, UsageColumns
-from core.statistics.savings.estimate import Estimate, unless_wide
+from core.records.estimate import Estimate
+from core.records.status import SavingsVerdict
+from core.statistics.savings.estimate import unless_wide
 from core.statistics.savings.failures import rate_difference, runs_to_tell
 from core.statistics.savings.ratio import Compared, compare, estimated, saved, saved_percent
 from core.statistics.savings.runs import ComparedRuns
 from core.statistics.savings.spread import is_narrow
 from core.statistics.savings.sums import BASELINE, GROUPS, SELECTED
-from core.statistics.savings.verdict import SavingsVerdict, VerdictReason, claims, verdict, withheld
+from core.statistics.savings.verdict import VerdictReason, claims, verdict, withheld
 
 
 @dataclass(frozen=True, kw_only=True)

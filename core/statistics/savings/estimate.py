@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
-Missing = Literal[
-    "no_baseline_runs",
-    "no_selected_runs",
-    "few_runs",
-    "few_for_interval",
-    "few_sessions",
-    "wide_spread",
-    "no_common_stratum",
-    "no_variation",
-    "zero_mean",
-    "rate_is_zero",
-    "no_probabilities",
-    "unreachable",
-]
-"""Why a figure or its interval cannot be computed."""
+from core.records.estimate import Estimate, Missing
 
 MIN_FOR_FIGURE = 2
 MIN_FOR_INTERVAL = 10
@@ -33,17 +18,6 @@ rates and a log-sd of 1.7; with four .92)."""
 
 MIN_DF = 4
 """Degrees of freedom that an interval needs; with fewer its limits can be anywhere."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A figure with its interval, each None where it cannot be computed; ``missing`` then says why."""
-
-    value: float | None
-    lower: float | None
-    upper: float | None
-    prob: float = 0.95
-    missing: Missing | None = None
 
 
 def nothing(missing: Missing, prob: float) -> Estimate:

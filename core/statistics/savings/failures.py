@@ -15,7 +15,8 @@ import numpy as np
 import scipy
 
 from core.columns import Floats
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, Estimate, nothing
+from core.records.estimate import Estimate
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, nothing
 from core.statistics.savings.sessions import SessionSums, session_design
 from core.statistics.savings.shares import difference
 from core.statistics.savings.sums import BASELINE, SELECTED, Sums

@@ -26,15 +26,8 @@ import numpy as np
 import scipy
 
 from core.columns import Bools, Floats
-from core.statistics.savings.estimate import (
-    MIN_DF,
-    MIN_FOR_FIGURE,
-    MIN_FOR_INTERVAL,
-    MIN_SESSIONS,
-    Estimate,
-    Missing,
-    nothing,
-)
+from core.records.estimate import Estimate, Missing
+from core.statistics.savings.estimate import MIN_DF, MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_SESSIONS, nothing
 from core.statistics.savings.sessions import Design, SessionSums, run_design, session_design
 from core.statistics.savings.sums import BASELINE, SELECTED, Sums
 

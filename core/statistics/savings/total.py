@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.statistics.savings.estimate import Estimate, unless_wide
+from core.records.estimate import Estimate
+from core.statistics.savings.estimate import unless_wide
 from core.statistics.savings.over_time import Running, shown_limits
 from core.statistics.savings.ratio import estimated
 from core.statistics.savings.runs import Amount

@@ -13,12 +13,11 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import Bools
-from core.statistics.savings.estimate import MIN_FOR_PROOF, Estimate, Missing
+from core.records.estimate import Estimate, Missing
+from core.records.status import SavingsVerdict
+from core.statistics.savings.estimate import MIN_FOR_PROOF
 from core.statistics.savings.ratio import Compared
 from core.statistics.savings.sums import BASELINE, SELECTED
-
-SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
-"""``mixed``: ordinary runs and runaway runs go different ways."""
 
 VerdictReason = Literal[
     "interval_above_zero",

@@ -8,59 +8,13 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.records.evidence import Reference
-from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
 from core.records.run_page import Cursor
+from core.records.run_story import RunFacts, Source
 from core.records.selection import LEFT_OUT, Selection
-from core.records.verdict import Outcome
 from core.store.engine import Row
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
 from core.store.version import COLUMNS, Version, read_version, recorded_selection
-
-
-class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one run; None = unknown. ``import_no`` 0 = recorded directly."""
-
-    run_no: int
-    uid: str
-    import_no: int
-    revision: int
-    standing: bool
-    format: str
-    unit: Unit
-    session: str | None
-    at_ms: int | None
-    naive_time: bool
-    provider: str | None
-    model: str | None
-    channel: str | None
-    run_class: RunClass
-    phase: Phase
-    status: Status
-    outcome: Outcome
-    tokens: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    duration_ms: int | None
-    prompt_chars: int | None
-    n_calls: int
-    n_real_calls: int
-    reward: float | None
-    inventory: InventoryKind
-    not_offered: tuple[str, ...]
-
-
-class Source(NamedTuple):
-    """One source's telling of a run. ``import_no`` 0: it was recorded directly; ``stands``: its version is the
-    one shown; ``undone``: its import was taken back.
-    """
-
-    import_no: int
-    at_ms: int | None
-    stands: bool
-    undone: bool
 
 
 class Part(NamedTuple):

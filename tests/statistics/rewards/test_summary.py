@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InvalidInput
+from core.records.estimate import Estimate
 from core.statistics.rewards.contest import contest, unpaired
 from core.statistics.rewards.summary import attempts, summary
-from core.statistics.savings.estimate import Estimate
 from core.statistics.savings.shares import difference
 
 ALONE = -1

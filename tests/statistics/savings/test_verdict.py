@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.records.estimate import Estimate
 from core.statistics.savings import Savings, SavingsVerdict, VerdictReason, savings
-from core.statistics.savings.estimate import Estimate
 from core.statistics.savings.failures import rate_difference, runs_to_tell
 from core.statistics.savings.ratio import compare
 from core.statistics.savings.sums import Sums

@@ -1,0 +1,27 @@
+"""Arm summary: an arm in one line, with its judgement."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.records.arm import ArmType
+from core.records.judgement import JudgementName
+from core.records.posterior import BetaPair
+
+
+class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm in one line; ``token_cost`` None = unknown."""
+
+    arm: str
+    type: ArmType
+    token_cost: int | None
+    prior: BetaPair
+    pulls: int
+    inclusions: int
+
+
+class JudgedArm(ArmSummary, frozen=True, kw_only=True):
+    """An arm in one line with the mean at which it breaks even at its cost, and what is to be said of it."""
+
+    break_even: float | None
+    judgement: JudgementName

@@ -1,0 +1,33 @@
+"""Estimate: a figure with its interval, or the reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Missing = Literal[
+    "no_baseline_runs",
+    "no_selected_runs",
+    "few_runs",
+    "few_for_interval",
+    "few_sessions",
+    "wide_spread",
+    "no_common_stratum",
+    "no_variation",
+    "zero_mean",
+    "rate_is_zero",
+    "no_probabilities",
+    "unreachable",
+]
+"""Why a figure or its interval cannot be computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A figure with its interval, each None where it cannot be computed; ``missing`` then says why."""
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    prob: float = 0.95
+    missing: Missing | None = None

@@ -1,0 +1,140 @@
+"""Run story: one run with its arms, its selection and its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from core.records.evidence import Where
+from core.records.observation import Observation
+from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
+from core.records.selection import Reason, Selection
+from core.records.verdict import Outcome
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one run; None = unknown. ``import_no`` 0 = recorded directly."""
+
+    run_no: int
+    uid: str
+    import_no: int
+    revision: int
+    standing: bool
+    format: str
+    unit: Unit
+    session: str | None
+    at_ms: int | None
+    naive_time: bool
+    provider: str | None
+    model: str | None
+    channel: str | None
+    run_class: RunClass
+    phase: Phase
+    status: Status
+    outcome: Outcome
+    tokens: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    duration_ms: int | None
+    prompt_chars: int | None
+    n_calls: int
+    n_real_calls: int
+    reward: float | None
+    inventory: InventoryKind
+    not_offered: tuple[str, ...]
+
+
+class Source(NamedTuple):
+    """One source's telling of a run. ``import_no`` 0: it was recorded directly; ``stands``: its version is the
+    one shown; ``undone``: its import was taken back.
+    """
+
+    import_no: int
+    at_ms: int | None
+    stands: bool
+    undone: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmFlip:
+    """What would have flipped one arm, all else being equal; None = nothing of this kind, or it can't be told.
+
+    Of an arm left out: the least budget that takes it in (``more_than_budget``: it is larger than this one),
+    the highest cost, the last rank, the least draw, the least number of arms. Of an arm that a draw brought in:
+    the first rank and the highest draw that leave it out.
+    """
+
+    budget: int | None = None
+    more_than_budget: int | None = None
+    cost: int | None = None
+    rank: int | None = None
+    draw: float | None = None
+    k: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunArm:
+    """One arm of a run. ``reason`` to ``budget_left`` are None where nothing was decided; ``reward`` is the
+    automatic one, None where nothing was learned; ``where`` and ``excerpt`` are the evidence of a reference.
+    """
+
+    arm: str
+    in_prompt: bool
+    reason: Reason | None
+    rank: int | None
+    draw: float | None
+    token_cost: int | None
+    budget_left: int | None
+    is_drawn: bool
+    flip: ArmFlip | None
+    referenced: bool
+    where: Where | None
+    excerpt: str | None
+    reward: float | None
+    by_hand: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStory:
+    """Everything there is to say about one run.
+
+    ``selection`` None: no decisions were recorded. ``replays`` says whether the packer makes the same of the
+    recorded order; ``k`` is the limit on arms that was in force (0 = unlimited, None = not known).
+    ``differs``: arms whose place in the prompt is not what the selection said. ``episodes``: uids of those it was
+    made in.
+    """
+
+    facts: RunFacts
+    arms: tuple[RunArm, ...]
+    selection: Selection | None
+    replays: bool | None
+    k: int | None
+    differs: tuple[str, ...]
+    guidance: str | None
+    tellings: tuple[Source, ...]
+    episodes: tuple[str, ...]
+    older: str | None
+    newer: str | None
+
+    @cached_property
+    def n_in(self) -> int:
+        return sum(arm.in_prompt for arm in self.arms)
+
+    @cached_property
+    def n_referenced(self) -> int:
+        return sum(arm.referenced for arm in self.arms)
+
+    @cached_property
+    def quoted(self) -> tuple[RunArm, ...]:
+        """Arms whose reference has an excerpt."""
+        return tuple(arm for arm in self.arms if arm.excerpt is not None)
+
+    @cached_property
+    def by_hand(self) -> tuple[tuple[str, Observation], ...]:
+        """What people said of arms in this run, by arm."""
+        return tuple((arm.arm, row) for arm in self.arms for row in arm.by_hand)

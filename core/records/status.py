@@ -1,0 +1,74 @@
+"""Status: a learner in one answer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from core.records.judgement import JudgementName
+from core.records.learner import Mode
+from core.records.run import Phase
+from core.records.standing import Standing
+
+SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
+"""``mixed``: ordinary runs and runaway runs go different ways."""
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Baseline against selected runs; intervals are of 95 %, for one look, and None where there is none.
+
+    ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
+    ``capped_savings_percent`` the one that ``verdict`` rests on.
+    """
+
+    baseline_runs: int
+    selected_runs: int
+    baseline_avg_tokens: float | None
+    selected_avg_tokens: float | None
+    savings_percent: float | None
+    interval: tuple[float, float] | None
+    truncated_runs: int
+    typical_savings_percent: float | None
+    typical_interval: tuple[float, float] | None
+    capped_savings_percent: float | None
+    capped_interval: tuple[float, float] | None
+    verdict: SavingsVerdict
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
+
+    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``offers`` are selections that were
+    given away through a door, ``offers_unobserved`` those of which nothing was reported (so far): they count against
+    no arm. ``open_to_others``: files of the database that other users of this machine can read.
+    ``servers``: those of a cluster that its tables are spread over, none where one has them all. ``standing``: what
+    the server is to others that keep the same database, None of a file. ``read_database`` is the standby that pages
+    are read from, None where none is named; ``read_standing`` what that is, None where it can't be asked, and
+    ``read_problem`` why it can't.
+    """
+
+    database: str
+    learner: str
+    phase: Phase
+    mode: Mode
+    runs: int
+    observed: int
+    skipped: dict[str, int]
+    empty: int
+    arms: int
+    pulls: int
+    need_a_look: dict[JudgementName, int]
+    offers: int
+    offers_unobserved: int
+    tokens: int
+    baseline: Baseline
+    revision: int
+    first_run: str | None
+    last_run: str | None
+    open_to_others: tuple[str, ...]
+    servers: tuple[str, ...] = ()
+    standing: Standing | None = None
+    read_database: str | None = None
+    read_standing: Standing | None = None
+    read_problem: str | None = None

@@ -1,0 +1,29 @@
+"""Verification: whether every cache equals the fold of its facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """One thing that is not as the facts, or the file's own rules, say."""
+
+    table: str
+    key: str
+    stored: str
+    recomputed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """Whether every cache equals the fold of its facts; ``found`` holds the first differences.
+
+    ``servers``: those of a cluster that its tables are spread over, none where one has them all.
+    """
+
+    clean: bool
+    learners: tuple[str, ...]
+    n_differences: int
+    found: tuple[tuple[str, Difference], ...]
+    servers: tuple[str, ...] = ()
