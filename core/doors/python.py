@@ -34,7 +34,8 @@ from core.flows.settings import change, in_force
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.formats import Limits
-from core.records.answers import BackupAnswer, (
+from core.records.answers import (
+    BackupAnswer,
     EpisodeMarked,
     EraseAnswer,
     ExportAnswer,
