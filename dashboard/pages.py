@@ -13,7 +13,7 @@ from typing import Final, Literal
 from core.permissions import Action
 from dashboard.widgets import address
 
-Named = Literal["arm", "run", "episode", "environment"]
+Named = Literal["arm", "run", "episode", "environment", "topic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,5 +75,6 @@ PAGES: Final[tuple[Page, ...]] = (
     PEOPLE := Page(name="people", title="People", group=_INSTALLATION, needs="members", is_presented=False),
     TOKENS := Page(name="tokens", title="Tokens", group=_INSTALLATION, needs="members", is_presented=False),
     AUDIT := Page(name="audit", title="Audit", group=_INSTALLATION, needs="members", is_presented=False),
+    HELP := Page(name="help", title="Help", names={address.HELP_TOPIC: "topic"}),
 )
 """In the order of the navigation; the first is what an address without a page opens."""

@@ -1,4 +1,4 @@
-"""Guide: its generated tables: ``python -m tests.guide`` lists stale files, ``--write`` writes them again.
+"""Guide: its generated tables and lists: ``python -m tests.guide`` lists stale files, ``--write`` writes them again.
 
 A region begins with ``<!-- generated: NAME -->`` and ends with ``<!-- end -->``. Cells that only a person can write
 stay as they are. A new row has them empty, and a test names it.
@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, get_args, get_origin
 import msgspec
 import typer.main
 
-import core.client
 import dashboard.sign_in  # noqa: F401 - it has errors of its own
 from core import errors, guide
 from core.doors.cli import app
@@ -67,6 +66,8 @@ def tables(text: str) -> dict[str, list[list[str]]]:
 
 
 def _region(name: str, present: str) -> str:
+    if name == "commands":
+        return "\n".join(_commands()) + "\n"
     heads, rows = TABLES[name]
     by_key = {cells[0]: cells for cells in _cells(present)}
     lines = [heads, ["---"] * len(heads)]
@@ -93,13 +94,14 @@ def _escaped(text: str) -> str:
 # The tables
 
 
-def _commands() -> Rows:
+def _commands() -> list[str]:
+    """Return the lines of the list of commands, whose options are too many for a table."""
     assert launch.demo.__module__ == "dashboard.launch", "importing the launcher adds its commands"
     group: Any = typer.main.get_command(app)
     return sorted(_command_rows("armscope", group.commands))
 
 
-def _command_rows(path: str, commands: Mapping[str, Any]) -> Iterator[list[str]]:
+def _command_rows(path: str, commands: Mapping[str, Any]) -> Iterator[str]:
     for name, command in commands.items():
         if command.hidden:
             continue
@@ -108,12 +110,13 @@ def _command_rows(path: str, commands: Mapping[str, Any]) -> Iterator[list[str]]
             continue
         arguments = [_argument(one) for one in command.params if one.param_type_name == "argument"]
         options = [
-            _code(_option(one))
+            f"`{_option(one)}`"
             for one in command.params
             if one.param_type_name == "option" and one.opts[0] not in _COMMON and not one.hidden
         ]
-        words = _escaped(command.help.split("\n\n")[0].rstrip("."))
-        yield [_code(" ".join([f"{path} {name}", *arguments])), words, ", ".join(options)]
+        words = " ".join(command.help.split("\n\n")[0].split()).rstrip(".")
+        line = f"- `{' '.join([f'{path} {name}', *arguments])}`: {words}."
+        yield f"{line} Options: {', '.join(options)}." if options else line
 
 
 def _argument(argument: Any) -> str:  # noqa: ANN401 - Typer's own
@@ -215,7 +218,6 @@ def _doors() -> Rows:
 
 
 TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
-    "commands": (["command", "effect", "options"], _commands),
     "verbs": (["verb", "effect"], _verbs),
     "tools": (["tool", "right", "description"], _tools),
     "formats": (["format", "units", "`--tools`", "source", "inventory of a run"], _formats),

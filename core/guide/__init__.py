@@ -59,28 +59,58 @@ def topics() -> tuple[Topic, ...]:
 
 
 def read(name: str) -> str:
-    """Return the Markdown of a topic, without the comments that mark generated tables.
+    """Return the Markdown of a topic, without the marks for generated tables and for tests.
 
     Raises `NotFound` for an unknown topic.
 
     >>> read("glossary").splitlines()[0]
     '# Glossary'
     """
-    return re.sub(r"^<!-- .*? -->\n", "", path_of(name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = path_of(name).read_text(encoding="utf-8")
+    return re.sub(r"^<!-- .*? -->\n|(?<=^```sh) long$", "", text, flags=re.MULTILINE)
 
 
-def anchors(name: str) -> tuple[str, ...]:
-    """Return the anchors of a topic's headings, as GitHub and the page Help form them.
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a topic below one heading; ``anchor`` is "" for the part below the title."""
 
-    >>> anchors("glossary")
-    ('glossary',)
+    topic: str
+    anchor: str
+    title: str
+    text: str
+
+
+@cache
+def sections(name: str) -> tuple[Section, ...]:
+    """Return the sections of a topic, split at its headings of the second level.
+
+    >>> [section.anchor for section in sections("mcp")]
+    ['', 'configure-a-client', 'tools', 'rights']
     """
-    text = re.sub(r"^```.*?^```$", "", read(name), flags=re.MULTILINE | re.DOTALL)
-    return tuple(anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE))
+    first, *rest = re.split(r"^## ", read(name), flags=re.MULTILINE)
+    parts = [first.removeprefix("# "), *rest]
+    pairs = [(title, text.strip()) for title, _, text in (part.partition("\n") for part in parts)]
+    return tuple(
+        Section(topic=name, anchor=anchor(title) if number else "", title=title, text=text)
+        for number, (title, text) in enumerate(pairs)
+    )
+
+
+def search(query: str) -> tuple[Section, ...]:
+    """Return the sections that contain every word of a query; those with a word in their title come first.
+
+    >>> [match.anchor for match in search("standby synchronous commit")]
+    ['measured']
+    """
+    words = query.casefold().split()
+    if not words:
+        return ()
+    every = [section for topic in topics() for section in sections(topic.name)]
+    matches = [one for one in every if all(word in f"{one.title} {one.text}".casefold() for word in words)]
+    return tuple(sorted(matches, key=lambda one: not any(word in one.title.casefold() for word in words)))
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor of a heading.
+    """Return the anchor of a heading, in the form of GitHub.
 
     >>> anchor("Routes of /api/v1")
     'routes-of-apiv1'

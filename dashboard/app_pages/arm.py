@@ -8,6 +8,7 @@ from dashboard import queries, sentences
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
 from dashboard.widgets.arm import belief, evaluations, head, in_or_out, ledger, notes
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -43,6 +44,7 @@ def page() -> None:
         evaluations.of_arm(arm)
     with panel("Ledger"):
         ledger.ledger(arm)
+    how_it_is_computed("savings", "judgement-of-an-arm")
 
 
 page()

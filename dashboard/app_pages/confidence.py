@@ -12,6 +12,7 @@ from dashboard.widgets.charts import band_legend, chart, type_legend
 from dashboard.widgets.confidence.needs import needs
 from dashboard.widgets.confidence.unread import unread
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence, small_table, to_arrow
 
@@ -50,6 +51,7 @@ def page() -> None:
             small_table(measured, alt="Bands with their measured and documented widths")
         with panel("Observations that nobody reads"):
             unread()
+    how_it_is_computed("savings", "pulls")
 
 
 page()

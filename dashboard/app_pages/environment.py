@@ -8,6 +8,7 @@ from dashboard import sentences
 from dashboard.reading import reading
 from dashboard.widgets import progress
 from dashboard.widgets.environment import contest, design, scale, story
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -18,7 +19,7 @@ def page() -> None:
     if seen is None:
         return
     sentence(sentences.environment(seen), here.tokens)
-    muted(sentences.averages_line(seen.seen))
+    muted(sentences.averages_line(seen.summary))
     story.links(seen)
     with panel("The environment in figures"):
         story.figures(seen)
@@ -39,6 +40,7 @@ def page() -> None:
         story.groups(seen)
     with panel("Scale"):
         scale.form(seen)
+    how_it_is_computed("environments", "understand-rewards")
 
 
 page()

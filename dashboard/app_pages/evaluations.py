@@ -10,6 +10,7 @@ from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.evaluations import filters, watch
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -52,6 +53,7 @@ def page() -> None:
         watch.layers()
     with right, panel("Bare layers"):
         watch.bare_layers()
+    how_it_is_computed("evaluation", "agreement")
 
 
 page()

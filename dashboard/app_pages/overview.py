@@ -12,6 +12,7 @@ from dashboard.figures.ladder import ladder
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, changes, key_figures
 from dashboard.widgets.panel import panel
@@ -53,6 +54,7 @@ def page() -> None:
             arm_chart(drawn, [row.key for row in ranked], key="ladder")
         else:
             muted(f"No arm has {seen.ranked_min_pulls} pulls yet; the best and worst appear here then.")
+    how_it_is_computed("savings", "savings")
 
 
 page()

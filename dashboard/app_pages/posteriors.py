@@ -10,6 +10,7 @@ from dashboard.figures.densities import MAX_OTHERS
 from dashboard.reading import reading
 from dashboard.widgets.charts import type_legend
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.posteriors import all_arms, choosing
@@ -48,6 +49,7 @@ def page() -> None:
         seen = queries.inclusion()
         all_arms.table(known, found, judged=judged, truth=truth, key="all arms")
         st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
+    how_it_is_computed("savings", "posterior")
 
 
 page()

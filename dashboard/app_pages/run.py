@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import sentences
 from dashboard.reading import reading
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.run import decisions, judging, story
 from dashboard.widgets.words import muted, section, sentence
@@ -41,6 +42,7 @@ def page() -> None:
         story.excerpts(told)
     with panel("What the prompt said of tools left out"):
         story.guidance(told)
+    how_it_is_computed("savings", "detection")
 
 
 page()

@@ -9,6 +9,7 @@ from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import chart
+from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.savings import figures, missing
 from dashboard.widgets.words import gray, muted, paragraphs, section, sentence, small_table, to_arrow
@@ -62,6 +63,7 @@ def page() -> None:
             sentences.need_words(saved),
             gray(sentences.method(saved.overall)),
         )
+    how_it_is_computed("savings", "proven")
 
 
 page()

@@ -12,7 +12,7 @@ from core.errors import Denied
 from core.flows.context import Context
 from dashboard import actions, wording
 from dashboard.configuration import PACKAGE
-from dashboard.pages import OVERVIEW, PAGES, Page
+from dashboard.pages import HELP, OVERVIEW, PAGES, Page
 from dashboard.widgets import address
 
 _FOLDER: Final = PACKAGE / "app_pages"
@@ -99,3 +99,8 @@ def link(page: Page, words: str, **more: str | Sequence[str]) -> None:
         icon_position="right",
         query_params={**address.kept(), **more},
     )
+
+
+def how_it_is_computed(topic: str, part: str) -> None:
+    """Link to the paragraph of the guide that explains the numbers beside it."""
+    link(HELP, "How it is computed", **{address.HELP_TOPIC: topic, address.HELP_PART: part})

@@ -17,6 +17,8 @@ from dashboard.widgets.popover import lazy_popover
 
 COPIED: Final = "copied"
 """Key of what holds a code that is there to be copied: its button is seen without a pointer over it."""
+HELPING: Final = "helping"
+"""Key of the container with links from the page Help to itself."""
 RIGHT: Final = "right"
 """Begins the word that names a column, from 1, of numbers written as text."""
 

@@ -14,6 +14,7 @@ _EXAMPLES: Final[dict[Named, str]] = {
     "run": "run-7",
     "episode": "desk/6",
     "environment": "desk",
+    "topic": "savings",
 }
 """Of `world`."""
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
-from dashboard.widgets.words import COPIED, RIGHT
+from dashboard.widgets.words import COPIED, HELPING, RIGHT
 
 FRAME: Final = "frame"
 _PICTURES: Final = PACKAGE / "brand"
@@ -60,6 +60,10 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f".st-key-{FRAME} [data-testid=stPopoverButton] {{ justify-content: flex-start; }} "
         f".st-key-{FRAME} [data-testid=stPopoverButton] p "
         "{ overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } }",
+        # Streamlit marks links to the present page, as in a menu.
+        f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; }} "
+        f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 400; color: {look.accent_text}; }}",
+        f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
         *(

@@ -1,0 +1,66 @@
+"""Help: the topics of the guide, and a search through all of them; topic, part and query are in the address."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core import guide
+from dashboard.reading import reading
+from dashboard.sentences.phrase import Phrase
+from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC
+from dashboard.widgets.help import listing
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import HELPING, muted, sentence
+
+
+def page() -> None:
+    with st.container(key=HELPING):
+        _show()
+
+
+def _show() -> None:
+    here = reading()
+    title = st.container(gap="small")
+    query = st.text_input(
+        "Search the guide",
+        key=HELP_QUERY,
+        bind="query-params",
+        type="search",
+        placeholder="for example: standby, prior, erase",
+        max_chars=100,
+        width=400,
+    ).strip()
+    st.space("small")
+    if query:
+        matches = guide.search(query)
+        with title:
+            if matches:
+                sections = "1 section" if len(matches) == 1 else f"{len(matches)} sections"
+                sentence(
+                    (
+                        f"{sections} of the guide ",
+                        "has" if len(matches) == 1 else "have",
+                        " all of these words.",
+                    ),
+                    here.tokens,
+                )
+            else:
+                sentence(("No section of the guide has all of these words.",), here.tokens)
+        with panel("The search"):
+            listing.results(query, matches)
+        return
+    try:
+        topic = next(one for one in guide.topics() if one.name == st.query_params.get(HELP_TOPIC))
+    except StopIteration:
+        with title:
+            sentence(("Choose a topic, or ", Phrase("search"), " the guide."), here.tokens)
+            muted("On the command line: `armscope help`.")
+        listing.index()
+        return
+    with title:
+        sentence((topic.title,), here.tokens)
+    with panel("The topic"):
+        listing.show_topic(topic, st.query_params.get(HELP_PART, ""))
+
+
+page()

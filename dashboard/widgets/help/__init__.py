@@ -1,0 +1,1 @@
+"""Help: parts of the page Help."""

@@ -1,0 +1,119 @@
+"""Listing: the index of topics, one topic or a part of it, and the results of a search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core import guide
+from core.guide import Section, Topic
+from dashboard import wording
+from dashboard.pages import HELP
+from dashboard.widgets.address import HELP_PART, HELP_TOPIC
+from dashboard.widgets.navigation import link
+from dashboard.widgets.words import gray, muted
+
+_SHOWN: Final = 20
+_AROUND: Final = 90
+"""Characters of an excerpt before and after its first match."""
+
+
+def index() -> None:
+    """Show every topic with its first sentence."""
+    topics = guide.topics()
+    half = (len(topics) + 1) // 2
+    for column, some in zip(st.columns(2, gap="large"), (topics[:half], topics[half:]), strict=True):
+        with column:
+            for topic in some:
+                _entry(topic.title, topic.words, topic.name)
+
+
+def show_topic(topic: Topic, part: str) -> None:
+    """Show a topic beside the list of its sections; a ``part`` that exists is shown alone."""
+    sections = guide.sections(topic.name)
+    chosen = [section for section in sections if section.anchor == part and part]
+    text, contents = st.columns([8, 3], gap="large")
+    with text:
+        for section in chosen or sections:
+            if section.anchor:
+                st.header(section.title, anchor=section.anchor)
+            st.markdown(_linked(section.text, topic.name))
+    with contents:
+        if chosen:
+            link(HELP, "The whole topic", **{HELP_TOPIC: topic.name})
+        elif len(sections) > 1:
+            st.header("In this topic", anchor=False)
+            st.markdown("\n".join(f"- [{one.title}](#{one.anchor})" for one in sections[1:]))
+        st.header("Other topics", anchor=False)
+        topics = guide.topics()
+        here = topics.index(topic)
+        for other in (*topics[max(0, here - 1) : here], *topics[here + 1 : here + 2]):
+            link(HELP, other.title, **{HELP_TOPIC: other.name})
+        link(HELP, "All topics")
+
+
+def _entry(title: str, words: str, topic: str, part: str = "") -> None:
+    with st.container(gap=None):
+        link(HELP, title, **{HELP_TOPIC: topic} | ({HELP_PART: part} if part else {}))
+        st.markdown(gray(words))
+
+
+def results(query: str, matches: Sequence[Section]) -> None:
+    """Show the sections that match, each with an excerpt; or the way on if there are none."""
+    if not matches:
+        muted("Use fewer or shorter words: part of a word matches too. Or choose a topic.")
+        index()
+        return
+    titles = {topic.name: topic.title for topic in guide.topics()}
+    for section in matches[:_SHOWN]:
+        name = f"{titles[section.topic]} · {section.title}" if section.anchor else section.title
+        _entry(name, excerpt(section.text, query), section.topic, section.anchor)
+    if len(matches) > _SHOWN:
+        muted(f"{len(matches) - _SHOWN} more sections match. Add a word to narrow the search.")
+
+
+def excerpt(text: str, query: str) -> str:
+    """Return the words around the first match as Markdown, with every match in bold.
+
+    >>> excerpt("One fact and another", "fact")
+    'One **fact** and another'
+    """
+    plain = re.sub(r"^\|[-:| ]+\|$|```\w*|[`*|]|\]\([^)]+\)|\[", " ", text, flags=re.MULTILINE)
+    plain = " ".join(plain.split())
+    pattern = re.compile(
+        "|".join(map(re.escape, sorted(query.split(), key=len, reverse=True))), re.IGNORECASE
+    )
+    first = pattern.search(plain)
+    at = first.start() if first else 0
+    begin = 0 if at <= _AROUND else plain.rfind(" ", 0, at - _AROUND) + 1
+    end = len(plain) if len(plain) - at <= _AROUND else plain.find(" ", at + _AROUND)
+    shown = plain[begin:end]
+    pieces, last = [], 0
+    for match in pattern.finditer(shown):
+        pieces += [_kept(shown[last : match.start()]), f"**{wording.literal(match[0])}**"]
+        last = match.end()
+    return f"{'… ' if begin else ''}{''.join(pieces)}{_kept(shown[last:])}{' …' if end < len(plain) else ''}"
+
+
+def _kept(text: str) -> str:
+    """Return text as literal Markdown with the spaces at its ends."""
+    return (
+        f"{' ' * text.startswith(' ')}{wording.literal(text)}{' ' * (text.endswith(' ') and len(text) > 1)}"
+    )
+
+
+def _linked(text: str, topic: str) -> str:
+    """Return Markdown whose links to topics lead to this page.
+
+    >>> _linked("[a](b.md#c), [d](#e)", "f")
+    '[a](help?topic=b&part=c), [d](help?topic=f&part=e)'
+    """
+
+    def address(match: re.Match[str]) -> str:
+        part = f"&{HELP_PART}={match[2]}" if match[2] else ""
+        return f"](help?{HELP_TOPIC}={match[1] or topic}{part})"
+
+    return re.sub(r"\]\((?:(\w+)\.md)?(?:#([\w-]+))?\)", address, text)

@@ -1,0 +1,301 @@
+"""The guide: plain English, complete and current tables, links that lead somewhere, and code that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from core import __version__, guide
+from core.errors import NotFound
+from core.formats import FORMATS
+from core.records.learner import LearnerSettings
+from tests.conftest import ROOT
+from tests.guide import rewritten, tables
+
+TOPICS = [topic.name for topic in guide.topics()]
+README = "README"
+MOST_LINES = 150
+MOST_WORDS = 25
+USUAL_WORDS = 15
+BANNED = re.compile(
+    r"\b(told|tells?|telling|said|whoever|whomever|whatever|nobody|somebody|anybody|lest|anew|stand(?:s|ing)?|be it"
+    r"|(?:the|a|this|that|one) (?:place|sight|glance|stretch|desk|moment))\b",
+    re.IGNORECASE,
+)
+PATIENCE_S = 120
+
+every_topic = pytest.mark.parametrize("name", TOPICS)
+every_text = pytest.mark.parametrize("name", [README, *TOPICS])
+
+
+def text_of(name: str) -> str:
+    """A topic as it lies on the disk, or the README."""
+    path = ROOT / "README.md" if name == README else guide.path_of(name)
+    return path.read_text(encoding="utf-8")
+
+
+def prose_of(text: str) -> str:
+    """A text without code, tables and the targets of links; a piece of code in a sentence is one word."""
+    text = re.sub(r"<!-- generated: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^(\||#|<!--|!\[).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]+`", "code", text)
+    text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+    return re.sub(r"<https?:[^>]+>", "address", text)
+
+
+def sentences_of(text: str) -> list[str]:
+    blocks = re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.) ", prose_of(text), flags=re.MULTILINE)
+    return [
+        sentence
+        for block in blocks
+        for sentence in re.split(r"(?<=[.!?])\s+", " ".join(block.split()))
+        if sentence
+    ]
+
+
+# Language
+
+
+@every_text
+def test_sentences_are_short(name: str) -> None:
+    sentences = sentences_of(text_of(name))
+    lengths = [len(sentence.split()) for sentence in sentences]
+    assert [one for one, length in zip(sentences, lengths, strict=True) if length > MOST_WORDS] == []
+    assert not lengths or sum(lengths) / len(lengths) <= USUAL_WORDS
+
+
+@every_text
+def test_the_words_are_the_fields(name: str) -> None:
+    assert BANNED.findall(prose_of(text_of(name))) == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(README).splitlines()) <= MOST_LINES
+
+
+# Topics
+
+
+def test_every_file_is_a_topic() -> None:
+    assert {path.stem for path in guide.path_of("start").parent.glob("*.md")} == set(TOPICS)
+
+
+@every_topic
+def test_a_topic_has_a_title_and_a_first_sentence(name: str) -> None:
+    (topic,) = [one for one in guide.topics() if one.name == name]
+    assert text_of(name).startswith(f"# {topic.title}\n")
+    assert 15 < len(topic.words) < 150
+    assert topic.words.endswith(".")
+    assert "<!--" not in guide.read(name)
+
+
+def test_an_unknown_topic_has_near_ones() -> None:
+    with pytest.raises(NotFound, match="Did you mean settings") as raised:
+        guide.read("setings")
+    assert "'setings'" in raised.value.problem
+    with pytest.raises(NotFound, match="start, import"):
+        guide.read("\0")
+    assert guide.read(" Start ") == guide.read("start")
+
+
+@every_text
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(name)):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        topic = file.removeprefix("core/guide/").removesuffix(".md") or name
+        if file.endswith((".png", ".svg")):
+            assert (ROOT / file).is_file(), target
+            continue
+        assert topic in TOPICS, target
+        assert not anchor or anchor in {section.anchor for section in guide.sections(topic)}, target
+
+
+# Tables
+
+
+@every_topic
+def test_tables_are_current(name: str) -> None:
+    """`python -m tests.guide --write` writes them; then only a person can fill an empty cell."""
+    assert rewritten(text_of(name)) == text_of(name)
+
+
+@pytest.mark.parametrize(
+    ("topic", "table", "may_be_empty"),
+    [
+        ("python", "verbs", set()),
+        ("mcp", "tools", set()),
+        ("import", "formats", {1}),
+        ("settings", "settings", set()),
+        ("errors", "errors", {1}),
+        ("http", "routes", set()),
+        ("http", "doors", set()),
+    ],
+)
+def test_tables_are_complete(topic: str, table: str, may_be_empty: set[int]) -> None:
+    rows = tables(text_of(topic))[table]
+    assert rows
+    empty = [
+        row[0] for row in rows for number, cell in enumerate(row) if not cell and number not in may_be_empty
+    ]
+    assert empty == []
+
+
+def test_formats_and_settings_are_all_there() -> None:
+    formats, settings = tables(text_of("import"))["formats"], tables(text_of("settings"))["settings"]
+    assert {row[0].strip("`") for row in formats} == set(FORMATS)
+    assert [row[0].strip("`") for row in settings] == list(LearnerSettings.__struct_fields__)
+
+
+def test_every_variable_is_explained() -> None:
+    code = "".join(
+        path.read_text("utf-8") for path in (*ROOT.glob("core/**/*.py"), *ROOT.glob("dashboard/**/*.py"))
+    )
+    for name in set(re.findall(r"\bARMSCOPE_[A-Z_]*[A-Z]\b", code)):
+        assert f"`{name}`" in text_of("variables") or name.startswith("ARMSCOPE_WEBHOOK_SECRET_"), name
+
+
+def test_the_map_names_what_is_there() -> None:
+    (tree,) = re.findall(r"^```\n(.*?)^```$", text_of("house"), flags=re.MULTILINE | re.DOTALL)
+    for name in re.findall(r"([a-z_]+(?:/|\.py))(?=\s)", tree):
+        places = [ROOT / name, ROOT / "core" / name, ROOT / "dashboard" / name]
+        assert any(place.exists() for place in places), name
+
+
+def test_recipes_are_steps_that_name_files() -> None:
+    """At most eight steps each; what a recipe names is there, and it says what comes next."""
+    _, *recipes = re.split(r"^## ", text_of("recipes"), flags=re.MULTILINE)
+    for recipe in recipes:
+        title = recipe.splitlines()[0]
+        steps = re.findall(r"^(\d)\. ", recipe, flags=re.MULTILINE)
+        assert steps == [str(number) for number in range(1, len(steps) + 1)], title
+        assert 1 < len(steps) <= 8, title
+        assert re.search(r"^Next: ", recipe, flags=re.MULTILINE), title
+        for path in re.findall(r"`((?:core|dashboard|tests)/[\w/.]*)`", recipe):
+            assert (ROOT / path).exists(), f"{title}: {path}"
+
+
+def test_the_changelog_has_this_version() -> None:
+    versions = re.findall(r"^## (\S+)", text_of("changelog"), flags=re.MULTILINE)
+    assert __version__ in versions
+
+
+# Code
+
+
+class Block(NamedTuple):
+    """A block of code: its language, whether it is for the long tests, its text."""
+
+    language: str
+    is_long: bool
+    code: str
+
+
+def blocks_of(name: str) -> list[Block]:
+    found = re.findall(r"^```(\w*)( long)?\n(.*?)^```$", text_of(name), flags=re.MULTILINE | re.DOTALL)
+    return [Block(language, bool(long), code) for language, long, code in found]
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the commands `armscope` and `python`."""
+    folder = tmp_path_factory.mktemp("bin")
+    near, warm = folder / "warm", ROOT / "tests" / "warm.py"
+    _script(folder / "armscope", f'{sys.executable} -S {warm} run {near} "$@"')
+    _script(folder / "python", f'{sys.executable} "$@"')
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-P", str(warm), "serve", str(near)], env=variables, start_new_session=True
+    ) as server:
+        while not near.exists():
+            assert server.poll() is None
+            time.sleep(0.02)
+        yield folder
+        os.killpg(server.pid, signal.SIGKILL)
+
+
+def _script(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\nexec {line}\n")
+    path.chmod(0o755)
+
+
+def script_of(blocks: list[Block]) -> str:
+    """The blocks as one program of the shell, in order."""
+    parts = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"]
+    for number, block in enumerate(blocks):
+        if block.language == "sh":
+            parts.append(block.code)
+        elif block.language == "python":
+            parts.append(f"python - <<'END_OF_BLOCK'\n{block.code}END_OF_BLOCK")
+        elif block.language == "json":
+            parts.append(f"cat > block-{number}.jsonl <<'END_OF_BLOCK'\n{block.code}END_OF_BLOCK")
+            parts.append(f"armscope --database block-{number}.db import block-{number}.jsonl")
+    return "\n".join(parts)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+RUN = [
+    name
+    for name in TOPICS
+    if any(block.language in {"sh", "python"} and not block.is_long for block in blocks_of(name))
+]
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_code_runs_as_it_is_printed(name: str, commands: Path, tmp_path: Path) -> None:
+    """In order, in a home of its own; only ports are others, so that several may run at once."""
+    script = script_of([block for block in blocks_of(name) if not block.is_long])
+    for port in ("8080", "8502"):
+        script = script.replace(port, str(free_port()))
+    done = _bash(script, tmp_path, f"{commands}:/usr/bin:/bin", timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+def _bash(script: str, home: Path, path: str, *, timeout: float) -> subprocess.CompletedProcess[str]:
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(("ARMSCOPE_", "XDG_"))}
+    package = f"{ROOT}:{ROOT / 'core' / 'package'}"
+    variables = {
+        **outer,
+        "HOME": str(home),
+        "PATH": path,
+        "PYTHONPATH": package,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=home,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@every_text
+def test_data_are_well_formed(name: str) -> None:
+    for block in blocks_of(name):
+        if block.language == "jsonc":
+            json.loads(block.code)
+        elif block.language == "toml":
+            tomllib.loads(block.code)
+        assert block.language in {"", "sh", "python", "json", "jsonc", "toml"}
