@@ -165,17 +165,19 @@ def _auth_of(file: Path) -> Mapping[str, object]:
     except OSError as problem:
         raise InvalidSetting(
             f"{FILE} must name a file that can be read, got {str(file)[:200]!r} ({problem.strerror or problem}).",
-            next_step="Name the secrets file with [auth] in it; the README has one that works.",
+            next_step="Name the secrets file with [auth] in it; armscope help people has one that works.",
         ) from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         # What it says of the place is kept back: beside it stand secrets.
         raise InvalidSetting(
             f"{FILE} must name a TOML file, got {str(file)[:200]!r}, which is none.",
-            next_step="Look for a missing quotation mark; the README has a file that works.",
+            next_step="Look for a missing quotation mark; armscope help people has a file that works.",
         ) from problem
     auth = told.get("auth")
     if not isinstance(auth, dict):
-        raise _incomplete("there must be a table [auth], got none", "The README has one that works.")
+        raise _incomplete(
+            "there must be a table [auth], got none", "armscope help people has one that works."
+        )
     return auth
 
 

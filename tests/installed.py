@@ -3,7 +3,7 @@
 It is built, installed with the lowest versions that pyproject.toml declares into an environment of its own for
 each Python that is found (of these versions), and used there in an empty folder, far from the sources: demo, import,
 verify, the usual mistakes, every page of the dashboard, and the server over HTTP. Once more it is installed as the
-README says for an agent's process, without what draws the dashboard, and what it tells a type checker is looked at.
+guide says for an agent's process, without what draws the dashboard, and what it tells a type checker is looked at.
 """
 
 from __future__ import annotations
@@ -197,9 +197,10 @@ def used_together(wheel: Path, core_wheel: Path, folder: Path) -> str:
 
 
 def slim_packages() -> list[str]:
-    """The packages that the README names for it."""
-    named = re.search(r"--no-deps -e \. && \S+ install -q (.+)", _readme())
-    assert named is not None, "the README gives the slim install"
+    """The packages that the guide names for it."""
+    start = (ROOT / "core" / "guide" / "start.md").read_text(encoding="utf-8")
+    named = re.search(r"--no-deps -e \. && \S+ install -q (.+)", start)
+    assert named is not None, "the guide gives the slim install"
     return named[1].split()
 
 

@@ -1,17 +1,15 @@
-"""What the README shows is run, so that it can't lie."""
+"""The README: its lines run, and what it says of installing and testing is so."""
 
 from __future__ import annotations
 
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from core import __version__, open_learner
-from core.formats import FORMATS
+from core import guide, open_learner
 from dashboard import launch
 from tests.conftest import ROOT
 from tests.installed import slim_packages
@@ -21,11 +19,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
-    """Code blocks of a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    """Code blocks of a language in the README and then in the guide, in order."""
+    texts = [README, *(guide.read(topic.name) for topic in guide.topics())]
+    found = [
+        re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL) for text in texts
+    ]
+    return [block for of_text in found for block in of_text]
 
 
-def test_the_ten_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = blocks("python")[0]
     for n_times in (1, 2):  # a first experiment is run twice
@@ -36,56 +38,12 @@ def test_the_ten_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert learner.verify().clean
 
 
-def test_the_example_line_is_read(tmp_path: Path) -> None:
-    (line,) = blocks("json")
-    file = tmp_path / "runs.jsonl"
-    file.write_text(line, encoding="utf-8")
-    with open_learner(tmp_path / "runs.db") as learner:
-        answer = learner.import_files(file)
-        assert (answer.runs, answer.observed, answer.rejected_count) == (1, 1, 0)
-
-
 def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
     """`.ci/run` reads the one line under "Run the tests": it must stay one line of parts, the tests the last."""
     tests = README.split("## Run the tests", 1)[1]
     command = re.findall(r"^```sh\n(.*?)\n```$", tests, flags=re.MULTILINE | re.DOTALL)[0]
     assert command.count("\n") == 0
     assert command.split(" && ")[-1].startswith(".venv/bin/python -m pytest")
-
-
-def rows_of_formats() -> Iterator[tuple[str, str, str]]:
-    """Each format of the table with what a run of it is, and where its inventory comes from."""
-    for line in README.split("| format | what |", 1)[1].splitlines()[2:]:
-        if not line.startswith("|"):
-            return
-        names, _what, run, inventory = (cell.strip() for cell in line.strip("|").split(" | "))
-        for name in re.findall(r"`([^`]+)`", names):
-            yield name, run, inventory
-
-
-def test_the_table_of_formats_is_the_registry() -> None:
-    """Names, units and whether a list of tools is taken: what is added, or learns something, is told here."""
-    rows = list(rows_of_formats())
-    assert sorted(name for name, _, _ in rows) == sorted(FORMATS)
-    wrong = []
-    for name, run, inventory in rows:
-        format = FORMATS[name]
-        if format.units[:1] and format.units[0] not in run:
-            wrong.append(f"{name}: a run is {format.units[0]}, not {run}")
-        if re.findall(r"--unit (\w+)", run) != list(format.units[1:]):
-            wrong.append(f"{name}: units are {format.units}, not {run}")
-        if ("--tools FILE" in inventory) != format.takes_tools:
-            wrong.append(f"{name}: takes tools is {format.takes_tools}, not {inventory!r}")
-    assert wrong == []
-
-
-def test_the_map_names_what_is_there() -> None:
-    tree = next(
-        block for block in re.findall(r"^```\n(.*?)^```$", README, flags=re.M | re.S) if "core/" in block
-    )
-    for name in re.findall(r"([a-z_]+(?:/|\.py))(?=\s)", tree):
-        places = [ROOT / name, ROOT / "core" / name, ROOT / "dashboard" / name]
-        assert any(place.exists() for place in places), name
 
 
 SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp"}
@@ -113,8 +71,3 @@ def test_the_slim_install_is_what_core_imports() -> None:
         ]
     }
     assert declared == outside | set(launch.NEEDED.values()) | SERVED.keys()
-
-
-def test_the_changelog_begins_with_this_version() -> None:
-    told = (ROOT / "core" / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (\S+)", told, flags=re.MULTILINE)[0] == __version__

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.dashboard.signed_in import ISSUER, auth_file, let_in
 from tests.dashboard.worlds import context_at
 
-README = ROOT / "README.md"
+GUIDE = ROOT / "core" / "guide" / "people.md"
 
 
 def test_a_complete_file_says_where_people_come_from_and_who_vouches(tmp_path: Path) -> None:
@@ -34,9 +34,9 @@ def test_a_complete_file_says_where_people_come_from_and_who_vouches(tmp_path: P
     assert (near.origin, near.is_encrypted) == ("http://localhost:9", False)
 
 
-def test_the_file_in_the_readme_is_complete_but_for_a_secret_of_ones_own(tmp_path: Path) -> None:
+def test_the_file_in_the_guide_is_complete_but_for_a_secret_of_ones_own(tmp_path: Path) -> None:
     (written,) = re.findall(
-        r"^```toml\n(\[auth\].*?)^```$", README.read_text("utf-8"), re.DOTALL | re.MULTILINE
+        r"^```toml\n(\[auth\].*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
     file = tmp_path / "auth.toml"
     file.write_text(written, "utf-8")

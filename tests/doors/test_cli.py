@@ -551,13 +551,6 @@ def test_help_is_shown_and_is_no_error(shell: Shell) -> None:
         assert "Usage" in out
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_the_readme_names_every_command(name: str) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert re.search(rf"\b{name}\b", readme)
-    assert f"armscope {name}" in readme or f"`{name}" in readme
-
-
 # For people
 
 HOSTILE = [

@@ -1,4 +1,4 @@
-"""A webhook's request: signed so that the README's lines check it, to the address that was looked at, and bounded."""
+"""A webhook's request: signed so that the guide's lines check it, to the address that was looked at, and bounded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from core.doors import webhook
 from core.doors.webhook import is_public, key_of, send, signature
-from core.records.alert import AlertRow, Message, Sent, WebhookRow, body_of
+from core.records.alert import AlertRow, Message, SendResult, WebhookRow, body_of
 from tests.test_readme import blocks
 
 SECRET = "a secret of twenty-four bytes and more"
@@ -99,7 +99,7 @@ def message_to(url: str, *, private: bool = True) -> Message:
 
 
 def receiver() -> Callable[..., bool]:
-    """The receiver of the README."""
+    """The receiver of the guide."""
     (code,) = [block for block in blocks("python") if "is_from_armscope" in block]
     assert len(code.split("def ")[1].strip().splitlines()) <= 10
     found: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def test_what_is_sent_is_signed_so_that_ten_lines_check_it() -> None:
     check = receiver()
     with receiving() as (port, received):
         sent = send(message_to(f"http://127.0.0.1:{port}/a/b?c=d"), at_s=AT_S)
-    assert sent == Sent(webhook="webhook-1", message="u-1", result="204", ok=True)
+    assert sent == SendResult(webhook="webhook-1", message="u-1", result="204", ok=True)
     ((path, headers, body),) = received
     low = {name.lower(): value for name, value in headers.items()}
     assert (path, low["host"], low["content-type"]) == ("/a/b?c=d", f"127.0.0.1:{port}", "application/json")

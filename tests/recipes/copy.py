@@ -1,4 +1,4 @@
-"""A copy of the project in which somebody follows a recipe of the README to the letter."""
+"""A copy of the project in which somebody follows a recipe of the guide to the letter."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _being_made = shutil.ignore_patterns("*.pyc.*")
 
 
 def recipe(name: str) -> str:
-    """The README's recipe of that name ("A page"), as it stands."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (found,) = re.findall(rf"^\*\*{re.escape(name)}\.\*\*.*?(?=\n\n)", readme, flags=re.MULTILINE | re.DOTALL)
+    """The guide's recipe of that name ("A page"), as it is printed."""
+    text = (ROOT / "core" / "guide" / "recipes.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"^## {re.escape(name)}\n.*?(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
     return str(found)
 
 
@@ -56,6 +56,10 @@ class Copy:
         assert whole.count(after) == 1, (path, after)
         file.write_text(whole.replace(after, after + text), encoding="utf-8")
 
+    def write_guide(self) -> None:
+        """Write the generated tables of the guide again."""
+        self.run(sys.executable, "-m", "tests.guide", "--write")
+
     def new(self) -> set[str]:
         """Files that the project doesn't have."""
         return {path for path in self._files() if not (ROOT / path).exists()}
@@ -79,8 +83,12 @@ class Copy:
 
     def passes(self, *tests: str) -> None:
         """Run tests of the copy in a process of their own, against its sources and not against ours."""
+        self.run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests)
+
+    def run(self, *command: str) -> None:
+        """Run a command in the copy, and see that it succeeds."""
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests],
+            command,
             cwd=self.root,
             env=self.environment(),
             capture_output=True,

@@ -262,7 +262,7 @@ def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str,
     if not found:
         places = ", ".join(f"~/{place}" for _, place in USUAL)
         error = f"Nothing was named to import, and there are no sessions where the usual agents keep them ({places})."
-        command = "Name files or folders that hold agent transcripts; the README lists the formats."
+        command = "Name files or folders that hold agent transcripts; armscope help import lists the formats."
     else:
         error = f"Nothing was named to import; sessions were found in {len(folders):,} folders."
         command = f"Import them with: armscope import {shlex.join(map(str, folders))}"

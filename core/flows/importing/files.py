@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.reading import Progress, Reading, ReadRun
-from core.flows.importing.writing import AtOnce, InParts, Waiting, is_soon, staged
+from core.flows.importing.reading import ReadingProgress, Reading, ReadRun
+from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources
 from core.records.import_answer import SHOWN, ImportAnswer
@@ -23,7 +23,7 @@ from core.store.imports import begin_import, finish_import, reopen_import
 from core.store.staging import Spoiled
 from core.store.transaction import Detail, Transaction
 
-Steps = Generator[None, None, ImportAnswer]
+ImportSteps = Generator[None, None, ImportAnswer]
 """An import that stops after each part; while it stands still, nobody waits for it."""
 
 
@@ -48,10 +48,10 @@ def import_files(
         Literal["passive", "active"] | None, Meta(description="Phase of the learner for this import.")
     ] = None,
     limits: Limits | None = None,
-    progress: Progress | None = None,
+    progress: ReadingProgress | None = None,
     continuing: str | None = None,
     names: Mapping[Path, str] | None = None,
-    waiting: Waiting | None = None,
+    waiting: OnWait | None = None,
     each_event: Annotated[
         bool,
         Meta(description="Count every rollout event, also where several repeat the reward of one message."),
@@ -95,10 +95,10 @@ def import_in_steps(
     opened: Opened,
     *,
     phase: Phase | None = None,
-    progress: Progress | None = None,
+    progress: ReadingProgress | None = None,
     continuing: str | None = None,
-    waiting: Waiting | None = None,
-) -> Steps:
+    waiting: OnWait | None = None,
+) -> ImportSteps:
     """The same, of files that were opened, part by part."""
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
@@ -113,10 +113,10 @@ def import_in_steps(
             answer = end.answer
         except Spoiled:  # something was done that what was read can't follow: it is read again
             continue
-        return _with_held(context, reading, answer)
+        return _with_held_events(context, reading, answer)
 
 
-def _with_held(context: Context, reading: Reading, answer: ImportAnswer) -> ImportAnswer:
+def _with_held_events(context: Context, reading: Reading, answer: ImportAnswer) -> ImportAnswer:
     """The answer, once events are kept whose rollouts other files start, and those are told that have started."""
     if not reading.held:
         return answer
@@ -140,10 +140,10 @@ def _import(
     opened: Opened,
     reading: Reading,
     *,
-    progress: Progress | None,
+    progress: ReadingProgress | None,
     continuing: str | None,
-    waiting: Waiting | None,
-) -> Steps:
+    waiting: OnWait | None,
+) -> ImportSteps:
     since = context.pace.clock()
     first: list[ReadRun] = []
     parts: InParts | None = None
@@ -152,9 +152,9 @@ def _import(
         for run in reading.runs(progress):
             if parts is None:
                 first.append(run)
-                if is_soon(context.pace, len(first), since):
+                if fits_one_transaction(context.pace, len(first), since):
                     continue
-                parts = stack.enter_context(staged(context, reading, continuing, waiting))
+                parts = stack.enter_context(staged_import(context, reading, continuing, waiting))
                 for one in first:
                     if parts.take(one):
                         yield
@@ -163,9 +163,9 @@ def _import(
         if parts is not None:
             parts.write()
             yield
-        told = AtOnce(first) if parts is None else parts
+        writer = AtOnce(first) if parts is None else parts
         answer = context.write(
-            "ingest", lambda txn: _act(txn, reading, told, opened, continuing), create=True
+            "ingest", lambda txn: _act(txn, reading, writer, opened, continuing), create=True
         )
         if parts is not None:
             context.store.settle()
@@ -173,13 +173,13 @@ def _import(
 
 
 def _act(
-    txn: Transaction, reading: Reading, told: AtOnce | InParts, opened: Opened, continuing: str | None
+    txn: Transaction, reading: Reading, writer: AtOnce | InParts, opened: Opened, continuing: str | None
 ) -> ImportAnswer:
-    told.begin(txn)
+    writer.begin(txn)
     known = None if continuing is None else reopen_import(txn, continuing)
-    number = begin_import(txn, told.import_no) if known is None else known.number
+    number = begin_import(txn, writer.import_no) if known is None else known.number
     counts, sources = reading.counts.copy(), opened.sources
-    has_news = told.tell(txn, reading, counts, number)
+    has_news = writer.finish(txn, reading, counts, number)
     answer = counts.answer(number, sources)
     # What is here in another unit is refused, also where its episodes, which have no unit, are known.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
@@ -200,7 +200,7 @@ def _act(
 def _nothing_to_read(reason: str | None) -> UnreadableSource:
     return UnreadableSource(
         f"There is nothing to import there{'' if reason is None else f': {reason}'}",
-        next_step="Name files or folders that hold agent transcripts; the README lists the formats.",
+        next_step="Name files or folders that hold agent transcripts; armscope help import lists the formats.",
     )
 
 
@@ -208,12 +208,12 @@ def _nothing_in(answer: ImportAnswer) -> UnreadableSource:
     if answer.rejected:
         first = answer.rejected[0]
         where = first.file if first.line is None else f"{first.file}, line {first.line:,}"
-        said = (
+        message = (
             f"Nothing could be read; {answer.rejected_count:,} rejected. The first ({where}): {first.reason}"
         )
     elif answer.ignored:
         first = answer.ignored[0]
-        said = f"There is nothing to import there: {first.reason} ({first.file})"
+        message = f"There is nothing to import there: {first.reason} ({first.file})"
     else:
-        said = f"Nothing could be read: no run was found in {answer.files:,} files ({answer.format})."
-    return UnreadableSource(said, next_step=answer.hint or "Check the file; nothing was recorded.")
+        message = f"Nothing could be read: no run was found in {answer.files:,} files ({answer.format})."
+    return UnreadableSource(message, next_step=answer.hint or "Check the file; nothing was recorded.")

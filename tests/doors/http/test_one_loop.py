@@ -1,4 +1,4 @@
-"""The loop of the README over every door, with one clock and the same dice: the same posteriors, bit for bit."""
+"""The loop of the guide over every door, with one clock and the same dice: the same posteriors, bit for bit."""
 
 from __future__ import annotations
 

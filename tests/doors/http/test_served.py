@@ -1,4 +1,4 @@
-"""A real server: the session with curl of the README, and agents whose server is killed under them."""
+"""A real server: the session with curl of the guide, and agents whose server is killed under them."""
 
 from __future__ import annotations
 
@@ -212,11 +212,10 @@ def test_a_client_raises_what_a_learner_raises(world: tuple[Context, str], tmp_p
         nobody.status()
 
 
-def test_the_session_with_curl_is_as_the_readme_shows_it(world: tuple[Context, str], tmp_path: Path) -> None:
+def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, str], tmp_path: Path) -> None:
     context, url = world
-    session = next(block for block in blocks("sh") if "armscope api" in block)
-    lines = [line for line in session.splitlines() if not line.startswith("armscope api")]
-    script = "\n".join(lines).replace("http://127.0.0.1:8502", url)
+    session = next(block for block in blocks("sh") if "post()" in block)
+    script = session.replace("http://127.0.0.1:8502", url)
     script = re.sub(r"^((?:post \w+|curl) .*?)(  #.*)?$", r"\1 -w '\\n%{http_code}\\n'", script, flags=re.M)
     commands = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     environment = {**commands, "ARMSCOPE_DATABASE": str(kept_in(context.store))}
