@@ -1,8 +1,8 @@
-"""armscope: what a Thompson-sampling learner believes of the components of an agent's prompt, and why.
+"""armscope: a Thompson-sampling learner of the components of an agent's prompt, with reasons.
 
 >>> from core import open_learner
 
-Its names are imported when they are first asked for: the command's help needs none of them.
+Its names are imported at their first use: a client needs no NumPy, and the command's help none of them.
 """
 
 from importlib import import_module
@@ -11,13 +11,30 @@ from typing import TYPE_CHECKING
 from core.version import __version__
 
 if TYPE_CHECKING:
-    from core.client import Client
-    from core.doors.asynchronous import AsyncLearner
-    from core.doors.python import Learner, learners, open_learner, restore
+    from core.client import AsyncClient, Client
+    from core.doors.asynchronous import AsyncLearnerProtocol, AsyncRun
+    from core.doors.protocol import LearnerProtocol
+    from core.doors.python import AsyncLearner, Learner, learners, open_learner, restore
     from core.doors.recorder import record_episodes
     from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
+    from core.records.agreement import AgreementReport
+    from core.records.answers import (
+        BackupAnswer,
+        EpisodeMarked,
+        EraseAnswer,
+        ExportAnswer,
+        RecordAnswer,
+        ResetAnswer,
+        ScaleAnswer,
+        SettingAnswer,
+        StepAnswer,
+        UndoAnswer,
+    )
     from core.records.arm import Arm, Prior
+    from core.records.arm_summary import JudgedArm
+    from core.records.audit import AuditEntry
+    from core.records.batch import BatchAnswer, BatchLine
     from core.records.candidate import (
         file_candidate,
         memory_candidate,
@@ -25,24 +42,74 @@ if TYPE_CHECKING:
         skill_candidate,
         tool_candidate,
     )
+    from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
     from core.records.episode import Episode, Finding, Part, Scale, Step
+    from core.records.episode_credit import CreditAnswer
+    from core.records.episode_view import EpisodeView
     from core.records.evaluation_page import Evaluation, EvaluationFilter
-    from core.records.judgement import Judgement
+    from core.records.import_answer import ImportAnswer
+    from core.records.judgement import JudgedPosterior, Judgement
+    from core.records.judging import EvaluationAnswer
+    from core.records.learner import LearnerSettings
+    from core.records.note import NoteAnswer
+    from core.records.observation import Observation
     from core.records.posterior import Posterior
+    from core.records.reward import RewardAnswer
     from core.records.run import Call, Inventory, Run, Usage
+    from core.records.run_page import RunRow
+    from core.records.run_story import RunStory
     from core.records.selection import Selection
+    from core.records.status import Status
+    from core.records.training import TrainingAnswer
+    from core.records.verification import Verification
     from core.records.view import View
     from core.rewards import binary, continuous, dense, penalty, shaped, sparse
     from core.statistics.rewards.lint import lint
+    from core.statistics.savings import Savings
 else:
     _HOMES = {
-        "core.client": ("Client",),
-        "core.doors.asynchronous": ("AsyncLearner",),
-        "core.doors.python": ("Learner", "learners", "open_learner", "restore"),
+        "core.client": (
+            "AsyncClient",
+            "Client",
+        ),
+        "core.doors.asynchronous": (
+            "AsyncLearnerProtocol",
+            "AsyncRun",
+        ),
+        "core.doors.protocol": ("LearnerProtocol",),
+        "core.doors.python": (
+            "AsyncLearner",
+            "Learner",
+            "learners",
+            "open_learner",
+            "restore",
+        ),
         "core.doors.recorder": ("record_episodes",),
         "core.doors.running": ("RunUnderWay",),
         "core.errors": ("ArmscopeError",),
-        "core.records.arm": ("Arm", "Prior"),
+        "core.records.agreement": ("AgreementReport",),
+        "core.records.answers": (
+            "BackupAnswer",
+            "EpisodeMarked",
+            "EraseAnswer",
+            "ExportAnswer",
+            "RecordAnswer",
+            "ResetAnswer",
+            "ScaleAnswer",
+            "SettingAnswer",
+            "StepAnswer",
+            "UndoAnswer",
+        ),
+        "core.records.arm": (
+            "Arm",
+            "Prior",
+        ),
+        "core.records.arm_summary": ("JudgedArm",),
+        "core.records.audit": ("AuditEntry",),
+        "core.records.batch": (
+            "BatchAnswer",
+            "BatchLine",
+        ),
         "core.records.candidate": (
             "file_candidate",
             "memory_candidate",
@@ -50,15 +117,58 @@ else:
             "skill_candidate",
             "tool_candidate",
         ),
-        "core.records.episode": ("Episode", "Finding", "Part", "Scale", "Step"),
-        "core.records.evaluation_page": ("Evaluation", "EvaluationFilter"),
-        "core.records.judgement": ("Judgement",),
+        "core.records.environment": (
+            "EnvironmentDesign",
+            "EnvironmentSummary",
+            "ModelComparison",
+        ),
+        "core.records.episode": (
+            "Episode",
+            "Finding",
+            "Part",
+            "Scale",
+            "Step",
+        ),
+        "core.records.episode_credit": ("CreditAnswer",),
+        "core.records.episode_view": ("EpisodeView",),
+        "core.records.evaluation_page": (
+            "Evaluation",
+            "EvaluationFilter",
+        ),
+        "core.records.import_answer": ("ImportAnswer",),
+        "core.records.judgement": (
+            "JudgedPosterior",
+            "Judgement",
+        ),
+        "core.records.judging": ("EvaluationAnswer",),
+        "core.records.learner": ("LearnerSettings",),
+        "core.records.note": ("NoteAnswer",),
+        "core.records.observation": ("Observation",),
         "core.records.posterior": ("Posterior",),
-        "core.records.run": ("Call", "Inventory", "Run", "Usage"),
+        "core.records.reward": ("RewardAnswer",),
+        "core.records.run": (
+            "Call",
+            "Inventory",
+            "Run",
+            "Usage",
+        ),
+        "core.records.run_page": ("RunRow",),
+        "core.records.run_story": ("RunStory",),
         "core.records.selection": ("Selection",),
+        "core.records.status": ("Status",),
+        "core.records.training": ("TrainingAnswer",),
+        "core.records.verification": ("Verification",),
         "core.records.view": ("View",),
-        "core.rewards": ("binary", "continuous", "dense", "penalty", "shaped", "sparse"),
+        "core.rewards": (
+            "binary",
+            "continuous",
+            "dense",
+            "penalty",
+            "shaped",
+            "sparse",
+        ),
         "core.statistics.rewards.lint": ("lint",),
+        "core.statistics.savings": ("Savings",),
     }
     _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy"}
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -83,27 +193,64 @@ else:
 
 
 __all__ = [
+    "AgreementReport",
     "Arm",
     "ArmscopeError",
+    "AsyncClient",
     "AsyncLearner",
+    "AsyncLearnerProtocol",
+    "AsyncRun",
+    "AuditEntry",
+    "BackupAnswer",
+    "BatchAnswer",
+    "BatchLine",
     "Call",
     "Client",
+    "CreditAnswer",
+    "EnvironmentDesign",
+    "EnvironmentSummary",
     "Episode",
+    "EpisodeMarked",
+    "EpisodeView",
+    "EraseAnswer",
     "Evaluation",
+    "EvaluationAnswer",
     "EvaluationFilter",
+    "ExportAnswer",
     "Finding",
+    "ImportAnswer",
     "Inventory",
+    "JudgedArm",
+    "JudgedPosterior",
     "Judgement",
     "Learner",
+    "LearnerProtocol",
+    "LearnerSettings",
+    "ModelComparison",
+    "NoteAnswer",
+    "Observation",
     "Part",
     "Posterior",
     "Prior",
+    "RecordAnswer",
+    "ResetAnswer",
+    "RewardAnswer",
     "Run",
+    "RunRow",
+    "RunStory",
     "RunUnderWay",
+    "Savings",
     "Scale",
+    "ScaleAnswer",
     "Selection",
+    "SettingAnswer",
+    "Status",
     "Step",
+    "StepAnswer",
+    "TrainingAnswer",
+    "UndoAnswer",
     "Usage",
+    "Verification",
     "View",
     "__version__",
     "binary",

@@ -6,7 +6,7 @@ All arrays of one object are aligned and one-dimensional; counts and amounts are
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
@@ -21,6 +21,14 @@ from core.records.evaluation_page import Grader
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
+    """Return the array of an annotated kind (`Floats` or `Ints`) for its JSON values; None is NaN."""
+    if kind == Ints:
+        return np.array(values, dtype=np.int64)
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+
 
 UNKNOWN = -1
 """Stands for an unknown cost, time, hour or bucket in an integer column."""
@@ -53,14 +61,14 @@ class ArmColumns:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def where(self, wanted: Bools) -> ArmColumns:
-        """The arms that ``wanted`` (one flag an arm) keeps."""
-        return ArmColumns(**_kept(self, wanted))
+    def where(self, mask: Bools) -> ArmColumns:
+        """The arms that ``mask`` (one flag an arm) keeps."""
+        return ArmColumns(**_selected(self, mask))
 
     @cached_property
     def places(self) -> Mapping[str, int]:
         """Where each arm stands; made once, for whoever looks arms up by id."""
-        return {key: place for place, key in enumerate(self.keys)}
+        return {key: index for index, key in enumerate(self.keys)}
 
     @property
     def pulls_micro(self) -> Ints:
@@ -72,11 +80,11 @@ class ArmColumns:
         """Pulls of all the arms together: the whole part of their exact sum."""
         return int(self.pulls_micro.sum()) // MICRO
 
-    def exact_pulls(self, place: int) -> float | None:
+    def exact_pulls(self, index: int) -> float | None:
         """The exact sum of an arm's pulls, None where it is whole."""
-        if not self.part_micro[place]:
+        if not self.part_micro[index]:
             return None
-        return (int(self.pulls[place]) * MICRO + int(self.part_micro[place])) / MICRO
+        return (int(self.pulls[index]) * MICRO + int(self.part_micro[index])) / MICRO
 
     @property
     def alpha(self) -> Floats:
@@ -157,9 +165,9 @@ class UsageColumns:
     def __len__(self) -> int:
         return len(self.run_class)
 
-    def where(self, wanted: Bools) -> UsageColumns:
-        """The rows that ``wanted`` (one flag a row) keeps."""
-        return UsageColumns(**_kept(self, wanted))
+    def where(self, mask: Bools) -> UsageColumns:
+        """The rows that ``mask`` (one flag a row) keeps."""
+        return UsageColumns(**_selected(self, mask))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +226,7 @@ class RecentDays:
     unknown, stands for all observations without a time.
     """
 
-    place: Ints
+    arm: Ints
     day: Ints
     pulls: Ints
     part_micro: Ints
@@ -240,7 +248,7 @@ class ArmSessions:
     read from ``since_day`` on, some of that day perhaps not; all of them where it is None.
     """
 
-    place: Ints
+    arm: Ints
     day: Ints
     success_micro: Ints
     failure_micro: Ints
@@ -271,16 +279,16 @@ class ArmHours:
     that hour took away what an earlier one had given.
     """
 
-    place: Ints
+    arm: Ints
     hour: Ints
     success_micro: Ints
     failure_micro: Ints
 
     def of(self, *places: int) -> ArmHours:
         """The hours of some of the arms."""
-        mine = np.isin(self.place, places)
+        mine = np.isin(self.arm, places)
         return ArmHours(
-            place=self.place[mine],
+            arm=self.arm[mine],
             hour=self.hour[mine],
             success_micro=self.success_micro[mine],
             failure_micro=self.failure_micro[mine],
@@ -298,9 +306,9 @@ class DayCounts:
     pulls_micro: Ints
     arms_in_use: Ints
 
-    def where(self, wanted: Bools) -> DayCounts:
-        """The days that ``wanted`` (one flag a day) keeps."""
-        return DayCounts(**_kept(self, wanted))
+    def where(self, mask: Bools) -> DayCounts:
+        """The days that ``mask`` (one flag a day) keeps."""
+        return DayCounts(**_selected(self, mask))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,13 +367,13 @@ class EpisodeColumns:
     def __len__(self) -> int:
         return len(self.environment)
 
-    def where(self, wanted: Bools) -> EpisodeColumns:
-        """The episodes that ``wanted`` (one flag an episode) keeps, under the same names."""
+    def where(self, mask: Bools) -> EpisodeColumns:
+        """The episodes that ``mask`` (one flag an episode) keeps, under the same names."""
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        kept: dict[str, Any] = {
-            name: value if isinstance(value, tuple) else value[wanted] for name, value in values.items()
+        selected: dict[str, Any] = {
+            name: value if isinstance(value, tuple) else value[mask] for name, value in values.items()
         }
-        return EpisodeColumns(**kept)
+        return EpisodeColumns(**selected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,20 +405,20 @@ def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
     >>> codes.tolist(), values
     ([0, -1, 1, 0], ('a', 'b'))
     """
-    told = list(values)
-    found = dict.fromkeys(told)
-    known = tuple(value for value in found if value is not None)
-    if len(found) < 2:  # all alike
-        return np.full(len(told), 0 if known else UNKNOWN), known
-    places = {value: place for place, value in enumerate(known)} | {None: UNKNOWN}
-    return np.fromiter(map(places.__getitem__, told), np.int64, len(told)), known
+    items = list(values)
+    distinct = dict.fromkeys(items)
+    known = tuple(value for value in distinct if value is not None)
+    if len(distinct) < 2:  # all alike
+        return np.full(len(items), 0 if known else UNKNOWN), known
+    places = {value: index for index, value in enumerate(known)} | {None: UNKNOWN}
+    return np.fromiter(map(places.__getitem__, items), np.int64, len(items)), known
 
 
-def _kept(columns: ArmColumns | UsageColumns | DayCounts, wanted: Bools) -> dict[str, Any]:
-    places = np.flatnonzero(wanted).tolist()
+def _selected(columns: ArmColumns | UsageColumns | DayCounts, mask: Bools) -> dict[str, Any]:
+    places = np.flatnonzero(mask).tolist()
     values = {name: getattr(columns, name) for name in columns.__dataclass_fields__}
     return {
-        name: tuple(value[place] for place in places) if isinstance(value, tuple) else value[wanted]
+        name: tuple(value[index] for index in places) if isinstance(value, tuple) else value[mask]
         for name, value in values.items()
     }
 

@@ -90,14 +90,14 @@ def serve(
     Where ARMSCOPE_AUTH names a secrets file, people sign in.
     """
     _refuse_without("serve")
-    from core.flows.context import meant
+    from core.flows.context import default_learner
 
     settings = asked(line).settings(read_database=read_database)
     place = settings.database
     was_there = isinstance(place, Server) or place.exists()
     # Runs come in through its pages, too.
     context = context_of(line, create=True, whole=True, read_database=read_database)
-    learner = context.learner if context.is_named else meant(context.store)
+    learner = context.learner if context.is_named else default_learner(context.store)
     context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)
@@ -163,7 +163,7 @@ def report(
     It opens anywhere, offline.
     """
     _refuse_without("report")
-    from core.flows.export import new_file
+    from core.flows.new_file import new_file
     from core.records.view import View
     from dashboard.report import gather, rendered, report
 

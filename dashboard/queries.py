@@ -25,7 +25,7 @@ from core.flows.learners import Kept, LearnerSummary, fleet_moment, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
-from core.records.alert import AlertsSeen
+from core.records.alert import AlertsView
 from core.records.answers import ScaleAnswer
 from core.records.arm import ArmType
 from core.records.audit import AuditEntry
@@ -195,7 +195,7 @@ def arm_path(arm: str) -> queries.ArmPath:
     )
 
 
-def arm_ledger(arm: str, after: queries.LedgerPlace) -> queries.ArmLedger:
+def arm_ledger(arm: str, after: queries.LedgerCursor) -> queries.ArmLedger:
     """A page of an arm's observations."""
     here = reading()
     question = ("arm ledger", arm, after, here.pages.actor)
@@ -229,7 +229,7 @@ def evaluations(wanted: EvaluationFilter, before: int | None = None) -> Evaluati
     return asked(
         ("evaluations", wanted, before, here.pages.actor),
         None,
-        lambda: queries.seen_evaluations(here.pages, wanted, before=before),
+        lambda: queries.page_of_evaluations(here.pages, wanted, before=before),
     )
 
 
@@ -259,7 +259,7 @@ def rubrics() -> tuple[RubricRow, ...]:
     return asked("rubrics", None, lambda: rubrics_of(here.pages))
 
 
-def layers() -> queries.LayersSeen:
+def layers() -> queries.LayersView:
     """Layers by quality, and bare ones."""
     here = reading()
     return asked("layers", None, lambda: queries.layers(here.pages))
@@ -270,14 +270,14 @@ def layers() -> queries.LayersSeen:
 
 def seen_runs(
     wanted: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
-) -> queries.RunsSeen:
+) -> queries.RunsView:
     """A page of runs with their heat map."""
     here = reading()
     question = ("runs", wanted, cursor, direction, rows_by)
     return asked(
         question,
         here.view,
-        lambda: queries.seen_runs(
+        lambda: queries.runs_view(
             here.pages, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
         ),
     )
@@ -292,13 +292,13 @@ def run(name: str) -> queries.RunStory:
 # Episodes
 
 
-def environments(wanted: EpisodeFilter) -> tuple[queries.EnvironmentSeen, ...]:
+def environments(wanted: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
     """What each environment's episodes that pass came to; none for an environment that nobody told of."""
     here = reading()
     return asked(("environments", wanted), None, lambda: _environments(here.pages, wanted))
 
 
-def _environments(context: Context, wanted: EpisodeFilter) -> tuple[queries.EnvironmentSeen, ...]:
+def _environments(context: Context, wanted: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
     try:
         return queries.episodes(context, **msgspec.structs.asdict(wanted))
     except NotFound:
@@ -322,7 +322,7 @@ def environment(name: str, wanted: EpisodeFilter = EVERY_EPISODE) -> queries.Env
     )
 
 
-def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.Comparison:
+def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.ModelComparison:
     """Models on the same tasks of an environment; raises `InvalidInput` where there are none."""
     here = reading()
     return asked(
@@ -361,7 +361,7 @@ def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
     return asked(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.pages, uid, rule))
 
 
-def episode(uid: str) -> queries.EpisodeSeen:
+def episode(uid: str) -> queries.EpisodeView:
     """One episode, step by step; its texts are for who may read them. Raises `NotFound`."""
     here = reading()
     return asked(("episode", uid, here.pages.actor), None, lambda: queries.episode(here.pages, uid))
@@ -494,7 +494,7 @@ def preview_reset(
     )
 
 
-def alerts() -> AlertsSeen:
+def alerts() -> AlertsView:
     """Who is told when something is wrong, and the latest that was; of the installation, so no moment of a learner
     says when it is old.
     """

@@ -1,4 +1,7 @@
-"""Asynchronous: the Python door for an event loop, which must not wait for a disk: each verb runs in a thread."""
+"""Asynchronous: the operations of a learner for an event loop; each one runs in a thread, off the loop."""
+
+# mypy: disable-error-code="misc"
+# The types of the members of the protocol follow from those of `LearnerProtocol`.
 
 from __future__ import annotations
 
@@ -6,58 +9,51 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
-from core.doors.answering import RunOptions
-from core.doors.python import Learner, open_learner
+from core.doors.protocol import LearnerProtocol, RunOptions
 from core.doors.running import RunUnderWay
 from core.records.learner import LearnerSettings
-from core.settings import DEFAULT_LEARNER
+from core.records.run_story import RunStory
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _T = TypeVar("_T")
 
 _THREADS: Final = 8
-"""More would only wait for each other: one writer at a time."""
+"""More would only wait for each other: a database has one writer at a time."""
 
 
-def _threaded(
-    verb: Callable[Concatenate[Learner, _P], _R],
-) -> Callable[Concatenate[AsyncLearner, _P], Coroutine[Any, Any, _R]]:
-    """The same verb, awaited."""
+def _awaited(
+    operation: Callable[Concatenate[LearnerProtocol, _P], _R],
+) -> Callable[Concatenate[AsyncLearnerProtocol, _P], Coroutine[Any, Any, _R]]:
+    """Return the same operation as a coroutine function."""
 
-    @wraps(verb)
-    async def awaited(self: AsyncLearner, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await self.in_thread(partial(verb, self.learner, *args, **kwargs))
+    @wraps(operation)
+    async def awaited(self: AsyncLearnerProtocol, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await self.in_thread(partial(operation, self.learner, *args, **kwargs))
 
     return awaited
 
 
-class AsyncLearner:
-    """`Learner` with every verb awaited; what it does, takes and answers is the same.
+class AsyncLearnerProtocol(Protocol):
+    """`LearnerProtocol` with every operation awaited: the same parameters, answers and errors."""
 
-    >>> import tempfile
-    >>> async def agent(folder):
-    ...     async with AsyncLearner.open(folder + "/runs.db") as learner:
-    ...         async with learner.run(["tool:web:search"], uid="r1") as run:
-    ...             run.called("search")
-    ...         return await learner.posteriors()
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [(arm.arm, arm.alpha) for arm in asyncio.run(agent(folder))]
-    [('tool:web:search', 4.0)]
-    """
-
-    def __init__(self, learner: Learner) -> None:
-        self.learner = learner
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope")
-
-    @classmethod
-    def open(cls, database: str | Path | None = None, name: str = DEFAULT_LEARNER) -> Self:
-        """`open_learner`; opening reads a few pages and is not awaited."""
-        return cls(open_learner(database, name))
+    learner: LearnerProtocol
+    _threads: ThreadPoolExecutor
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,22 +67,25 @@ class AsyncLearner:
         await self.close()
 
     async def in_thread(self, work: Callable[[], _R]) -> _R:
-        """Do it in a thread of this learner's own."""
+        """Run a function in one of the learner's threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def close(self) -> None:
-        """Close the database; closed means closed."""
+        """Close the database or the connections; every later call raises `Closed`."""
         await self.in_thread(self.learner.close)
         self._threads.shutdown(wait=False)
 
     @property
     def name(self) -> str:
-        """Which learner it is."""
+        """The name of the learner."""
         return self.learner.name
 
     async def settings(self) -> LearnerSettings:
-        """Settings in force."""
+        """Return the active settings."""
         return await self.in_thread(lambda: self.learner.settings)
+
+    @overload
+    def run(self, arms: str, /) -> Coroutine[Any, Any, RunStory]: ...  # type: ignore[overload-overlap]
 
     @overload
     def run(self, arms: None = None, /, **options: Unpack[RunOptions]) -> AsyncRun[str]: ...
@@ -95,55 +94,63 @@ class AsyncLearner:
     def run(self, arms: Iterable[_T], /, **options: Unpack[RunOptions]) -> AsyncRun[_T]: ...
 
     def run(
-        self, arms: Iterable[_T] | None = None, /, **options: Unpack[RunOptions]
-    ) -> AsyncRun[_T] | AsyncRun[str]:
-        """Answer one request, as `Learner.run`: ``async with learner.run(tools) as run``."""
+        self, arms: Iterable[_T] | str | None = None, /, **options: Unpack[RunOptions]
+    ) -> AsyncRun[_T] | AsyncRun[str] | Coroutine[Any, Any, RunStory]:
+        """Answer one request, as `LearnerProtocol.run`: ``async with learner.run(tools) as run``."""
+        if isinstance(arms, str):
+            return self.why(arms)
         if arms is None:
             return AsyncRun(self, self.learner.run(**options))
         return AsyncRun(self, self.learner.run(arms, **options))
 
-    select = _threaded(Learner.select)
-    record = _threaded(Learner.record)
-    record_runs = _threaded(Learner.record_runs)
-    record_step = _threaded(Learner.record_step)
-    mark_incomplete = _threaded(Learner.mark_incomplete)
-    declare = _threaded(Learner.declare)
-    episodes = _threaded(Learner.episodes)
-    credit_episode = _threaded(Learner.credit_episode)
-    episode = _threaded(Learner.episode)
-    lint = _threaded(Learner.lint)
-    compare = _threaded(Learner.compare)
-    import_files = _threaded(Learner.import_files)
-    export = _threaded(Learner.export)
-    export_training = _threaded(Learner.export_training)
-    backup = _threaded(Learner.backup)
-    reward = _threaded(Learner.reward)
-    reward_batch = _threaded(Learner.reward_batch)
-    reward_run = _threaded(Learner.reward_run)
-    evaluate = _threaded(Learner.evaluate)
-    evaluations = _threaded(Learner.evaluations)
-    agreement = _threaded(Learner.agreement)
-    note = _threaded(Learner.note)
-    erase = _threaded(Learner.erase)
-    reset = _threaded(Learner.reset)
-    undo = _threaded(Learner.undo)
-    redo = _threaded(Learner.redo)
-    change = _threaded(Learner.change)
-    posteriors = _threaded(Learner.posteriors)
-    judgements = _threaded(Learner.judgements)
-    arms = _threaded(Learner.arms)
-    runs = _threaded(Learner.runs)
-    why = _threaded(Learner.why)
-    savings = _threaded(Learner.savings)
-    ledger = _threaded(Learner.ledger)
-    status = _threaded(Learner.status)
-    verify = _threaded(Learner.verify)
+    select = _awaited(LearnerProtocol.select)
+    record = _awaited(LearnerProtocol.record)
+    record_runs = _awaited(LearnerProtocol.record_runs)
+    record_step = _awaited(LearnerProtocol.record_step)
+    mark_incomplete = _awaited(LearnerProtocol.mark_incomplete)
+    declare = _awaited(LearnerProtocol.declare)
+    episodes = _awaited(LearnerProtocol.episodes)
+    episode = _awaited(LearnerProtocol.episode)
+    lint = _awaited(LearnerProtocol.lint)
+    compare = _awaited(LearnerProtocol.compare)
+    credit_episode = _awaited(LearnerProtocol.credit_episode)
+    import_files = _awaited(LearnerProtocol.import_files)
+    export = _awaited(LearnerProtocol.export)
+    export_training = _awaited(LearnerProtocol.export_training)
+    backup = _awaited(LearnerProtocol.backup)
+    reward = _awaited(LearnerProtocol.reward)
+    reward_batch = _awaited(LearnerProtocol.reward_batch)
+    reward_run = _awaited(LearnerProtocol.reward_run)
+    evaluate = _awaited(LearnerProtocol.evaluate)
+    note = _awaited(LearnerProtocol.note)
+    erase = _awaited(LearnerProtocol.erase)
+    reset = _awaited(LearnerProtocol.reset)
+    undo = _awaited(LearnerProtocol.undo)
+    redo = _awaited(LearnerProtocol.redo)
+    change = _awaited(LearnerProtocol.change)
+    posteriors = _awaited(LearnerProtocol.posteriors)
+    judgements = _awaited(LearnerProtocol.judgements)
+    arms = _awaited(LearnerProtocol.arms)
+    runs = _awaited(LearnerProtocol.runs)
+    why = _awaited(LearnerProtocol.why)
+    evaluations = _awaited(LearnerProtocol.evaluations)
+    agreement = _awaited(LearnerProtocol.agreement)
+    acts = _awaited(LearnerProtocol.acts)
+    ledger = _awaited(LearnerProtocol.ledger)
+    savings = _awaited(LearnerProtocol.savings)
+    status = _awaited(LearnerProtocol.status)
+    verify = _awaited(LearnerProtocol.verify)
+
+
+def threads() -> ThreadPoolExecutor:
+    """Return the threads of one asynchronous learner."""
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope")
 
 
 class AsyncRun(Generic[_T]):
-    """A `RunUnderWay` that is begun and recorded in a thread."""
+    """A `RunUnderWay` that begins and is recorded in a thread."""
 
-    def __init__(self, learner: AsyncLearner, run: RunUnderWay[_T]) -> None:
+    def __init__(self, learner: AsyncLearnerProtocol, run: RunUnderWay[_T]) -> None:
         self._learner = learner
         self._run = run
 
@@ -156,6 +163,6 @@ class AsyncRun(Generic[_T]):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> Literal[False]:
-        # A task that is cancelled once more while this is written down does not stop the thread.
+        # A task that is cancelled once more during this write does not stop the thread.
         await asyncio.shield(self._learner.in_thread(lambda: self._run.__exit__(kind, problem, trace)))
         return False

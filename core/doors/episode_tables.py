@@ -12,11 +12,11 @@ from core.records.times import iso
 
 if TYPE_CHECKING:
     from core.flows.queries import (
-        Comparison,
         CreditPreview,
-        DesignSeen,
-        EnvironmentSeen,
-        EpisodeSeen,
+        EnvironmentDesign,
+        EnvironmentSummary,
+        EpisodeView,
+        ModelComparison,
         SuccessRate,
     )
     from core.records.answers import ScaleAnswer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SHOWN_SHARES: Final = 20
 
 
-def say_environments(rows: Sequence[EnvironmentSeen], *, model: str | None) -> None:
+def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:
     """A line for each, and below them what one must know to read it."""
     heads = (
         "environment",
@@ -61,7 +61,7 @@ def say_environments(rows: Sequence[EnvironmentSeen], *, model: str | None) -> N
         _say_notes(one, model)
 
 
-def _say_notes(one: EnvironmentSeen, model: str | None) -> None:
+def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
     if one.n_off_scale and one.guess is not None:
         unknown = "" if one.declared else "what is a success is not known until one is declared: "
         say(
@@ -119,7 +119,7 @@ def _word(success: bool | None) -> str:
     return {True: "yes", False: "no", None: "not known"}[success]
 
 
-def say_episode(one: EpisodeSeen) -> None:
+def say_episode(one: EpisodeView) -> None:
     """One episode: what it was, what each step paid, the parts of the whole and its runs."""
     total = "nothing was paid" if one.total is None else f"total {one.total:g}"
     success = "a success" if one.success else "no success"
@@ -164,7 +164,7 @@ def say_episode(one: EpisodeSeen) -> None:
         )
 
 
-def say_findings(found: Sequence[DesignSeen]) -> None:
+def say_findings(found: Sequence[EnvironmentDesign]) -> None:
     """Of each environment how it pays, and each thing that may be wrong, with the steps that show it."""
     for one in found:
         named = ", ".join(f"{known.pattern} ({known.certainty:.0%} sure)" for known in one.patterns)
@@ -180,7 +180,7 @@ def say_findings(found: Sequence[DesignSeen]) -> None:
             say("  Nothing is found wrong.")
 
 
-def say_comparison(found: Comparison) -> None:
+def say_comparison(found: ModelComparison) -> None:
     """Models, then every two of them on the tasks of both, or by all their episodes."""
     table = [
         (

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, Unpack, get_args
 from uuid import uuid4
 
-from core.doors.asynchronous import AsyncLearner
+from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.running import RunUnderWay
 from core.errors import InvalidInput
 from core.formats.identity import plain
@@ -238,7 +238,7 @@ class RecordedSession:
 
 def record_episodes(
     session: Any,  # noqa: ANN401 - of any client
-    learner: TakesSteps | AsyncLearner,
+    learner: TakesSteps | AsyncLearnerProtocol,
     *,
     environment: str | None = None,
     task: str | None = None,
@@ -293,8 +293,8 @@ def record_episodes(
         )
     said = {"environment": environment, "task": task, "split": split, "variant": variant, "model": model}
     head: Any = {name: value for name, value in said.items() if value is not None}
-    at = learner.learner if isinstance(learner, AsyncLearner) else learner
-    return RecordedSession(session, at, head=head, run=run, on_error=on_error)
+    blocking: TakesSteps = getattr(learner, "learner", learner)  # an asynchronous one records in threads
+    return RecordedSession(session, blocking, head=head, run=run, on_error=on_error)
 
 
 def _described(session: object) -> EpisodeOptions:

@@ -1,7 +1,6 @@
-"""Passport: an export and its manifest in a zip: whose, of which moment, how much, and the hash of each file.
+"""Bundle: a zip with an export and its manifest, which holds the learner, the revision and the hash of each file.
 
-Whoever gets the zip can check that the files are the ones that were written, and read under which settings the
-learner had learned what is in them.
+The recipient can check that the files are complete and unchanged, and which settings the learner had.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.flows.export import View, new_file, write_into
+from core.flows.export import OpenClawView, write_into
+from core.flows.new_file import new_file
 from core.flows.steps import Progress
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.records.answers import ExportAnswer
@@ -32,7 +32,7 @@ from core.version import __version__
 
 MANIFEST: Final = "manifest.json"
 _FIRST_DAY_MS: Final = 315_532_800_000
-"""A zip knows no time before 1980."""
+"""Earliest time that a zip can store: 1980."""
 
 
 class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +42,11 @@ class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export is. ``made_at``, ``first_run`` and ``last_run`` are ISO 8601 UTC, None = unknown.
+    """Manifest of an export. Times are ISO 8601 UTC, None = unknown.
 
-    ``lines``, ``runs``, ``rewards`` and ``resets`` count what the files hold; imports that are undone are left out.
-    ``texts`` False: so are what people wrote, and excerpts; ``hidden``: so are this many evaluations that who made it
-    was not to see yet.
+    ``lines``, ``runs``, ``rewards`` and ``resets`` count the content of the files, without undone imports. ``texts``
+    False: texts and excerpts are left out. ``hidden`` counts evaluations that are left out because a blind queue hides
+    them from the actor.
     """
 
     armscope: str
@@ -72,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``size_bytes`` and ``sha256`` are the zip's own."""
+    """Answer of a bundle export. ``size_bytes`` and ``sha256`` belong to the zip."""
 
     file: str
     size_bytes: int
@@ -97,7 +97,7 @@ def export_bundle(
     context.permit("read")
     with (
         new_file(target) as file,
-        context.taking_out() as snapshot,
+        context.reading_for_export() as snapshot,
         ZipFile(file, "w", ZIP_DEFLATED) as zipped,
     ):
         packer = _Packer(zipped, context.clock())
@@ -116,7 +116,7 @@ def _pack(
     if format != "csv":
         with packer.file(f"export.{format}") as put:
             return write_into(snapshot, put, f"export.{format}", format, progress)
-    view = View(snapshot, progress)
+    view = OpenClawView(snapshot, progress)
     with packer.file("export.csv") as put:
         for line in posteriors_as_csv(view.posteriors):
             put(line.encode())
@@ -127,7 +127,7 @@ def _pack(
 
 
 class _Packer:
-    """Files into a zip, one after the other, each with its size and hash."""
+    """Writer of files into a zip, with the size and hash of each."""
 
     def __init__(self, zipped: ZipFile, now_ms: int) -> None:
         self._zipped = zipped
@@ -136,9 +136,19 @@ class _Packer:
 
     @contextmanager
     def file(self, name: str) -> Iterator[Callable[[bytes], object]]:
-        """What is put into it becomes one file."""
-        made = datetime.fromtimestamp(max(self.now_ms, _FIRST_DAY_MS) / 1000, UTC)
-        info = ZipInfo(name, date_time=(made.year, made.month, made.day, made.hour, made.minute, made.second))
+        """Yield a function that writes bytes to one new file."""
+        packed_at = datetime.fromtimestamp(max(self.now_ms, _FIRST_DAY_MS) / 1000, UTC)
+        info = ZipInfo(
+            name,
+            date_time=(
+                packed_at.year,
+                packed_at.month,
+                packed_at.day,
+                packed_at.hour,
+                packed_at.minute,
+                packed_at.second,
+            ),
+        )
         info.compress_type = ZIP_DEFLATED
         digest, n_bytes = hashlib.sha256(), 0
         with self._zipped.open(info, "w", force_zip64=True) as member:

@@ -1,21 +1,19 @@
-"""Export: everything a learner holds as lines of our own format, in the order of learning; loss-free.
+"""Export of a learner as lines of our own format in the order of learning; it is loss-free.
 
-Read into an empty database it gives the same posteriors, runs, rewards, resets and epochs. For who may not read texts
-it is the same file with texts left out, which its first line says. There it also says how many evaluations by others
-are left out because whoever asks has what they are of open in a blind queue. Imports that are undone are left out;
-rewards and resets that are undone go along, marked.
+An import into an empty database gives the same posteriors, runs, rewards, resets and epochs. A caller without
+permission for texts gets the same file without them, and its first line states that. It also states how many
+evaluations are left out because a blind queue hides them from the caller. Undone imports are left out. Undone rewards
+and resets are included and marked.
 
-For other programs: JSON and CSV in the shape of OpenClaw's export, of what stands at present. CSV is two tables:
-the posteriors in the file that was named, the observations beside it.
+JSON and CSV have the shape of OpenClaw's export and hold the active rows. CSV is two tables: posteriors in the named
+file, observations in a second one.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Annotated
@@ -23,8 +21,8 @@ from typing import IO, Annotated
 import msgspec
 from msgspec import Meta
 
-from core.errors import InvalidInput
 from core.flows.context import Context
+from core.flows.new_file import new_file, observations_file
 from core.flows.steps import Progress, Steps
 from core.formats.armscope import write
 from core.formats.openclaw_shape import (
@@ -46,7 +44,6 @@ from core.records.parameters import ExportFormat
 from core.records.times import iso
 from core.store.episodes import episode_lines
 from core.store.export_rows import arm_lines, run_lines
-from core.store.files import opener, sync_names
 from core.store.ledger import all_reward_lines
 from core.store.lines import fact_lines
 from core.store.reads import arm_columns, totals
@@ -72,55 +69,28 @@ def export_file(
     context.permit("read")
     if format == "csv":
         return _export_tables(context, target, progress)
-    with new_file(target) as file, context.taking_out() as snapshot:
+    with new_file(target) as file, context.reading_for_export() as snapshot:
         return write_into(snapshot, file.write, str(target), format, progress)
 
 
 def _export_tables(context: Context, target: Path, progress: Progress | None) -> ExportAnswer:
-    beside = target.with_name(f"{target.name.removesuffix('.csv')}.observations.csv")
-    with new_file(target) as file, new_file(beside) as second, context.taking_out() as snapshot:
-        view = View(snapshot, progress)
+    second_target = observations_file(target)
+    with (
+        new_file(target) as file,
+        new_file(second_target) as second,
+        context.reading_for_export() as snapshot,
+    ):
+        view = OpenClawView(snapshot, progress)
         for line in posteriors_as_csv(view.posteriors):
             file.write(line.encode())
         for line in observations_as_csv(view.observations()):
             second.write(line.encode())
-        return msgspec.structs.replace(view.answer(str(target), "csv"), observations_file=str(beside))
-
-
-@contextmanager
-def new_file(target: Path) -> Iterator[IO[bytes]]:
-    """A file that must not exist yet, and that is there afterwards only if it is whole and on disk."""
-    try:
-        with open(target, "xb", opener=opener) as file, _whole_or_gone(file, target):
-            yield file
-    except FileExistsError as problem:
-        raise InvalidInput(
-            f"The export's file must not exist yet, got {target}.",
-            next_step="Choose another name; nothing was overwritten.",
-        ) from problem
-    except OSError as problem:
-        raise InvalidInput(
-            f"The export can't be written to {target}: {problem.strerror or problem}.",
-            next_step="Choose a folder you can write to.",
-        ) from problem
-
-
-@contextmanager
-def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
-    """A file that could not be finished is no export; one that could is on disk."""
-    try:
-        yield
-        file.flush()
-        os.fsync(file.fileno())
-        sync_names(target.parent)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
+        return msgspec.structs.replace(view.answer(str(target), "csv"), observations_file=str(second_target))
 
 
 def export_into(context: Context, file: IO[bytes], name: str, format: ExportFormat = "jsonl") -> ExportAnswer:
-    """Write a learner into an open file, all of one moment; of the two tables of ``csv`` the posteriors only."""
-    with context.taking_out() as snapshot:
+    """Write one snapshot of a learner into an open file; for ``csv`` only the table of posteriors."""
+    with context.reading_for_export() as snapshot:
         return write_into(snapshot, file.write, name, format)
 
 
@@ -131,9 +101,9 @@ def write_into(
     format: ExportFormat,
     progress: Progress | None = None,
 ) -> ExportAnswer:
-    """The same of a snapshot that is open."""
+    """Write an open snapshot, like `export_into`."""
     if format != "jsonl":
-        view = View(snapshot, progress, n_passes=2)
+        view = OpenClawView(snapshot, progress, n_passes=2)
         for piece in view.json() if format == "json" else posteriors_as_csv(view.posteriors):
             write_bytes(piece.encode())
         return view.answer(name, format)
@@ -156,11 +126,12 @@ def write_into(
 
 
 def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[LedgerLine]:
-    """Learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run); without texts
-    where who asks may not read them.
+    """Yield learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run).
+
+    Texts are left out if the caller may not read them.
     """
-    told = _lines(snapshot, progress)
-    return told if snapshot.shows_texts else map(line_without_texts, told)
+    rows = _lines(snapshot, progress)
+    return rows if snapshot.shows_texts else map(line_without_texts, rows)
 
 
 def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine]:
@@ -180,7 +151,7 @@ def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine
 
 
 def _steps(snapshot: Snapshot, progress: Progress | None, n_passes: int = 1) -> Steps:
-    """A step for each run, as often as they are read."""
+    """Return steps for the runs, one per pass."""
     known = totals(snapshot)
     return Steps(n_passes * (known.runs + known.empty), progress)
 
@@ -191,8 +162,8 @@ def _counted(lines: Iterable[LedgerLine], counts: Counter[str]) -> Iterator[Ledg
         yield line
 
 
-class View:
-    """A learner at one moment as OpenClaw's export shows it; what is undone is not in it."""
+class OpenClawView:
+    """One snapshot of a learner in the shape of OpenClaw's export, without undone rows."""
 
     def __init__(self, snapshot: Snapshot, progress: Progress | None = None, *, n_passes: int = 1) -> None:
         self._snapshot = snapshot
@@ -204,23 +175,23 @@ class View:
         more: dict[str, object] = {
             "traces": self._traces(),
             "observations": self.observations(),
-            # So that this very learner doesn't count its own runs again under other names.
+            # Prevents this learner from importing its own runs again under other names.
             "writtenBy": {"armscope": 1, "learner": self._snapshot.name, "origin": self._snapshot.origin},
         }
         yield from as_json(metrics_of(self._snapshot), self.posteriors, more)
         yield "\n"
 
     def observations(self) -> Iterator[Observed]:
-        """Automatic ones and the ledger's, by revision."""
+        """Yield automatic observations and those of the ledger, by revision."""
         corrected = self._corrected()
         streams = (self._steps.each(run_lines(self._snapshot)), all_reward_lines(self._snapshot))
-        for _, told in heapq.merge(*streams, key=itemgetter(0)):
-            line = told if self._snapshot.shows_texts else line_without_texts(told)
+        for _, row in heapq.merge(*streams, key=itemgetter(0)):
+            line = row if self._snapshot.shows_texts else line_without_texts(row)
             if isinstance(line, RunLine):
-                found: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
+                observed: Iterable[Observed] = automatic(line, corrected.get(line.run.uid, frozenset()))
             else:
-                found = (lagged(line),) if isinstance(line, RewardLine) and not line.undone else ()
-            for one in found:
+                observed = (lagged(line),) if isinstance(line, RewardLine) and not line.undone else ()
+            for one in observed:
                 self._counts["observations"] += 1
                 self._counts["rewards"] += one.context.lagged
                 yield one
@@ -247,17 +218,17 @@ class View:
                 yield trace_of(line.run)
 
     def _corrected(self) -> dict[str, frozenset[str]]:
-        """Arms of each run whose automatic observation a standing correction replaces."""
-        found: dict[str, frozenset[str]] = {}
+        """Return the arms of each run with an active correction."""
+        arms: dict[str, frozenset[str]] = {}
         for _, line in all_reward_lines(self._snapshot):
             if isinstance(line, RewardLine) and line.observation == "correction" and not line.undone:
                 run = line.context.run or ""
-                found[run] = found.get(run, frozenset()) | {line.arm}
-        return found
+                arms[run] = arms.get(run, frozenset()) | {line.arm}
+        return arms
 
 
 def metrics_of(snapshot: Snapshot) -> Metrics:
-    """A learner as a whole, as OpenClaw and qortex sum it up."""
+    """Return the totals of a learner, as OpenClaw and qortex compute them."""
     columns = arm_columns(snapshot)
     pulls_micro, reward_micro = int(columns.pulls_micro.sum()), int(columns.success_micro.sum())
     return Metrics(

@@ -1,4 +1,4 @@
-"""Learn: runs → evidence → verdicts → observations → the store. `importing` does so with whole files."""
+"""Learning from runs: detect evidence, decide the verdict, write observations. `importing` does this for files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.detect import detect
+from core.errors import ArmscopeError, Closed, Denied, InvalidBatch, StoreError
 from core.flows.context import Context
 from core.guard import guard
 from core.observe import observe
@@ -28,14 +29,14 @@ _IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
 
 
 def judge(run: Run, settings: LearnerSettings, phase: Phase | None = None) -> Judged:
-    """Run → what was seen of its arms and what follows, by the learner's settings."""
+    """Return a run with its evidence, verdict and flags by the learner's settings."""
     evidence = detect(run, settings.mode, settings.meta_tools)
     verdict = guard(run, evidence, settings.phase if phase is None else phase)
     return Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))
 
 
 def judged_line(line: RunLine) -> Judged:
-    """A run that was judged when it was recorded keeps its verdict."""
+    """Return a run with the verdict that its line stores."""
     run = line.run
     used = set(run.referenced or ())
     evidence = Evidence(
@@ -67,16 +68,49 @@ def record(
     return context.write("ingest", work, create=True)
 
 
+def record_runs(
+    context: Context, runs: Annotated[Sequence[Run], Meta(description="The runs.")]
+) -> list[RecordAnswer]:
+    """Record many runs, each on its own; a repeat changes nothing.
+
+    Raises `InvalidBatch`, whose ``lines`` have the error of each bad run, by number from 1 on. The others are
+    recorded.
+    """
+    answers = _each(context, runs)
+    bad = {number: answer for number, answer in enumerate(answers, 1) if isinstance(answer, ArmscopeError)}
+    if bad:
+        raise InvalidBatch(
+            f"{len(bad):,} of {len(answers):,} runs could not be recorded; the others are.",
+            next_step="Correct them and send them again; lines has the error of each.",
+            lines=bad,
+        )
+    return [answer for answer in answers if isinstance(answer, RecordAnswer)]
+
+
+def _each(context: Context, runs: Sequence[Run]) -> list[RecordAnswer | ArmscopeError]:
+    """Record all runs at once; after an error record each half on its own, until the bad runs are known."""
+    try:
+        return [*record_all(context, runs)]
+    except (Closed, Denied, StoreError):
+        raise
+    except ArmscopeError as problem:
+        if len(runs) == 1:
+            return [problem]
+    half = len(runs) // 2
+    return [*_each(context, runs[:half]), *_each(context, runs[half:])]
+
+
 def record_all(
     context: Context, runs: Sequence[Run], *, ended_now: Collection[str] = ()
 ) -> list[RecordAnswer]:
-    """Record many runs in one transaction: all of them or none. Those of ``ended_now``, by uid, ended when they were
-    first sent, see `record`.
+    """Record many runs in one transaction, all or none.
+
+    Runs of ``ended_now``, by uid, ended at their first request, see `record`.
     """
-    told = tuple(runs)  # which are told again if need be
+    stored_runs = tuple(runs)  # the write may run again
 
     def work(txn: Transaction) -> list[RecordAnswer]:
-        return _record(txn, [_timed(txn, run) if run.uid in ended_now else run for run in told])
+        return _record(txn, [_timed(txn, run) if run.uid in ended_now else run for run in stored_runs])
 
     return context.write("ingest", work, create=True)
 
@@ -89,7 +123,7 @@ def _timed(txn: Transaction, run: Run) -> Run:
 
 def _record(txn: Transaction, runs: Sequence[Run]) -> list[RecordAnswer]:
     batch = [judge(run, txn.settings) for run in runs]
-    told = add_runs(txn, batch)
+    statuses = add_runs(txn, batch)
     return [
         RecordAnswer(
             uid=judged.run.uid,
@@ -98,7 +132,7 @@ def _record(txn: Transaction, runs: Sequence[Run]) -> list[RecordAnswer]:
             observed=sum(judged.flags.translate(_IS_INCLUDED)) if judged.verdict.observed else 0,
             not_offered=_most_called(judged) if judged.evidence.not_offered else (),
         )
-        for judged, how in zip(batch, told, strict=True)
+        for judged, how in zip(batch, statuses, strict=True)
     ]
 
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.flows.export import new_file
+from core.flows.new_file import new_file
 from core.flows.training_counts import Counting, Kept
 from core.formats.kairos import preference_jsonl, reward_jsonl, sft_jsonl, trace_jsonl
 from core.formats.kairos_table import reward_csv
@@ -26,6 +26,7 @@ from core.records.layer import LayerUri
 from core.records.parameters import completed
 from core.records.times import iso
 from core.records.training import (
+    MANIFEST_END,
     Pairing,
     TrainingAnswer,
     TrainingFormat,
@@ -37,7 +38,6 @@ from core.store.reads.training import Told, TrainingFilter, all_pairs, judged_pa
 from core.store.transaction import Snapshot
 from core.version import __version__
 
-MANIFEST_END: Final = ".manifest.json"
 _BLOCK_BYTES: Final = 1 << 16
 
 
@@ -123,7 +123,7 @@ def export_training(
 
 def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQuery) -> TrainingManifest:
     """The same into an open file, which is called ``name``, all of one moment; what its manifest says."""
-    with context.taking_out("export_training") as snapshot:
+    with context.reading_for_export("export_training") as snapshot:
         counting = Counting(query, snapshot.settings.thresholds, snapshot.settings.trusted_graders)
         told, size_bytes = sha256(), 0
         for block in _blocks(_lines(snapshot, query, counting)):

@@ -13,7 +13,7 @@ from typing import IO
 
 from core.errors import InvalidInput
 from core.flows.context import Context
-from core.flows.importing import ImportAnswer, Progress, import_files
+from core.flows.importing import ImportAnswer, ReadingProgress, import_files
 from core.formats import Limits
 from core.formats.spool import Spool, told_name
 from core.records.run import Phase, Unit
@@ -37,7 +37,9 @@ def import_uploaded(
     unit: Unit | None = None,
     phase: Phase | None = None,
     at_most_bytes: int,
-    progress: Progress | None = None,
+    progress: ReadingProgress | None = None,
+    limits: Limits | None = None,
+    each_event: bool = False,
 ) -> ImportAnswer:
     """Import files as `import_files` does, all of them as one act; an unreadable one among several is named.
 
@@ -61,6 +63,8 @@ def import_uploaded(
             phase=phase,
             progress=progress,
             names=names,
+            limits=limits,
+            each_event=each_event,
         )
 
 

@@ -59,7 +59,7 @@ class Design:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvironmentSeen:
+class EnvironmentSummary:
     """An environment: ``average`` is of those of its ``n`` episodes that have a reward to go by; where none has,
     there is no rate of success. Nor is there one while ``n_off_scale`` of them came to something off the usual scale
     and none was declared: nobody knows what is a success there; ``guess`` is one to declare.
@@ -87,7 +87,7 @@ class EnvironmentSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DesignSeen(Design):
+class EnvironmentDesign(Design):
     """How an environment with ``n`` episodes pays."""
 
     environment: str
@@ -95,7 +95,7 @@ class DesignSeen(Design):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSeen:
+class ModelSummary:
     """A model in a comparison: all its episodes, and how many tasks they were attempts at."""
 
     model: str
@@ -123,7 +123,7 @@ class ModelPair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class ModelComparison:
     """Models on the same tasks of an environment, by ``compared``; not ``paired``: by all their episodes, so that a
     difference may be that of their tasks.
     """
@@ -131,5 +131,5 @@ class Comparison:
     environment: str
     compared: Compared
     paired: bool
-    models: tuple[ModelSeen, ...]
+    models: tuple[ModelSummary, ...]
     pairs: tuple[ModelPair, ...]

@@ -10,7 +10,7 @@ from core.records.episode_credit import CreditRule, CreditShare
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepSeen:
+class StepView:
     """A step, what had been paid up to it (None: nothing yet), and whether its reward is off the declared scale; what
     it was ``asked`` and ``answered`` where that is kept, and for who may read texts.
     """
@@ -33,7 +33,7 @@ class StepSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreditSeen:
+class CreditView:
     """The credit in force of an episode, and what each arm gets of it. ``fits``: the same rule would say the same
     now; it would not where the episode went on since, a run came or went, or another scale was declared.
     """
@@ -48,7 +48,7 @@ class CreditSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeSeen:
+class EpisodeView:
     """An episode: ``normalised`` is where what success goes by lies on the scale, None outside it, or without one;
     ``success`` None = nothing to go by, or off the usual scale where none was declared.
     """
@@ -70,9 +70,9 @@ class EpisodeSeen:
     success: bool | None
     scale: Scale
     declared: bool
-    steps: tuple[StepSeen, ...]
+    steps: tuple[StepView, ...]
     parts: tuple[Part, ...]
     runs: tuple[str, ...]
-    credit: CreditSeen | None
+    credit: CreditView | None
     older: str | None
     newer: str | None

@@ -172,3 +172,6 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     manifest_file: str | None
     manifest: TrainingManifest
+
+
+MANIFEST_END: Final = ".manifest.json"

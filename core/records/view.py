@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -26,6 +26,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
     types: tuple[ArmType, ...] = ()
+
+
+EVERYTHING: Final = View()
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

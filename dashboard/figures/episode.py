@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from core.flows.queries import EpisodeSeen, StepSeen
+from core.flows.queries import EpisodeView, StepView
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, single
@@ -39,7 +39,7 @@ _VALUES: Final = 12
 class Column:
     """Steps drawn as one column, in their order."""
 
-    steps: tuple[StepSeen, ...]
+    steps: tuple[StepView, ...]
 
     @property
     def paid(self) -> list[float]:
@@ -71,7 +71,7 @@ class Column:
         return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
-def columns_of(steps: Sequence[StepSeen], at_most: int) -> list[Column]:
+def columns_of(steps: Sequence[StepView], at_most: int) -> list[Column]:
     """Steps in at most so many columns; what counts and what was refused share none.
 
     >>> columns_of([], 10)
@@ -96,7 +96,7 @@ def per_column(n_steps: int, at_most: int) -> int:
     return max(math.ceil(n_steps / at_most), 1)
 
 
-def episode(seen: EpisodeSeen, look: Tokens, *, compact: bool = False, at: int | None = None) -> Chart:
+def episode(seen: EpisodeView, look: Tokens, *, compact: bool = False, at: int | None = None) -> Chart:
     """Both curves of an episode; ``at`` is the number of a step that is pointed at."""
     at_most = COMPACT_COLUMNS if compact else MAX_COLUMNS
     columns = columns_of(seen.steps, at_most)
@@ -150,7 +150,7 @@ def _limits(columns: Sequence[Column]) -> tuple[float, float]:
     return low - (2 * room if low < 0 else room), high + room
 
 
-def _total_range(seen: EpisodeSeen) -> list[float]:
+def _total_range(seen: EpisodeView) -> list[float]:
     values = [0.0, *(one.running for one in seen.steps if one.running is not None)]
     if seen.scale.base == "total":
         values.append(seen.scale.threshold)
@@ -159,7 +159,7 @@ def _total_range(seen: EpisodeSeen) -> list[float]:
     return [low - room, high + room]
 
 
-def _step_axis(look: Tokens, steps: Sequence[StepSeen]) -> dict[str, Any]:
+def _step_axis(look: Tokens, steps: Sequence[StepView]) -> dict[str, Any]:
     first, last = (steps[0].number, steps[-1].number) if steps else (0, 0)
     few = last - first <= 4
     ticks = {"tickmode": "linear", "tick0": first, "dtick": 1} if few else {"nticks": 8}
@@ -288,7 +288,7 @@ def _with(columns: Sequence[Column], colours: Sequence[str]) -> Iterable[tuple[C
 
 def _line(columns: Sequence[Column], look: Tokens) -> Trace:
     """What had been paid up to each step: of a column its first, lowest, highest and last step."""
-    kept: dict[int, StepSeen] = {}
+    kept: dict[int, StepView] = {}
     for column in columns:
         told = [one for one in column.steps if one.running is not None and not one.refused]
         if told:
@@ -306,13 +306,13 @@ def _line(columns: Sequence[Column], look: Tokens) -> Trace:
     }
 
 
-def _last(seen: EpisodeSeen) -> StepSeen | None:
+def _last(seen: EpisodeView) -> StepView | None:
     """The step that ended it, or the last that counts."""
     counted = [one for one in seen.steps if not one.refused]
     return next((one for one in counted if one.finished), counted[-1] if counted else None)
 
 
-def _end(seen: EpisodeSeen, look: Tokens) -> Trace:
+def _end(seen: EpisodeView, look: Tokens) -> Trace:
     last = _last(seen)
     ends = [] if last is None or last.running is None else [last]
     return {
@@ -331,7 +331,7 @@ def _end(seen: EpisodeSeen, look: Tokens) -> Trace:
     }
 
 
-def _upright(seen: EpisodeSeen, look: Tokens, at: int | None) -> list[dict[str, Any]]:
+def _upright(seen: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, Any]]:
     """A line where it finished, and a dashed one at the step that is pointed at."""
     whole = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     last = _last(seen)
@@ -345,7 +345,7 @@ def _upright(seen: EpisodeSeen, look: Tokens, at: int | None) -> list[dict[str, 
     return shapes
 
 
-def _end_name(seen: EpisodeSeen, look: Tokens) -> list[dict[str, Any]]:
+def _end_name(seen: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
     last = _last(seen)
     if last is None:
         return []
@@ -366,7 +366,7 @@ def _end_name(seen: EpisodeSeen, look: Tokens) -> list[dict[str, Any]]:
     ]
 
 
-def _threshold_line(seen: EpisodeSeen, look: Tokens) -> list[dict[str, Any]]:
+def _threshold_line(seen: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
     axis = "y" if seen.scale.base == "total" else "y2"
     place = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis}
     height = {"y0": seen.scale.threshold, "y1": seen.scale.threshold}
@@ -374,7 +374,7 @@ def _threshold_line(seen: EpisodeSeen, look: Tokens) -> list[dict[str, Any]]:
     return [{"type": "line", "layer": "below", **place, **height, "line": line}]
 
 
-def _threshold_name(seen: EpisodeSeen, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
+def _threshold_name(seen: EpisodeView, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
     return [
         theme.label(
             look,
@@ -431,11 +431,11 @@ def _hover(column: Column) -> str:
     return f"{told}<br>{_so_far(column.steps[-1])} so far"
 
 
-def _so_far(step: StepSeen) -> str:
+def _so_far(step: StepView) -> str:
     return "nothing" if step.running is None else wording.paid(step.running)
 
 
-def _alt(seen: EpisodeSeen, each: int) -> str:
+def _alt(seen: EpisodeView, each: int) -> str:
     n_none = sum(one.reward is None and not one.refused for one in seen.steps)
     n_refused = sum(one.refused for one in seen.steps)
     said = [

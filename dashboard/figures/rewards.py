@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.flows.queries import Comparison, EnvironmentStory, ModelPair
+from core.flows.queries import EnvironmentStory, ModelComparison, ModelPair
 from core.records.estimate import Estimate
-from core.statistics.rewards.progress import Stretch
+from core.statistics.rewards.progress import EpisodeSegment
 from core.statistics.rewards.spread import Bar
 from dashboard import wording
 from dashboard.figures import theme
@@ -26,7 +26,7 @@ _QUARTERS: Final = (0, 0.25, 0.5, 0.75, 1)
 
 def distribution(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
     """Episodes by what they came to: raw below, on the declared scale above; the threshold as a dashed line."""
-    scale, bars = seen.seen.scale, seen.distribution
+    scale, bars = seen.summary.scale, seen.distribution
     low, high = _ends(
         [scale.lo, scale.hi, scale.threshold, *(end for bar in bars for end in (bar.lo, bar.hi))]
     )
@@ -182,7 +182,7 @@ def progress(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> 
     return chart_of(traces, layout, alt=f"{alt}.", table=_progress_table(stretches))
 
 
-def _begins(stretches: Sequence[Stretch]) -> list[str]:
+def _begins(stretches: Sequence[EpisodeSegment]) -> list[str]:
     """When stretches began: days where those differ, else minutes."""
     year = stretches[-1].last_ms if stretches else None
     days = [wording.day(one.first_ms, year_of_ms=year) for one in stretches]
@@ -207,7 +207,9 @@ def _limits(known: Sequence[tuple[float, Estimate]], look: Tokens) -> Trace:
     }
 
 
-def _points(known: Sequence[tuple[float, Estimate]], stretches: Sequence[Stretch], look: Tokens) -> Trace:
+def _points(
+    known: Sequence[tuple[float, Estimate]], stretches: Sequence[EpisodeSegment], look: Tokens
+) -> Trace:
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -223,7 +225,7 @@ def _points(known: Sequence[tuple[float, Estimate]], stretches: Sequence[Stretch
     }
 
 
-def _span(one: Stretch) -> str:
+def _span(one: EpisodeSegment) -> str:
     first, last = (wording.day(at_ms, year_of_ms=one.last_ms) for at_ms in (one.first_ms, one.last_ms))
     return first if first == last else f"{first} to {last}"
 
@@ -235,7 +237,7 @@ def _share(found: Estimate) -> str:
     return f"success {said}, 95% interval {wording.percent_interval(found.lower * 100, found.upper * 100, 0)}"
 
 
-def _progress_table(stretches: Sequence[Stretch]) -> dict[str, Sequence[Cell]]:
+def _progress_table(stretches: Sequence[EpisodeSegment]) -> dict[str, Sequence[Cell]]:
     return {
         "days, UTC": [_span(one) for one in stretches],
         "episodes": [one.n for one in stretches],
@@ -257,7 +259,7 @@ def _percents(found: Estimate) -> str:
 # Models on the same tasks
 
 
-def pairs(found: Comparison, look: Tokens, *, compact: bool = False) -> Chart:
+def pairs(found: ModelComparison, look: Tokens, *, compact: bool = False) -> Chart:
     """Every two models: the paired difference with its 95% interval, against 0."""
     shown = found.pairs
     ends = [0.0, *(end for pair in shown for end in _numbers(pair.difference))]
@@ -359,7 +361,7 @@ def _beside(shown: Sequence[ModelPair], look: Tokens, row_px: int, *, compact: b
     ]
 
 
-def pairs_table(found: Comparison) -> dict[str, Sequence[Cell]]:
+def pairs_table(found: ModelComparison) -> dict[str, Sequence[Cell]]:
     """The same, and how sure it is with all pairs at once."""
     return {
         "model": [wording.plain(pair.one) for pair in found.pairs],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.flows.queries import EpisodeSeen, StepSeen
+from core.flows.queries import EpisodeView, StepView
 from core.records.episode import Scale, StepKind, StepNote
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -30,7 +30,7 @@ _LEFT: Final = {
 }
 
 
-def episode(seen: EpisodeSeen) -> Sentence:
+def episode(seen: EpisodeView) -> Sentence:
     """What it reached in how many steps, how it stands, and how many steps sent no reward."""
     name = f"Episode {short(seen.uid)} "
     if not seen.n_steps:
@@ -48,7 +48,7 @@ def episode(seen: EpisodeSeen) -> Sentence:
     return (name, "reached ", Phrase(f"{wording.paid(seen.total)}{in_steps}"), f"{left}{none}")
 
 
-def episode_verdict(seen: EpisodeSeen) -> str:
+def episode_verdict(seen: EpisodeView) -> str:
     """Whether it counts as a success, and by what."""
     rule = threshold(seen.scale)
     reached = seen.total if seen.scale.base == "total" else seen.final
@@ -83,7 +83,7 @@ def ends(scale: Scale) -> str:
     return f"the scale {wording.signed_minus(f'{scale.lo:g}')} to {wording.signed_minus(f'{scale.hi:g}')}"
 
 
-def episode_facts(seen: EpisodeSeen, *, year_of_ms: int | None) -> str:
+def episode_facts(seen: EpisodeView, *, year_of_ms: int | None) -> str:
     """When, where and by whom, on one line; foreign text is escaped."""
     at = (
         "time unknown" if seen.at is None else f"{wording.written_moment(seen.at, year_of_ms=year_of_ms)} UTC"
@@ -104,17 +104,17 @@ def short(text: str, room: int = _NAME_CHARS) -> str:
     return wording.literal(wording.cut_middle(wording.plain(text), room))
 
 
-def step_name(step: StepSeen) -> str:
+def step_name(step: StepView) -> str:
     """What a step was, as plain text: the tool's own name, or its kind."""
     return wording.plain(step.name) or _KINDS[step.kind]
 
 
-def step_kind(step: StepSeen) -> str:
+def step_kind(step: StepView) -> str:
     """What answered."""
     return _KINDS[step.kind]
 
 
-def step_state(step: StepSeen) -> str:
+def step_state(step: StepView) -> str:
     """What is particular about a step, as plain text."""
     said = [
         words
@@ -130,7 +130,7 @@ def step_state(step: StepSeen) -> str:
     return "; ".join(said)
 
 
-def steps_note(seen: EpisodeSeen) -> str:
+def steps_note(seen: EpisodeView) -> str:
     """How many steps there are, and of what kinds."""
     n_refused = sum(one.refused for one in seen.steps)
     said = [wording.things(seen.n_steps, "step"), f"{wording.count(seen.n_paid)} paid"]
@@ -141,7 +141,7 @@ def steps_note(seen: EpisodeSeen) -> str:
     return ", ".join(said)
 
 
-def picture_note(seen: EpisodeSeen, *, each: int) -> str:
+def picture_note(seen: EpisodeView, *, each: int) -> str:
     """What the marks of the picture mean, as far as they occur; ``each`` steps are a column."""
     counted = [one for one in seen.steps if not one.refused]
     marks = [

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from core.demo import World
-from core.flows.queries import EnvironmentSeen, EnvironmentStory, ModelPair, SuccessRate
+from core.flows.queries import EnvironmentStory, EnvironmentSummary, ModelPair, SuccessRate
 from core.records.answers import ScaleAnswer
 from core.records.episode import FindingKind, Pattern, Scale
 from core.records.episode_page import EpisodeOutcome
@@ -70,7 +70,7 @@ _WHY: Final[dict[Missing, str]] = {
 }
 
 
-def episodes(seen: Sequence[EnvironmentSeen], *, filtered: bool) -> Sentence:
+def episodes(seen: Sequence[EnvironmentSummary], *, filtered: bool) -> Sentence:
     """Of one environment how many succeed and what its reward is like; of several how many there are."""
     if not seen:
         return (Phrase("No episode"), " passes the filters.")
@@ -88,17 +88,17 @@ def episodes(seen: Sequence[EnvironmentSeen], *, filtered: bool) -> Sentence:
     return (Phrase(which), f"{passing}; ", flagged, " in a way that needs a look.")
 
 
-def needs_a_look(one: EnvironmentSeen) -> bool:
+def needs_a_look(one: EnvironmentSummary) -> bool:
     """Whether something more than a notice was found."""
     return any(FINDING_SEVERITY[kind] != "notice" for kind in one.findings)
 
 
 def environment(seen: EnvironmentStory) -> Sentence:
     """The same of one environment, as its own page says it."""
-    return _of_one(seen.seen, filtered=False)
+    return _of_one(seen.summary, filtered=False)
 
 
-def _of_one(one: EnvironmentSeen, *, filtered: bool) -> Sentence:
+def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
     episodes_ = wording.things(one.n, "episode")
     such = f"{episodes_} that pass{'es' if one.n == 1 else ''} the filters" if filtered else episodes_
     name = short(one.environment)
@@ -163,7 +163,7 @@ def why(missing: Missing | None) -> str:
     return _WHY.get(missing, "no interval") if missing is not None else "no interval"
 
 
-def averages_line(one: EnvironmentSeen) -> str:
+def averages_line(one: EnvironmentSummary) -> str:
     """Average, rate and what was left out of them, on one line."""
     paid = one.n - one.without_reward
     said = []
@@ -195,7 +195,7 @@ def scale_words(scale: Scale, *, declared: bool) -> str:
 
 
 def environments_table(
-    seen: Sequence[EnvironmentSeen], planted: Mapping[str, World] = MappingProxyType({})
+    seen: Sequence[EnvironmentSummary], planted: Mapping[str, World] = MappingProxyType({})
 ) -> dict[str, list[str]]:
     """A row for each environment, as plain text; of a demo with what was ``planted``, where somebody asks."""
     cells = {
@@ -220,14 +220,14 @@ def environments_table(
     return dict([*[*cells.items()][:2], ("planted", said), *[*cells.items()][2:]])
 
 
-def _state(one: EnvironmentSeen) -> str:
+def _state(one: EnvironmentSummary) -> str:
     """Whether something was found, by sign and word."""
     if needs_a_look(one):
         return "△ warning"
     return "○ notice" if one.findings else "✓ fine"
 
 
-def _rate(one: EnvironmentSeen) -> str:
+def _rate(one: EnvironmentSummary) -> str:
     if one.success is not None:
         return wording.percent(one.success.rate, 0)
     return "not told" if one.n_off_scale else "none paid"
@@ -249,7 +249,9 @@ def pattern_note(seen: EnvironmentStory) -> str:
     """From how many episodes pattern and findings are told."""
     looked = seen.design.looked_at
     return (
-        f"told from the newest {wording.count(looked)} of any model and task" if looked < seen.seen.n else ""
+        f"told from the newest {wording.count(looked)} of any model and task"
+        if looked < seen.summary.n
+        else ""
     )
 
 

@@ -27,6 +27,8 @@ from core.flows.context import Context, open_context
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.parameters import defaults_of
+from core.records.run import Inventory, Run
+from core.records.view import View
 from core.settings import Settings
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, RUN, TABLE, example_world
@@ -34,7 +36,10 @@ from tests.flows.world import START_MS
 
 SEED = 3
 
-INNER = {"kept", "progress", "waiting", "continuing", "names", "limits", "judged"}
+INNER = {
+    *("kept", "cached", "progress", "waiting", "continuing", "names", "limits", "judged"),
+    *("inclusion", "actor"),
+}
 """Parameters of flows without a description: only this process passes them."""
 
 LINES: Mapping[str, Sequence[str]] = {
@@ -99,8 +104,20 @@ PYTHON: Mapping[str, Callable[[Learner], object]] = {
     ),
     "mark_incomplete": lambda learner: learner.mark_incomplete("sums/1"),
     "redo": lambda learner: learner.redo("reward-2"),
+    "record_runs": lambda learner: learner.record_runs(
+        [Run(uid="request-3", inventory=Inventory(kind="declared", arms=()))]
+    ),
+    "judgements": lambda learner: learner.judgements(View(types=("tool",))),
+    "savings": lambda learner: learner.savings(),
+    "ledger": lambda learner: learner.ledger(10),
+    "acts": lambda learner: learner.acts(10),
 }
 """Verbs that no command has, as the Python door calls them."""
+
+
+def as_plain_record(answer: object) -> object:
+    """Return an answer without arrays, whose equality is no single value."""
+    return msgspec.to_builtins(answer, enc_hook=lambda value: value.tolist())
 
 
 def by_name(one: Verb) -> str:
@@ -174,7 +191,7 @@ def test_a_verb_is_answered_alike_behind_every_door(
     context.store.close()
     if one.name in PYTHON:
         again = doors.context()
-        assert PYTHON[one.name](Learner(again)) == answer
+        assert as_plain_record(PYTHON[one.name](Learner(again))) == as_plain_record(answer)
         again.store.close()
         return
     doors.afresh()

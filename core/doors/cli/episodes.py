@@ -21,7 +21,7 @@ from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.flows.queries import Comparison, DesignSeen, EnvironmentSeen, EpisodeSeen
+    from core.flows.queries import EnvironmentDesign, EnvironmentSummary, EpisodeView, ModelComparison
     from core.records.answers import ScaleAnswer
     from core.records.episode_page import EpisodePage
 
@@ -152,7 +152,7 @@ def _ends(of: str, ends: Ends) -> dict[str, float]:
 
 def _list(line: typer.Context, wanted: EpisodeFilter) -> None:
     asked = msgspec.structs.asdict(wanted)
-    rows: tuple[EnvironmentSeen, ...] = verb("episodes").call(context_of(line), **asked)
+    rows: tuple[EnvironmentSummary, ...] = verb("episodes").call(context_of(line), **asked)
     answer(line, rows, lambda: tables.say_environments(rows, model=wanted.model))
 
 
@@ -162,17 +162,17 @@ def _each(line: typer.Context, wanted: EpisodeFilter, limit: int) -> None:
 
 
 def _show(line: typer.Context, uid: str) -> None:
-    one: EpisodeSeen = verb("episode").call(context_of(line), uid=uid)
+    one: EpisodeView = verb("episode").call(context_of(line), uid=uid)
     answer(line, one, lambda: tables.say_episode(one))
 
 
 def _lint(line: typer.Context, environment: str | None) -> None:
-    found: tuple[DesignSeen, ...] = verb("lint").call(context_of(line), environment=environment)
+    found: tuple[EnvironmentDesign, ...] = verb("lint").call(context_of(line), environment=environment)
     answer(line, found, lambda: tables.say_findings(found))
 
 
 def _compare(line: typer.Context, asked: Fields) -> None:
-    found: Comparison = verb("compare").call(context_of(line), **asked)
+    found: ModelComparison = verb("compare").call(context_of(line), **asked)
     answer(line, found, lambda: tables.say_comparison(found))
 
 

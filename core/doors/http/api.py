@@ -6,24 +6,27 @@ from typing import Any, Final
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
-from core.doors.http import files, own, schemas
+from core.doors.http import files, own, records, schemas
 from core.doors.http.routes import Route
-from core.doors.http.schemas import Row, Told
+from core.doors.http.schemas import ApiRoute, RouteText
 from core.records.actor import Actor
 
 
 def _openapi(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
-    return own.told(200, openapi())
+    return own.document_answer(openapi())
 
 
-ROWS: Final[tuple[Row, ...]] = (
+ROWS: Final[tuple[ApiRoute, ...]] = (
     *own.ROWS,
     *files.ROWS,
-    Row(Route(("GET",), f"{own.ROOT}/openapi.json", "read", _openapi), Told(words="This document.")),
+    *records.ROWS,
+    ApiRoute(
+        Route(("GET",), f"{own.ROOT}/openapi.json", "read", _openapi), RouteText(words="This document.")
+    ),
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(row.route for row in ROWS)
 
 
 def openapi() -> dict[str, Any]:
     """The routes as an OpenAPI document."""
-    return schemas.openapi(ROUTES, {(row.route.methods[0], row.route.path): row.told for row in ROWS})
+    return schemas.openapi(ROUTES, {(row.route.methods[0], row.route.path): row.text for row in ROWS})

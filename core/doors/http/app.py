@@ -1,20 +1,28 @@
-"""App: every door over HTTP as one ASGI application over a desk, by one table of routes.
+"""App of every door over HTTP: it checks who may come in, finds the route, and sends the answer.
 
-It is plain ASGI: what a framework would add (forms, cookies, templates, coercion of what was sent) is what must not
-happen here, and documents that are exact to the letter come from our own records (`own.openapi`).
+Starlette matches paths, streams bodies and answers, and writes the CORS headers. Its forms, cookies and coercion stay
+unused: bodies are strict, and every error has the one shape of all doors.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl
+from functools import partial
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route as PathRoute
+from starlette.routing import Router
+from starlette.types import Message, Receive, Scope, Send
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
-from core.doors.http.body import MAX_BYTES
 from core.doors.http.guard import (
     LOOKING,
     SAFE_HEADERS,
@@ -25,51 +33,38 @@ from core.doors.http.guard import (
     check_written,
     secret_of,
 )
-from core.doors.http.refusals import CutOff, TooLarge, TooSlow, WrongMethod, failed, refused
-from core.doors.http.routes import Route, Table
-from core.errors import ArmscopeError, Denied, InvalidInput, Unidentified
+from core.doors.http.refusals import TooLarge, TooSlow, WrongMethod, failed, refused
+from core.doors.http.routes import Route
+from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
+from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor
 from core.settings import check_learner
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Identify = Callable[[str], Actor]
-"""A token's secret → who acts; raises `Unidentified`."""
+"""Secret of a token → its actor; raises `Unidentified`."""
 
 _THREADS: Final = 16
 _MAX_FIELDS: Final = 100
-_NOBODY: Final = Actor(name="nobody", role=None)
-_MAY_BE_SENT: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
-_MAX_DISCARDED: Final = 1 << 20
-"""Of a body that is refused so much is read, so that whoever sends it comes to read why."""
-_DISCARDING_S: Final = 1.0
-"""How long the next piece of it is waited for."""
+_ANONYMOUS: Final = Actor(name="nobody", role=None)
+_ALLOWED_HEADERS: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
+_MAX_DRAINED: Final = 1 << 20
+"""Bytes of a refused body that are read, so that the client can read the error."""
+_DRAIN_S: Final = 1.0
+"""Seconds to wait for the next piece of a refused body."""
 
 
-def nobody(secret: str) -> Actor:  # noqa: ARG001 - as any way to identify
-    """Where there are no tokens, none holds."""
-    raise Unidentified("A token that holds is needed, got none.", next_step="Ask an operator for a token.")
+def unidentified(secret: str) -> Actor:  # noqa: ARG001 - as any way to identify
+    """Raise `Unidentified`: a server without tokens accepts none."""
+    raise Unidentified("A valid token is needed, got none.", next_step="Ask an operator for a token.")
 
 
-def unnoted(actor: Actor | None, action: str) -> None:
-    """Where nobody counts who was not allowed what."""
-
-
-class _Asked(NamedTuple):
-    """A request before its body."""
-
-    method: str
-    path: str
-    scheme: str
-    query: bytes
-    headers: Mapping[str, str]
+def uncounted(actor: Actor | None, action: str) -> None:
+    """Leave a denial uncounted (default)."""
 
 
 class Api:
-    """An ASGI application. ``identify`` says whose a token is, ``denied`` is told who was not allowed what."""
+    """ASGI application. ``identify`` finds a token's actor; ``denied`` counts what an actor was not allowed."""
 
     def __init__(
         self,
@@ -77,91 +72,77 @@ class Api:
         routes: Sequence[Route],
         *,
         listener: Listener = Listener(),  # noqa: B008 - frozen
-        identify: Identify = nobody,
-        denied: Callable[[Actor | None, str], None] = unnoted,
+        identify: Identify = unidentified,
+        denied: Callable[[Actor | None, str], None] = uncounted,
     ) -> None:
-        self.table = Table(routes)
         self._desk = desk
         self._listener = listener
         self._identify = identify
         self._denied = denied
         self._rate = Rate(per_minute=listener.per_minute)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope-http")
+        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope-http")
+        self._router = Router(
+            [PathRoute(path, _Endpoint(self, named)) for path, named in _by_path(routes).items()],
+            default=_nowhere,
+            redirect_slashes=False,
+        )
+        # Any origin is allowed here, because the guard refuses foreign pages before.
+        self._cors = CORSMiddleware(
+            self._router, allow_origin_regex=".*", expose_headers=("ETag", "Retry-After")
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-        else:
-            await self._answer(_asked(scope), receive, send)
-
-    async def _answer(self, asked: _Asked, receive: Receive, send: Send) -> None:
-        origin: str | None = None
-        pieces = _Pieces(receive, self._listener.patience_s)
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        call, incoming = _call(scope), _Incoming(receive, self._listener.patience_s)
+        scope = {**scope, "path": call.path.rstrip("/") or "/", "root_path": "", "call": call}
         try:
-            check_address(self._listener, asked.headers)
-            origin = allowed_origin(self._listener, asked.method, asked.scheme, asked.headers)
-            answer = await self._answered(asked, pieces)
-        except _Gone:
+            check_address(self._listener, call.headers)
+            if allowed_origin(self._listener, call.method, scope.get("scheme", "http"), call.headers):
+                send = partial(self._cors.send, send=send, request_headers=Headers(scope=scope))
+            await self._router(scope, incoming, send)
+        except ClientDisconnect:
             return
         except ArmscopeError as problem:
-            await _discard(asked, pieces)
-            answer = refused(problem)
-        headers = dict(SAFE_HEADERS) | dict(answer.headers)
-        if origin is not None:
-            headers |= {"access-control-allow-origin": origin, "vary": "Origin"}
-            headers["access-control-expose-headers"] = "ETag, Retry-After"
-            if origin in self._listener.origins:
-                headers["cross-origin-resource-policy"] = "cross-origin"
-        await _send(answer, headers, send, self._threads, has_body=asked.method != "HEAD")
+            await self.respond(refused(problem), scope, incoming, send)
 
-    async def _answered(self, asked: _Asked, pieces: _Pieces) -> Answer:
-        found = self.table.at(asked.path)
-        allowed = _methods(route for route, _ in found)
-        if asked.method == "OPTIONS" and "*" not in allowed:
-            return _options(allowed)
-        wanted = "GET" if asked.method == "HEAD" else asked.method
-        chosen = next((one for one in found if {wanted, "*"} & set(one[0].methods)), None)
-        if chosen is None:
-            told = refused(
-                WrongMethod(
-                    f"The method must be {' or '.join(allowed)} here, got another.",
-                    next_step=f"Use {allowed[0]}.",
-                )
-            )
-            await _discard(asked, pieces)
-            return told._replace(headers={**told.headers, "allow": ", ".join(allowed)})
-        route, values = chosen
-        if "*" in route.methods:  # the handler knows which methods there are, and which of them write
-            wanted = asked.method
-        elif wanted not in LOOKING:
-            check_written(asked.headers, route.takes)
-        call = Call(wanted, asked.path, _query(asked.query), asked.headers, path_values=values)
-        if route.streams:
-            call = call._replace(pieces=pieces.blocking(asyncio.get_running_loop()))
+    async def respond(self, answer: Answer, scope: Scope, incoming: _Incoming, send: Send) -> None:
+        """Send an answer, with the safe headers."""
+        if answer.status >= 400 and not incoming.is_over:
+            await incoming.drain()
+        headers = {**SAFE_HEADERS, **answer.headers}
+        if scope["call"].headers.get("origin") in self._listener.origins:
+            headers["cross-origin-resource-policy"] = "cross-origin"
+        has_body = scope["method"] != "HEAD"
+        response: Response
+        if answer.pieces is not None:
+            pieces = answer.pieces if has_body else iter(())
+            response = StreamingResponse(_in_threads(pieces, self.threads), answer.status, headers)
         else:
-            call = call._replace(body=await _body(asked, pieces))
-        answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._done, route, call)
-        if pieces.is_gone:
-            raise _Gone
-        if route.streams and answer.status >= 400:
-            await _discard(asked, pieces)
-        return answer
+            if not has_body and answer.status not in {204, 304}:
+                headers["content-length"] = str(len(answer.body))
+            response = Response(answer.body if has_body else b"", answer.status, headers)
+        await response(scope, incoming.receive, send)
 
-    def _done(self, route: Route, call: Call) -> Answer:
-        """In a thread: who is it, may they, and what comes of it."""
+    def handle(self, route: Route, call: Call) -> Answer:
+        """Identify the caller, authorise the route's action once, and call the handler; runs in a worker thread."""
         actor: Actor | None = None
         try:
-            actor = _NOBODY if route.public else self._actor(call.headers)
+            actor = _ANONYMOUS if route.public else self._actor(call.headers)
+            if route.of_learner is not None:
+                context = self._desk.context(actor, call.path_values.get("name"), route.action)
+                return route.of_learner(context, call)
             if not route.public:
-                _permit(actor, route.action, call.path_values.get("name", call.path_values.get("learner")))
+                _permit(actor, route.action, call.path_values.get("learner"))
             return route.handler(self._desk, actor, call)
         except ArmscopeError as problem:
             if isinstance(problem, Denied | Unidentified):
                 self._denied(actor, route.action if actor is not None else "identify")
             return route.refuse(problem, call)
-        except Exception as problem:  # whatever it is, the connection gets an answer
+        except ClientDisconnect:
+            raise
+        except Exception as problem:  # any failure gets an answer
             return failed(problem)
 
     def _actor(self, headers: Mapping[str, str]) -> Actor:
@@ -178,35 +159,104 @@ class Api:
 
 
 def _permit(actor: Actor, action: Action, learner: str | None) -> None:
-    """What the route asks at least: in the learner that its path names, else in any that is the actor's."""
+    """Authorise an action in the learner that the path names, else in any learner of the actor's."""
     if learner is not None:
         authorise(actor, action, check_learner(learner))
     elif not any(may(actor, action, grant.learner) for grant in actor.grants):
         authorise(actor, action, None)
 
 
-# What comes in
+# Routing
 
 
-def _asked(scope: Scope) -> _Asked:
+def _by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
+    """Return routes by path and method; a fixed path comes before one with values."""
+    paths: dict[str, dict[str, Route]] = {}
+    for route in sorted(routes, key=lambda one: (":path}" in one.path, one.path.count("{"))):
+        paths.setdefault(route.path, {}).update(dict.fromkeys(route.methods, route))
+    return paths
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - an ASGI application
+    raise NotFound("There is nothing at this path.", next_step="GET /api/v1/openapi.json lists the paths.")
+
+
+class _Endpoint:
+    """Endpoint of one path: it picks the route by method, reads the body, and sends the handler's answer."""
+
+    def __init__(self, api: Api, routes: Mapping[str, Route]) -> None:
+        self._api = api
+        self._allowed = ", ".join([*routes, *(["HEAD"] if "GET" in routes else [])])
+        self._any = routes.get("*")
+        self._routes = {**routes, "HEAD": routes["GET"]} if "GET" in routes else routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call: Call = scope["call"]
+        route = self._any or self._routes.get(call.method)
+        if route is None and call.method == "OPTIONS":
+            answer = self._options()
+        elif route is None:
+            raise WrongMethod(
+                f"The method must be {self._allowed.replace(', ', ' or ')} here, got another.",
+                next_step=f"Use {self._allowed.partition(',')[0]}.",
+                allow=self._allowed,
+            )
+        else:
+            if route is not self._any:  # else the handler knows its methods
+                if call.method not in LOOKING:
+                    check_written(call.headers, route.takes)
+                call = call._replace(method=call.method.replace("HEAD", "GET"))
+            loop, request = asyncio.get_running_loop(), Request(scope, receive)
+            values = scope["path_params"]
+            call = call._replace(path_values=_decoded(values) if "%" in call.path else values)
+            if scope.get("query_string"):
+                call = call._replace(query=_query(scope["query_string"]))
+            if route.streams:
+                call = call._replace(pieces=_blocking(request.stream(), loop))
+            else:
+                call = call._replace(body=await _body(request, call.headers.get("content-length", "")))
+            answer = await loop.run_in_executor(self._api.threads, self._api.handle, route, call)
+        assert isinstance(receive, _Incoming)  # noqa: S101 - `Api` passes it
+        await self._api.respond(answer, scope, receive, send)
+
+    def _options(self) -> Answer:
+        allowed = f"{self._allowed}, OPTIONS"
+        headers = {
+            "allow": allowed,
+            "access-control-allow-methods": allowed,
+            "access-control-allow-headers": _ALLOWED_HEADERS,
+            "access-control-max-age": "600",
+        }
+        return Answer(204, b"", headers)
+
+
+# Requests
+
+
+def _call(scope: Scope) -> Call:
+    """Return a request's method, path as sent, and headers, each name once and in small letters."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
         headers[name] = f"{headers[name]},{value}" if name in headers else value
-    sent = scope.get("raw_path") or scope["path"].encode()
-    return _Asked(
-        scope["method"],
-        sent.partition(b"?")[0].decode("latin-1"),
-        scope.get("scheme", "http"),
-        scope.get("query_string", b""),
-        headers,
-    )
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return Call(scope["method"], path.partition(b"?")[0].decode("latin-1"), headers=headers)
 
 
-def _query(sent: bytes) -> Mapping[str, str]:
+def _decoded(values: Mapping[str, str]) -> Mapping[str, str]:
+    try:
+        return {name: unquote(value, errors="strict") for name, value in values.items()}
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            "A path must be UTF-8 where it is percent-encoded, got other bytes.",
+            next_step="Encode it as UTF-8.",
+        ) from None
+
+
+def _query(raw: bytes) -> Mapping[str, str]:
     try:
         fields = parse_qsl(
-            sent.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except ValueError:
         raise InvalidInput(
@@ -216,125 +266,68 @@ def _query(sent: bytes) -> Mapping[str, str]:
     return dict(fields)
 
 
-class _Gone(Exception):
-    """Whoever asked has gone; there is nobody to answer."""
-
-
-class _Pieces:
-    """A body as it arrives."""
+class _Incoming:
+    """Messages of a request, each within ``patience_s`` seconds; raises `TooSlow`."""
 
     def __init__(self, receive: Receive, patience_s: float) -> None:
-        self._receive = receive
-        self.patience_s = patience_s
-        self._is_over = False
-        self.is_gone = False
+        self.receive = receive
+        self.is_over = False
+        self._patience_s = patience_s
 
-    async def piece(self) -> bytes | None:
-        """The next one; None at the end. Raises `CutOff` or `TooSlow` where none comes."""
-        if self._is_over:
-            return None
+    async def __call__(self) -> Message:
         try:
-            message = await asyncio.wait_for(self._receive(), self.patience_s)
+            async with asyncio.timeout(self._patience_s):
+                message = await self.receive()
         except TimeoutError:
-            self._is_over = True
+            self.is_over = True
             raise TooSlow(
-                f"A body must go on within {self.patience_s:g} s, got nothing in that time.",
+                f"A body must continue within {self._patience_s:g} s, got nothing in that time.",
                 next_step="Send it again, faster.",
             ) from None
-        if message["type"] == "http.disconnect":
-            self._is_over = self.is_gone = True
-            raise CutOff("The body stopped in the middle.", next_step="Send it again.")
-        self._is_over = not message.get("more_body", False)
-        return bytes(message.get("body", b""))
+        self.is_over = not message.get("more_body", False)
+        return message
 
-    def blocking(self, loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
-        """The same for a thread."""
-        while (piece := asyncio.run_coroutine_threadsafe(self.piece(), loop).result()) is not None:
-            yield piece
-
-
-async def _body(asked: _Asked, pieces: _Pieces) -> bytes:
-    length = asked.headers.get("content-length", "")
-    if length.isdecimal() and len(length) < 20 and int(length) > MAX_BYTES:
-        raise _too_large()
-    held: list[bytes] = []
-    n_bytes = 0
-    try:
-        while (piece := await pieces.piece()) is not None:
-            n_bytes += len(piece)
-            if n_bytes > MAX_BYTES:
-                raise _too_large()
-            held.append(piece)
-    except CutOff:
-        raise _Gone from None
-    return b"".join(held)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(
-        f"A body must have at most {MAX_BYTES >> 20} MiB, got more; nothing was done.",
-        next_step="Send it in parts, or many at once as lines (application/x-ndjson).",
-    )
-
-
-async def _discard(asked: _Asked, pieces: _Pieces) -> None:
-    """Read a little of the rest, which nobody wants, lest the connection is reset before the answer was read."""
-    if asked.method in LOOKING:
-        return
-    n_bytes, pieces.patience_s = 0, _DISCARDING_S
-    try:
-        while n_bytes < _MAX_DISCARDED and (piece := await pieces.piece()) is not None:
-            n_bytes += len(piece)
-    except ArmscopeError:
-        return
-
-
-# What goes out
-
-
-def _methods(routes: Iterator[Route]) -> list[str]:
-    named = dict.fromkeys(method for route in routes for method in route.methods)
-    return [*named, *(["HEAD"] if "GET" in named else [])]
-
-
-def _options(allowed: Sequence[str]) -> Answer:
-    told = ", ".join([*allowed, "OPTIONS"])
-    return Answer(
-        204,
-        b"",
-        {
-            "allow": told,
-            "access-control-allow-methods": told,
-            "access-control-allow-headers": _MAY_BE_SENT,
-            "access-control-max-age": "600",
-        },
-    )
-
-
-async def _send(
-    answer: Answer, headers: dict[str, str], send: Send, threads: ThreadPoolExecutor, *, has_body: bool
-) -> None:
-    if answer.pieces is None and answer.status not in {204, 304}:
-        headers["content-length"] = str(len(answer.body))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
-        }
-    )
-    if answer.pieces is not None and has_body:
-        loop = asyncio.get_running_loop()
-        while piece := await loop.run_in_executor(threads, next, answer.pieces, b""):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    body = answer.body if has_body and answer.pieces is None else b""
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    """A server that asks when it may begin and end."""
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
+    async def drain(self) -> None:
+        """Read some of the rest: else the connection is reset before the client reads the answer."""
+        n_bytes, self._patience_s = 0, _DRAIN_S
+        try:
+            while n_bytes < _MAX_DRAINED and not self.is_over:
+                n_bytes += len((await self()).get("body", b""))
+        except TooSlow:
             return
+
+
+async def _body(request: Request, declared: str) -> bytes:
+    """Return the body; raise `TooLarge`, as soon as its declared length says so."""
+    n_bytes = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
+    pieces: list[bytes] = []
+    if n_bytes <= MAX_BODY_BYTES:
+        n_bytes = 0
+        async for piece in request.stream():
+            n_bytes += len(piece)
+            if n_bytes > MAX_BODY_BYTES:
+                break
+            pieces.append(piece)
+    if n_bytes > MAX_BODY_BYTES:
+        raise TooLarge(
+            f"A body must have at most {MAX_BODY_BYTES >> 20} MiB, got more; nothing was done.",
+            next_step="Send it in parts, or many at once as lines (application/x-ndjson).",
+        )
+    return b"".join(pieces)
+
+
+def _blocking(stream: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
+    """Yield a body's pieces to a worker thread as they arrive."""
+
+    async def following() -> bytes:
+        return await anext(stream, b"")
+
+    while piece := asyncio.run_coroutine_threadsafe(following(), loop).result():
+        yield piece
+
+
+async def _in_threads(pieces: Iterator[bytes], threads: ThreadPoolExecutor) -> AsyncIterator[bytes]:
+    """Yield an answer's pieces, each made in a worker thread."""
+    loop = asyncio.get_running_loop()
+    while piece := await loop.run_in_executor(threads, next, pieces, b""):
+        yield piece

@@ -16,7 +16,6 @@ import msgspec
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
-from core.doors.http.body import document
 from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
 from core.doors.http.refusals import TooLarge
 from core.doors.http.routes import NDJSON, Route
@@ -27,7 +26,8 @@ from core.errors import InvalidInput
 from core.flows import maintenance
 from core.flows.context import Context
 from core.flows.upload import Uploaded, import_uploaded
-from core.formats import FORMATS
+from core.formats import FORMATS, Limits
+from core.formats.strict import json_body
 from core.records.actor import Actor
 from core.records.run import UNITS, Phase
 
@@ -42,7 +42,8 @@ FIRST_BYTES: Final = "armscope-first-bytes"
 """The header that says how long the first of an answer's two parts is."""
 _SPOOLED: Final = 1 << 20
 _NAME: Final = "upload"
-_FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes")
+_LIMITS: Final = ("max_inflated_bytes", "max_rejected")
+_FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event", *_LIMITS)
 
 
 def _import(context: Context, call: Call) -> Answer:
@@ -50,6 +51,10 @@ def _import(context: Context, call: Call) -> Answer:
     check_fields(call, *_FIELDS)
     asked = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
     given = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
+    limits = {
+        "inflated_bytes": _count(call, "max_inflated_bytes"),
+        "rejected_lines": _count(call, "max_rejected"),
+    }
     with SpooledTemporaryFile(_SPOOLED) as tools, SpooledTemporaryFile(_SPOOLED) as content:
         n_tools = _n_tools(call)
         sizes = _received(call.pieces, cast("IO[bytes]", tools), n_tools, cast("IO[bytes]", content))
@@ -65,9 +70,30 @@ def _import(context: Context, call: Call) -> Answer:
             unit=given.unit,
             phase=given.phase,
             at_most_bytes=MOST_BYTES,
+            limits=Limits.of(**limits),
+            each_event=_is_true(call, "each_event"),
         )
     hint = None if found.hint is None else worded(found.hint)
     return document_answer(verb("import").plain(context, msgspec.structs.replace(found, hint=hint)))
+
+
+def _count(call: Call, name: str) -> int | None:
+    value = call.query.get(name)
+    if value is not None and (not re.fullmatch("[0-9]{1,15}", value) or int(value) < 1):
+        raise InvalidInput(
+            f"{name} must be a whole number from 1 on, got something else.",
+            next_step="Leave it out for the default.",
+        )
+    return None if value is None else int(value)
+
+
+def _is_true(call: Call, name: str) -> bool:
+    value = call.query.get(name, "false")
+    if value not in {"true", "false"}:
+        raise InvalidInput(
+            f"{name} must be true or false, got something else.", next_step="Leave it out for false."
+        )
+    return value == "true"
 
 
 def _n_tools(call: Call) -> int:
@@ -98,7 +124,7 @@ def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[
 
 def _training(context: Context, call: Call) -> Answer:
     """Rows to train on; with ``manifest`` what is to be said of them comes before them."""
-    sent = document(call.body)
+    sent = json_body(call.body)
     if not isinstance(sent, dict) or "target" in sent:
         raise InvalidInput(
             "The body must be one object that says which rows, and no target, got something else.",
@@ -147,7 +173,7 @@ def _sent(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> It
 def _erase(context: Context, call: Call) -> Answer:
     """What was written and said about a run, session or execution, or a person's name, for good."""
     asked = verb("erase")
-    return document_answer(asked.plain(context, asked.call(context, asked.decode(document(call.body)))))
+    return document_answer(asked.plain(context, asked.call(context, asked.decode(json_body(call.body)))))
 
 
 _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
@@ -162,6 +188,9 @@ _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
         "default": 0,
         "description": "So many bytes at the beginning are a list of tools.",
     },
+    "each_event": {"type": "boolean", "default": False, "description": "Count every rollout event."},
+    "max_inflated_bytes": {"type": "integer", "minimum": 1, "description": "Limit of a packed file."},
+    "max_rejected": {"type": "integer", "minimum": 1, "description": "Limit of rejected lines in a row."},
 }
 ROWS: Final = (
     ApiRoute(

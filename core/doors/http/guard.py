@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -68,18 +68,18 @@ def host_of(header: str) -> str | None:
     return None if parts is None else parts[1].strip("[]").lower()
 
 
-def sent_by_proxy(headers: Mapping[str, str]) -> bool:
+def sent_by_proxy(headers: Iterable[str]) -> bool:
     """Whether a request came through somebody who asks for others.
 
     >>> sent_by_proxy({"x-forwarded-for": "203.0.113.7"}), sent_by_proxy({"host": "localhost"})
     (True, False)
     """
-    return any(is_of_proxies(name) for name in headers)
+    return any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
 
 
 def is_of_proxies(name: str) -> bool:
     """Whether a header of this name says that somebody asks for others."""
-    return name in _OF_PROXIES or name.startswith("x-forwarded-")
+    return sent_by_proxy([name])
 
 
 def check_address(listener: Listener, headers: Mapping[str, str]) -> None:

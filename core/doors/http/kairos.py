@@ -1,61 +1,51 @@
-"""KAIROS over HTTP: its ``reward`` and ``export`` calls at the paths its clients know, in its own words."""
+"""KAIROS over HTTP: its ``reward`` and ``export`` calls at the paths that its clients know, in its own words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
-from core.doors.http.body import document
 from core.doors.http.refusals import TooMany, refused
-from core.doors.http.routes import Route
+from core.doors.http.routes import LearnerHandler, Route
 from core.errors import InvalidEvaluation, InvalidInput
 from core.flows.context import Context
 from core.flows.kairos import answered, export_call, reward_call
 from core.formats.kairos import ROOT
-from core.permissions import Action
-from core.records.actor import Actor
+from core.formats.strict import json_body
 
 
-def reward(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """One evaluation, graded."""
-    return _told(desk.context(actor), "evaluate", call, reward_call)
+def _handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
+    """Return a handler that answers with a flow's bytes."""
 
+    def handle(context: Context, call: Call) -> Answer:
+        limits: list[TooMany] = []
 
-def export(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Rows to train on, within the answer."""
-    return _told(desk.context(actor), "export_training", call, export_call)
+        def work() -> bytes:
+            _check(call.body)
+            try:
+                return flow(context, call.body)
+            except TooMany as problem:
+                limits.append(problem)
+                raise
 
+        answer = answered(work)
+        if limits:  # KAIROS's words, with the status of a limit instead of a failed store
+            return refused(limits[0])._replace(body=answer.body)
+        return Answer(answer.status, answer.body, {"content-type": JSON})
 
-def _told(context: Context, action: Action, call: Call, flow: Callable[[Context, bytes], bytes]) -> Answer:
-    context.permit(action)  # who isn't allowed is told so, and counted, as everywhere
-
-    late: list[TooMany] = []
-
-    def done() -> bytes:
-        _check(call.body)
-        try:
-            return flow(context, call.body)
-        except TooMany as problem:
-            late.append(problem)
-            raise
-
-    found = answered(done)
-    if late:  # in KAIROS's words, but not as a store that failed
-        return refused(late[0])._replace(body=found.body)
-    return Answer(found.status, found.body, {"content-type": JSON})
+    return handle
 
 
 def _check(body: bytes) -> None:
-    """Refuse what not every reader reads alike, such as a key that stands twice."""
+    """Refuse JSON that parsers read differently, such as a key twice in one object."""
     try:
-        document(body)
+        json_body(body)
     except InvalidInput as problem:
         raise InvalidEvaluation(problem.problem, next_step=problem.next_step, fields=(ROOT,)) from problem
 
 
 ROUTES: Final = (
-    Route(("POST",), "/api/reward", "evaluate", reward),
-    Route(("POST",), "/api/export", "export_training", export),
+    Route(("POST",), "/api/reward", "evaluate", of_learner=_handler(reward_call)),
+    Route(("POST",), "/api/export", "export_training", of_learner=_handler(export_call)),
 )

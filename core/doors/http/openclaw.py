@@ -19,7 +19,6 @@ import msgspec
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call, json_answer
-from core.doors.http.body import document
 from core.doors.http.guard import LOOKING, check_written
 from core.doors.http.routes import Route
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
@@ -28,6 +27,7 @@ from core.flows.context import Context
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.formats.openclaw_shape import Json
+from core.formats.strict import json_body
 from core.permissions import Action
 from core.records.actor import Actor
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
@@ -59,7 +59,7 @@ def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
         return _PAGE_ANSWER if call.method == "GET" else _not_allowed(call, "GET")
     way = _WAYS.get(path, _NOWHERE)
     # No request names a learner here: it is this server's own, of which clients ask before they report anything.
-    context = replace(desk.context(actor), is_awaited=True)
+    context = replace(desk.context(actor), may_be_empty=True)
     said = _NO_STORE
     try:
         queries.revision(context)
@@ -162,7 +162,7 @@ def _arms_to_reset(body: bytes) -> tuple[str, ...]:
     """None for all of them: nothing was sent, or an object that names no arms."""
     if not body:
         return ()
-    asked = document(body)
+    asked = json_body(body)
     if not isinstance(asked, dict):
         raise _no_reset("an object, or nothing")
     if "arm_ids" not in asked:
@@ -214,7 +214,7 @@ def _reward(context: Context, call: Call) -> _Told:
 def _asked(body: bytes) -> Mapping[str, Any]:
     """What a reward is asked with; nothing where that can't be told, as OpenClaw reads it."""
     try:
-        asked = document(body)
+        asked = json_body(body)
     except InvalidInput:
         return {}
     return asked if isinstance(asked, dict) else {}
@@ -256,7 +256,8 @@ _NOWHERE: Final = _Way("GET", "read", lambda *_: (404, {"error": "Unknown learni
 _PAGE_ANSWER: Final = _page_answer()
 
 ROUTES: Final = (
+    Route(("*",), PREFIX, "read", handle),
     Route(("*",), f"{PREFIX}{_DASHBOARD}", "read", handle),
     *[Route(("*",), PREFIX + path, way.action, handle) for path, way in _WAYS.items()],
-    Route(("*",), f"{PREFIX}/{{rest...}}", "read", handle),
+    Route(("*",), f"{PREFIX}/{{rest:path}}", "read", handle),
 )

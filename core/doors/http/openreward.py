@@ -8,24 +8,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
-from core.doors.http.own import known_fields, told
+from core.doors.http.own import check_fields, document_answer
 from core.doors.http.routes import Route
 from core.doors.terminal import as_plain
 from core.errors import InvalidInput
+from core.flows.context import Context
 from core.flows.queries import TaskDifficulty, environment_no, task_difficulty, variants
 from core.flows.rollouts import take_events
 from core.formats.tool_output import lenient
-from core.records.actor import Actor
 
 _AT: Final = "/v1/environments/{owner}/{env}"
 
 
-def _rollouts(desk: Desk, actor: Actor, call: Call) -> Answer:
-    context = desk.context(actor)
-    context.permit("ingest", create=True)
-    return told(200, as_plain(take_events(context, _events(call.body))))
+def _rollouts(context: Context, call: Call) -> Answer:
+    return document_answer(as_plain(take_events(context, _events(call.body))))
 
 
 def _events(body: bytes) -> list[object]:
@@ -42,23 +39,23 @@ def _events(body: bytes) -> list[object]:
     return events
 
 
-def _environment(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call)
-    return told(200, {"id": _id(environment_no(desk.context(actor), _name(call)))})
+def _environment(context: Context, call: Call) -> Answer:
+    check_fields(call)
+    return document_answer({"id": _id(environment_no(context, _name(call)))})
 
 
-def _variants(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call)
-    context, name = desk.context(actor), _name(call)
+def _variants(context: Context, call: Call) -> Answer:
+    check_fields(call)
+    name = _name(call)
     own = _id(environment_no(context, name))
-    return told(200, [{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
+    return document_answer([{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
 
 
-def _difficulty(desk: Desk, actor: Actor, call: Call) -> Answer:
-    known_fields(call, "split", "variant", "model_name")
+def _difficulty(context: Context, call: Call) -> Answer:
+    check_fields(call, "split", "variant", "model_name")
     split, variant, model = (call.query.get(name) for name in ("split", "variant", "model_name"))
-    found = task_difficulty(desk.context(actor), _name(call), split=split, variant=variant, model=model)
-    return told(200, {"tasks": [_task(one) for one in found]})
+    found = task_difficulty(context, _name(call), split=split, variant=variant, model=model)
+    return document_answer({"tasks": [_task(one) for one in found]})
 
 
 def _task(one: TaskDifficulty) -> dict[str, object]:
@@ -84,8 +81,8 @@ def _id(number: int) -> str:
 
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route(("POST",), "/v1/rollouts", "ingest", _rollouts),
-    Route(("GET",), _AT, "read", _environment),
-    Route(("GET",), f"{_AT}/variants", "read", _variants),
-    Route(("GET",), f"{_AT}/task-difficulty", "read", _difficulty),
+    Route(("POST",), "/v1/rollouts", "ingest", of_learner=_rollouts),
+    Route(("GET",), _AT, "read", of_learner=_environment),
+    Route(("GET",), f"{_AT}/variants", "read", of_learner=_variants),
+    Route(("GET",), f"{_AT}/task-difficulty", "read", of_learner=_difficulty),
 )

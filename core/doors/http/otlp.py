@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from threading import BoundedSemaphore
 from typing import Final
 
-from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
 from core.doors.http.refusals import NotJson, TooLarge, TooMany, refused
 from core.doors.http.routes import Route
 from core.errors import ArmscopeError, InvalidInput
+from core.flows.context import Context
 from core.flows.traces import take_spans
 from core.formats.otlp import Encoding, answer_to, problem_of, read_spans
-from core.records.actor import Actor
 
 PROTOBUF: Final = "application/x-protobuf"
 MOST_BYTES: Final = 64 << 20
@@ -32,10 +31,8 @@ _GZIP: Final = 31
 _PIECE: Final = 1 << 20
 
 
-def _traces(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _traces(context: Context, call: Call) -> Answer:
     encoding = _encoding(call)
-    context = desk.context(actor)
-    context.permit("ingest", create=True)
     body = _Body()
     try:
         for piece in _opened(call):
@@ -128,5 +125,13 @@ def _refused(problem: ArmscopeError, call: Call) -> Answer:
 
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route(("POST",), "/v1/traces", "ingest", _traces, takes=(PROTOBUF, JSON), streams=True, refuse=_refused),
+    Route(
+        ("POST",),
+        "/v1/traces",
+        "ingest",
+        takes=(PROTOBUF, JSON),
+        streams=True,
+        refuse=_refused,
+        of_learner=_traces,
+    ),
 )

@@ -32,8 +32,8 @@ from core.flows.context import Context
 from core.flows.export import export_into
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
-from core.formats.strict import json_body
 from core.formats.armscope import SentRuns
+from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.audit import AuditPage
@@ -116,14 +116,14 @@ def tagged_answer(context: Context, call: Call, read: Callable[[], object]) -> A
 
     The tag is read first: after a write in between, the answer is newer than its tag.
     """
-    tag = _tag(queries.sight(context))
+    tag = _tag(queries.visibility(context))
     cached = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
     if tag in cached:
         return Answer(304, b"", {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"})
     return document_answer(read(), etag=tag, cache_control="private, no-cache", vary="Authorization")
 
 
-def _tag(view: queries.Sight) -> str:
+def _tag(view: queries.Visibility) -> str:
     """Return an ETag of the revision, the facts behind it, and the roles that read them."""
     rest = (view.moment, sorted(view.roles), sorted(view.hidden))
     return f'"{view.moment.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
@@ -291,7 +291,7 @@ def _episodes(context: Context, cursor: list[Any] | None, limit: int) -> Page:
 
 def _evaluations(context: Context, cursor: list[int] | None, limit: int) -> Page:
     before = None if cursor is None else cursor[0]
-    page = queries.seen_evaluations(context, EvaluationFilter(), before=before, limit=limit)
+    page = queries.page_of_evaluations(context, EvaluationFilter(), before=before, limit=limit)
     onward = None if page.onward is None else [page.onward]
     return Page(documents.evaluations(context, page.rows), onward)
 

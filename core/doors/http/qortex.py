@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call, json_answer
-from core.doors.http.body import document
 from core.doors.http.routes import Handler, Route
 from core.doors.qortex import TOOLS, call
 from core.errors import InvalidInput
+from core.formats.strict import json_body
 from core.records.actor import Actor
 from core.records.limits import shown
 from core.version import __version__
@@ -28,7 +28,7 @@ def _posted(name: str, *, may_be_empty: bool = False) -> Handler:
 
     def handle(desk: Desk, actor: Actor, asked: Call) -> Answer:
         is_empty = may_be_empty and not asked.body
-        return json_answer(200, call(desk, actor, name, {} if is_empty else document(asked.body)))
+        return json_answer(200, call(desk, actor, name, {} if is_empty else json_body(asked.body)))
 
     return handle
 

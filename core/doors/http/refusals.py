@@ -1,4 +1,4 @@
-"""Refusals: what a server tells whoever asks in a way that no flow ever hears of; and the status of every error."""
+"""Refusals of requests before any flow, and the HTTP status of every error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import orjson
 
 from core.doors.exchange import JSON, Answer, json_answer
-from core.doors.http.wording import told_over_http
+from core.doors.http.wording import http_error
 from core.doors.terminal import whole
 from core.errors import (
     ArmscopeError,
@@ -25,14 +25,10 @@ from core.errors import (
 
 
 class Refusal(ArmscopeError):
-    """A request that is not taken, whatever it asks for; ``status`` is what HTTP calls that."""
+    """Request that the server does not accept; ``status`` is its HTTP status."""
 
     code = "refused"
     status: ClassVar[int] = 400
-
-
-class CutOff(Refusal):
-    code = "cut_off"
 
 
 class TooSlow(Refusal):
@@ -46,8 +42,14 @@ class Foreign(Refusal):
 
 
 class WrongMethod(Refusal):
+    """Method that the path does not have; ``allow`` lists those that it has."""
+
     code = "method_not_allowed"
     status = 405
+
+    def __init__(self, problem: str, *, next_step: str, allow: str) -> None:
+        super().__init__(problem, next_step=next_step)
+        self.allow = allow
 
 
 class TooLarge(Refusal):
@@ -66,7 +68,7 @@ class Misdirected(Refusal):
 
 
 class TooMany(Refusal):
-    """``wait_s``: after so many seconds there is room for one more."""
+    """Request over a limit; after ``wait_s`` seconds one more is accepted."""
 
     code = "too_many"
     status = 429
@@ -86,13 +88,13 @@ _STATUS: Final[dict[type[ArmscopeError], int]] = {
     StoreFull: 507,
     StoreError: 503,
 }
-"""Of each error, or of the nearest of those it is one of."""
+"""Status by type of error; a subclass has the status of its nearest base."""
 _BUSY_S: Final = 1
 _LOG: Final = logging.getLogger("armscope")
 
 
 def status_of(problem: ArmscopeError) -> int:
-    """The status that goes with an error.
+    """Return the HTTP status of an error.
 
     >>> from core.errors import UnknownArm
     >>> status_of(UnknownArm("There is no such arm.", next_step="Look."))
@@ -104,7 +106,7 @@ def status_of(problem: ArmscopeError) -> int:
 
 
 def refused(problem: ArmscopeError) -> Answer:
-    """An error as an answer, in the one shape of every door."""
+    """Return an error as an answer, in the one shape of every door."""
     headers = {"content-type": JSON}
     if isinstance(problem, Unidentified):
         headers["www-authenticate"] = "Bearer"
@@ -112,24 +114,26 @@ def refused(problem: ArmscopeError) -> Answer:
         headers["retry-after"] = str(problem.wait_s)
     elif isinstance(problem, StoreBusy):
         headers["retry-after"] = str(_BUSY_S)
-    return Answer(status_of(problem), document_bytes(told_over_http(problem)), headers)
+    elif isinstance(problem, WrongMethod):
+        headers["allow"] = problem.allow
+    return Answer(status_of(problem), document_bytes(http_error(problem)), headers)
 
 
 def failed(problem: Exception) -> Answer:
-    """What is told where we failed: nothing of why, which stands in the log."""
+    """Return the answer for a fault of the server; only the log has the cause."""
     _LOG.error("a request came to nothing", exc_info=problem)
-    told = {
+    document = {
         "ok": False,
-        "error": "The server failed at this; what it was is in its log.",
+        "error": "The server failed at this request; its log has the cause.",
         "code": "internal",
-        "next": "Tell whoever runs it. Sending it again with the same key or uid does no harm.",
+        "next": "Report it to the operator. Sending it again with the same key or uid does no harm.",
     }
-    return json_answer(500, told)
+    return json_answer(500, document)
 
 
 def document_bytes(plain: object) -> bytes:
-    """A document as JSON, whatever its texts hold."""
+    """Return a document as JSON; half of a surrogate pair, say from a file name, is replaced."""
     try:
         return orjson.dumps(plain)
-    except orjson.JSONEncodeError:  # half of a surrogate pair, say from a file name that is no UTF-8
+    except orjson.JSONEncodeError:
         return orjson.dumps(whole(plain))

@@ -59,11 +59,11 @@ _KEY: Final = {
 }
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of a route beside its method and path: the verb it does, what it does in one line, whether it is a
     list, and fields of its query.
 
-    ``unsaid`` are fields of the verb that no body says: the path does, or the route itself. ``answers`` are the media
+    ``bound`` are fields of the verb that no body says: the path does, or the route itself. ``answers`` are the media
     types of what is answered whole, where that is no document, and ``headers`` what is said beside it, in words.
     """
 
@@ -71,28 +71,28 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     is_list: bool = False
     query: Mapping[str, Mapping[str, object]] = {}
-    unsaid: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
     answers: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
 
 
-class Row(NamedTuple):
+class ApiRoute(NamedTuple):
     """A route, and what its document says of it."""
 
     route: Route
-    told: Told
+    text: RouteText
 
 
-def openapi(routes: Sequence[Route], told: Mapping[tuple[str, str], Told]) -> dict[str, Any]:
+def openapi(routes: Sequence[Route], texts: Mapping[tuple[str, str], RouteText]) -> dict[str, Any]:
     """The document; ``told`` is of each route by its method and path."""
-    inputs = sorted({kind for one in told.values() if (kind := _input(one))}, key=lambda kind: kind.__name__)
+    inputs = sorted({kind for one in texts.values() if (kind := _input(one))}, key=lambda kind: kind.__name__)
     _, components = msgspec.json.schema_components(
         inputs, schema_hook=_schema_of, ref_template="#/components/schemas/{name}"
     )
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         for method in route.methods:
-            one = told[method, route.path]
+            one = texts[method, route.path]
             paths.setdefault(route.path, {})[method.lower()] = _operation(route, method, one, components)
     return {
         "openapi": "3.1.0",
@@ -116,11 +116,11 @@ def _schema_of(kind: type) -> dict[str, str]:
     raise NotImplementedError
 
 
-def _input(one: Told) -> type[Input] | None:
+def _input(one: RouteText) -> type[Input] | None:
     return None if one.verb is None else one.verb.input
 
 
-def _operation(route: Route, method: str, one: Told, components: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, method: str, one: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
     parameters: list[Mapping[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"\{(\w+)\}", route.path)
@@ -158,7 +158,7 @@ def _is_batch(route: Route) -> bool:
     return route.streams and NDJSON in route.takes
 
 
-def _answer(route: Route, one: Told) -> dict[str, Any]:
+def _answer(route: Route, one: RouteText) -> dict[str, Any]:
     if _is_batch(route):
         content = {route.takes[0]: {"schema": {"type": "string"}}}
         return {"description": "A result for each line, in order.", "content": content}
@@ -179,21 +179,21 @@ def _answer(route: Route, one: Told) -> dict[str, Any]:
     }
 
 
-def _body(route: Route, one: Told, components: Mapping[str, Any]) -> dict[str, Any]:
+def _body(route: Route, one: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a body: the verb's input without what the path says."""
     if route.streams or one.verb is None:
         return {"schema": {"type": "string", "description": one.words}}
     name = one.verb.input.__name__
-    if not one.unsaid:
+    if not one.bound:
         return {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": one.verb.example}
     schema = components[name]
     return {
         "schema": {
             **schema,
             "properties": {
-                field: kind for field, kind in schema["properties"].items() if field not in one.unsaid
+                field: kind for field, kind in schema["properties"].items() if field not in one.bound
             },
-            "required": [field for field in schema.get("required", ()) if field not in one.unsaid],
+            "required": [field for field in schema.get("required", ()) if field not in one.bound],
         },
-        "example": {field: value for field, value in one.verb.example.items() if field not in one.unsaid},
+        "example": {field: value for field, value in one.verb.example.items() if field not in one.bound},
     }

@@ -50,6 +50,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (r"--tools", "?tools_bytes="),
     (r"--yes", "the request itself"),
     # Options of whoever runs the server.
+    (r"(armscope upgrade) --database \S+?(?=[.,;)]|\s|$)", r"\1 at the server"),
     (r"--max(-rejected)?", r"armscope import --max\1 at the server"),
     (r"--database(?: \S+?)?(?=[.,;)]|\s|$)", "armscope api --database FILE at the server"),
 )
@@ -74,7 +75,7 @@ def _way(found: re.Match[str]) -> str:
     return re.sub(said, way, found[0])
 
 
-def told_over_http(problem: ArmscopeError) -> dict[str, Any]:
+def http_error(problem: ArmscopeError) -> dict[str, Any]:
     """An error in the one shape of every door, and in the words of this one."""
     return _reworded(problem.as_answer())
 

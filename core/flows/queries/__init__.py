@@ -1,4 +1,4 @@
-"""Look: read one moment → statistics → one frozen result per page; one file per question. Nothing changes."""
+"""Queries: each opens one snapshot, computes its statistics and returns a frozen result; none writes."""
 
 from core.flows.queries.agreement import agreement
 from core.flows.queries.alarms import alarms, refused
@@ -7,8 +7,8 @@ from core.flows.queries.arm import (
     ArmLedger,
     ArmPath,
     ArmRuns,
-    Learned,
-    LedgerPlace,
+    ArmObservation,
+    LedgerCursor,
     Mark,
     arm_ledger,
     arm_path,
@@ -23,7 +23,7 @@ from core.flows.queries.confidence import confidence, pulls_needed
 from core.flows.queries.environments import (
     EnvironmentStory,
     GroupKind,
-    GroupSeen,
+    EpisodeGroup,
     LeftOut,
     compare,
     environment,
@@ -47,9 +47,9 @@ from core.flows.queries.evaluations import (
     bias_watch,
     evaluated,
     evaluations,
-    seen_evaluations,
+    page_of_evaluations,
 )
-from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Sight, frame, revision, sight
+from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Visibility, frame, revision, visibility
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import judged_arms, judged_posteriors, judgements
 from core.flows.queries.ledger import acts, changes, resets, rewards
@@ -75,9 +75,9 @@ from core.flows.queries.previews import (
     preview_reset,
     preview_reward,
 )
-from core.flows.queries.quality import LayersSeen, layers
+from core.flows.queries.quality import LayersView, layers
 from core.flows.queries.run import run
-from core.flows.queries.runs import RunsSeen, listed_runs, runs, seen_runs
+from core.flows.queries.runs import RunsView, listed_runs, runs, runs_view
 from core.flows.queries.savings import savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import status
@@ -89,15 +89,15 @@ from core.flows.queries.verify import verify
 from core.records.agreement import AgreementReport, GraderBesideRest, ModelBesidePeople, TwoGraders
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.environment import (
-    Comparison,
+    ModelComparison,
     Design,
-    DesignSeen,
-    EnvironmentSeen,
+    EnvironmentDesign,
+    EnvironmentSummary,
     ModelPair,
-    ModelSeen,
+    ModelSummary,
     SuccessRate,
 )
-from core.records.episode_view import CreditSeen, EpisodeSeen, StepSeen
+from core.records.episode_view import CreditView, EpisodeView, StepView
 from core.records.parameters import Compared
 from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.status import Baseline, Status

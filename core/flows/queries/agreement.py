@@ -1,4 +1,4 @@
-"""Agreement: how far those who judge say the same of the same things, and how sure that is."""
+"""Agreement between graders, with intervals."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from core.statistics.agreement import agreement as krippendorff
 from core.store.reads.evaluations import evaluation_columns
 
 MOST_GRADERS: Final = 12
-"""Graders that are named one by one, those who judged most: each two of them are 66 pairs."""
+"""Maximum number of graders that are listed, the busiest first; 12 graders are 66 pairs."""
 _SEED: Final = 1
-"""Of the resampling: the same evaluations have the same intervals, whoever asks."""
+"""Seed of the bootstrap: the same evaluations have the same intervals for every caller."""
 
 
 def agreement(
@@ -45,38 +45,38 @@ def agreement(
 
 
 def agreement_in(columns: EvaluationColumns, grades: GradeColumns) -> AgreementReport:
-    """The same of columns that were read."""
+    """Report the agreement in these columns."""
     rows = panel_of(columns)
     item, outcome = columns.item[rows], columns.is_success[rows].astype(np.int64)
-    whole = krippendorff(item, outcome, "nominal", seed=_SEED)
+    on_outcome = krippendorff(item, outcome, "nominal", seed=_SEED)
     return AgreementReport(
         n=len(columns),
         n_panel=len(rows),
-        n_items=whole.n_items,
+        n_items=on_outcome.n_items,
         n_graders=len(np.unique(columns.grader[rows])),
-        outcome=whole,
+        outcome=on_outcome,
         label=krippendorff(item, grades.label[rows], "ordinal", seed=_SEED),
         score=krippendorff(item, columns.signed_score[rows], "interval", seed=_SEED),
-        graders=_beside_rest(columns, rows),
+        graders=_against_rest(columns, rows),
         pairs=_pairs(columns, rows),
         models=_models(columns, rows),
     )
 
 
 def _busiest(columns: EvaluationColumns, rows: Ints) -> Ints:
-    """The graders that are named."""
+    """Return the graders that are listed."""
     n_of = np.bincount(columns.grader[rows], minlength=len(columns.graders))
     first = np.argsort(-n_of, kind="stable")[:MOST_GRADERS]
     return np.asarray(first[n_of[first] > 0])
 
 
-def _beside_rest(columns: EvaluationColumns, rows: Ints) -> tuple[GraderBesideRest, ...]:
+def _against_rest(columns: EvaluationColumns, rows: Ints) -> tuple[GraderBesideRest, ...]:
     named = set(_busiest(columns, rows).tolist())
     outcome = columns.is_success[rows].astype(np.int64)
-    found = against_rest(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
+    results = against_rest(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
     return tuple(
         GraderBesideRest(grader=columns.graders[one.rater], agreement=one.agreement, weight=one.weight)
-        for one in found
+        for one in results
         if one.rater in named
     )
 
@@ -84,18 +84,18 @@ def _beside_rest(columns: EvaluationColumns, rows: Ints) -> tuple[GraderBesideRe
 def _pairs(columns: EvaluationColumns, rows: Ints) -> tuple[TwoGraders, ...]:
     rows = rows[np.isin(columns.grader[rows], _busiest(columns, rows))]
     outcome = columns.is_success[rows].astype(np.int64)
-    found = pairwise(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
+    results = pairwise(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
     return tuple(
         TwoGraders(
             grader=columns.graders[one.rater], other=columns.graders[one.other], agreement=one.agreement
         )
-        for one in found
+        for one in results
     )
 
 
 def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelBesidePeople, ...]:
     kinds = [one.kind for one in columns.graders]
-    found = graders_against_humans(
+    results = graders_against_humans(
         columns.item[rows],
         columns.grader[rows],
         columns.is_success[rows].astype(np.int64),
@@ -103,4 +103,4 @@ def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelBesidePeople, 
         is_model=np.array([kind == "model" for kind in kinds], dtype=np.bool_),
         seed=_SEED,
     )
-    return tuple(ModelBesidePeople(grader=columns.graders[one.rater], found=one) for one in found)
+    return tuple(ModelBesidePeople(grader=columns.graders[one.rater], found=one) for one in results)

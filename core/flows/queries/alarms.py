@@ -1,4 +1,4 @@
-"""Alarms: of what the overview says that needs a look, what somebody is told of who doesn't look; and refusals."""
+"""Alarms: entries of the overview that are sent as alerts, and frequent refusals."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from core.statistics.overview import Attention
 from core.store.denials import count_denials
 
 MANY_DENIALS: Final = 20
-"""Somebody who may not do something tries it once or twice; a program that is wrong, or a stranger, goes on."""
+"""A user without a permission tries once or twice. A faulty program or an intruder goes on."""
 DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
 
 
 def alarms(context: Context) -> tuple[Alarm, ...]:
-    """What of a learner's overview is told: arms that look poisoned, by type, savings below 0, queues that are
-    overdue and environments that pay in a way that needs a look, each by itself, and that no run comes.
+    """Return the alarms of a learner's overview.
 
-    It is what the overview says, and nothing else decides it.
+    Poisoned arms are one alarm per type. Overdue queues and suspicious environments are one alarm each. Savings below 0
+    and missing runs are one alarm per learner.
     """
     needed = overview(context).attention
     return tuple(alarm for tell in _TELL for alarm in tell(context.learner, needed))
 
 
 def refused(context: Context) -> tuple[Alarm, ...]:
-    """That there were many refusals in the last ten minutes, whoever was refused whatever."""
-    with context.governing("alerts") as snapshot:
+    """Return an alarm if many requests were refused in the last 10 minutes."""
+    with context.reading_admin("alerts") as snapshot:
         n_refused = count_denials(snapshot, context.clock() - DENIED_WITHIN_MS)
     if n_refused < MANY_DENIALS:
         return ()
@@ -51,7 +51,7 @@ def _poisoned(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
 
 
 def _plain(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
-    """What a learner has one of at most."""
+    """Yield the kinds that occur at most once per learner."""
     for item in needed:
         if item.kind in {"costs_more", "silent"}:
             yield Alarm(learner=learner, kind=cast("AlertKind", item.kind), count=item.count)

@@ -1,4 +1,4 @@
-"""Arm: how the belief in one arm came about, from what, and what it would have to be worth."""
+"""Arm history: its posterior by day, its ledger and its runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from core.columns import UNKNOWN
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
-from core.flows.queries.run import usual_place
+from core.flows.queries.run import implied_where
 from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
 from core.records.arm import MICRO
@@ -38,15 +38,16 @@ from core.store.transaction import Snapshot
 MarkKind = Literal["reset", "setting", "model"]
 PAGE_ROWS: Final = 25
 _SETTINGS_AT_MOST: Final = 500
-_WHERES: Final[tuple[Where, ...]] = get_args(Where)
-_MATTERS_NOT: Final = frozenset({"prices"})
-"""Settings that neither learning nor selection heeds."""
+_WHERE_VALUES: Final[tuple[Where, ...]] = get_args(Where)
+_WITHOUT_EFFECT: Final = frozenset({"prices"})
+"""Settings that affect neither learning nor selection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Something that happened on an arm's way. ``name`` is the reset's target, the setting, or the model;
-    ``before`` and ``after`` are a setting's values, ``actor`` None where nobody did it.
+    """Event in an arm's history. ``name`` is the reset's target, the setting, or the model.
+
+    ``before`` and ``after`` are a setting's values. ``actor`` is None for events without one.
     """
 
     at_ms: int
@@ -61,8 +62,9 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmPath:
-    """Belief by day, and what happened meanwhile in the order of time. ``since_ms`` is the present epoch's
-    reset, None in the first one; ``epoch_no`` counts from 1.
+    """Posterior by day, and events in time order.
+
+    ``since_ms`` is the reset that began the present epoch, None in the first epoch. ``epoch_no`` counts from 1.
     """
 
     path: Path
@@ -72,10 +74,10 @@ class ArmPath:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learned:
-    """One observation of an arm: automatic (``given`` None), or a row of the ledger.
+class ArmObservation:
+    """One observation of an arm: automatic (``entry`` None), or a row of the ledger.
 
-    ``mean_moved`` is the mean now less the mean without it; 0 where it does not count at present.
+    ``mean_moved`` is the present mean less the mean without it; 0 if it does not count at present.
     """
 
     at_ms: int | None
@@ -89,12 +91,12 @@ class Learned:
     excerpt: str | None = None
     referenced: bool = False
     n_calls: int = 0
-    given: Observation | None = None
+    entry: Observation | None = None
 
 
 @dataclass(frozen=True)
-class LedgerPlace:
-    """Where a page of a ledger begins: after this run and after this row, each the last one shown."""
+class LedgerCursor:
+    """Position in a ledger: after this run and this row, the last ones shown."""
 
     run_at_ms: int | None = None
     run_no: int | None = None
@@ -104,15 +106,15 @@ class LedgerPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmLedger:
-    """A page of observations, the latest in time first; ``onward`` None at the end."""
+    """A page of observations, the latest first; ``onward`` None at the end."""
 
-    rows: tuple[Learned, ...]
-    onward: LedgerPlace | None
+    rows: tuple[ArmObservation, ...]
+    onward: LedgerCursor | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmInRun:
-    """One arm's part in one run; ``reason`` and what follows are None where nothing was decided."""
+    """One arm's part in one run. ``reason`` and the fields after it are None if no selection was recorded."""
 
     run: RunRow
     in_prompt: bool
@@ -127,14 +129,14 @@ class ArmInRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmRuns:
-    """A page of runs that an arm was in or left out of, the latest first; ``onward`` None at the end."""
+    """A page of runs that offered an arm, the latest first; ``onward`` None at the end."""
 
     rows: tuple[ArmInRun, ...]
     onward: Cursor | None
 
 
 def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath:
-    """The belief in an arm at the end of each day up to a time, and what happened on the way.
+    """Return an arm's posterior at the end of each day up to a time, and the events.
 
     Raises `UnknownArm`.
     """
@@ -142,14 +144,14 @@ def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath
         arm_no = _arm_no(snapshot, arm)
         resets = [one for one in arm_resets(snapshot, arm_no) if until_ms is None or one.at_ms < until_ms]
         marks = _marks(snapshot, resets)
-        found = _path(snapshot, arm_no, resets, marks, until_ms)
-        standing = [one for one in resets if not one.undone]
-        within = found.day[[0, -1]] if len(found) else (0, -1)
+        path_by_day = _path(snapshot, arm_no, resets, marks, until_ms)
+        active = [one for one in resets if not one.undone]
+        within = path_by_day.day[[0, -1]] if len(path_by_day) else (0, -1)
         return ArmPath(
-            path=found,
+            path=path_by_day,
             marks=tuple(mark for mark in marks if within[0] <= mark.at_ms // DAY_MS <= within[1]),
-            since_ms=standing[-1].at_ms if standing else None,
-            epoch_no=len(standing) + 1,
+            since_ms=active[-1].at_ms if active else None,
+            epoch_no=len(active) + 1,
         )
 
 
@@ -157,26 +159,26 @@ def arm_ledger(
     context: Context,
     arm: str,
     *,
-    after: LedgerPlace = LedgerPlace(),
+    after: LedgerCursor = LedgerCursor(),
     limit: int = PAGE_ROWS,
 ) -> ArmLedger:
-    """Every observation of an arm, automatic and given, the latest in time first, a page at a time.
+    """Return a page of an arm's observations, automatic and manual, the latest first.
 
     Raises `UnknownArm`.
     """
     with context.reading() as snapshot:
         arm_no = _arm_no(snapshot, arm)
-        (seen, is_more), given = snapshot.together(
+        (automatic, is_more), recorded = snapshot.together(
             lambda: _automatic(snapshot, arm, arm_no, after, limit),
-            lambda: _given(snapshot, arm_no, after, limit, hidden_from(context, snapshot)),
+            lambda: _recorded(snapshot, arm_no, after, limit, hidden_from(context, snapshot)),
         )
-    rows = sorted([*seen, *given], key=_newest_first)[:limit]
-    is_more = is_more or len(given) == limit or len(seen) + len(given) > limit
-    return ArmLedger(rows=tuple(rows), onward=_onward(after, rows) if is_more else None)
+    rows = sorted([*automatic, *recorded], key=_newest_first)[:limit]
+    is_more = is_more or len(recorded) == limit or len(automatic) + len(recorded) > limit
+    return ArmLedger(rows=tuple(rows), onward=_next_cursor(after, rows) if is_more else None)
 
 
 def arm_runs(context: Context, arm: str, *, cursor: Cursor | None = None, limit: int = PAGE_ROWS) -> ArmRuns:
-    """Runs that an arm was in or left out of, and why, the latest first, a page at a time.
+    """Return a page of runs that included an arm or left it out, with the reason, the latest first.
 
     Raises `UnknownArm`.
     """
@@ -188,7 +190,7 @@ def arm_runs(context: Context, arm: str, *, cursor: Cursor | None = None, limit:
 
 
 def near_arms(context: Context, arm: str, limit: int = 5) -> tuple[str, ...]:
-    """Listed ids that a mistyped one may have meant."""
+    """Return listed ids that are similar to a mistyped one."""
     with context.reading() as snapshot:
         return tuple(reads.near_keys(snapshot, arm, limit))
 
@@ -203,7 +205,7 @@ def _arm_no(snapshot: Snapshot, arm: str) -> int:
 def _path(
     snapshot: Snapshot, arm_no: int, resets: Sequence[ArmReset], marks: Sequence[Mark], until_ms: int | None
 ) -> Path:
-    """From the first day anything is known of, to that of the newest run or mark."""
+    """Return the path from the first known day to that of the newest run or mark."""
     gathered, (alpha, beta), last_ms = snapshot.together(
         lambda: reads.arm_path(snapshot, arm_no),
         lambda: arm_start(snapshot, arm_no),
@@ -231,12 +233,12 @@ def _path(
 
 
 def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[Mark]:
-    """Resets, changes of settings and first runs of models, in the order of time."""
+    """Return resets, changes of settings and first runs of models, in time order."""
     models, rows = snapshot.together(
         lambda: first_of_models(snapshot), lambda: setting_rows(snapshot, _SETTINGS_AT_MOST)
     )
     first = models[0][1] // DAY_MS if models else 0
-    settings = [row for row in rows if row.name not in _MATTERS_NOT]
+    settings = [row for row in rows if row.name not in _WITHOUT_EFFECT]
     marks = [
         *(_reset_mark(one) for one in resets),
         *(_setting_mark(row) for row in settings),
@@ -269,34 +271,34 @@ def _reset_mark(one: ArmReset) -> Mark:
 
 
 def _automatic(
-    snapshot: Snapshot, arm: str, arm_no: int, after: LedgerPlace, limit: int
-) -> tuple[list[Learned], bool]:
-    """Automatic observations, and whether there are more of them."""
+    snapshot: Snapshot, arm: str, arm_no: int, after: LedgerCursor, limit: int
+) -> tuple[list[ArmObservation], bool]:
+    """Return automatic observations, and whether there are more."""
     cursor = None if after.run_no is None else Cursor(after.run_at_ms, after.run_no)
-    wanted = RunFilter(arm=arm, part="in", outcomes=("observed",))
-    page = run_page(snapshot, wanted, View(), cursor=cursor, limit=limit)
+    filters = RunFilter(arm=arm, part="in", outcomes=("observed",))
+    page = run_page(snapshot, filters, View(), cursor=cursor, limit=limit)
     parts, _, now = snapshot.together(
         lambda: parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows]),
         lambda: snapshot.epochs.load([arm_no]),
         lambda: reads.arm_row(snapshot, arm_no),
     )
-    rows = [_seen(snapshot, (arm, arm_no), row, parts[row.run_no], now) for row in page.rows]
+    rows = [_automatic_observation(snapshot, (arm, arm_no), row, parts[row.run_no], now) for row in page.rows]
     return rows, page.onward is not None
 
 
-def _seen(
+def _automatic_observation(
     snapshot: Snapshot,
     named: tuple[str, int],
     row: RunRow,
     part: ArmPart,
     now: tuple[int, int, int] | None,
-) -> Learned:
-    """One automatic observation; ``named`` is the arm's id and number."""
+) -> ArmObservation:
+    """Return one automatic observation; ``named`` is the arm's id and number."""
     arm, arm_no = named
     reward = reward_of_flag(part.flags) or 0.0
     is_present = snapshot.epochs.of(arm_no, part.revision) == snapshot.epochs.current(arm_no)
     counts = not part.corrected
-    return Learned(
+    return ArmObservation(
         at_ms=row.at_ms,
         run_no=row.run_no,
         run=row.uid,
@@ -312,12 +314,12 @@ def _seen(
 
 
 def _where(part: ArmPart, arm: str) -> Where:
-    """Where a reference was seen: as it was kept, else where its type is always seen."""
-    return next((where for where in _WHERES if where == part.place), usual_place(arm))
+    """Return the location of a reference: the stored one, or the one that its type implies."""
+    return next((where for where in _WHERE_VALUES if where == part.place), implied_where(arm))
 
 
 def _moved(reward: float, now: tuple[int, int, int] | None) -> float:
-    """Mean now less the mean without one automatic observation."""
+    """Return the present mean less the mean without one automatic observation."""
     if now is None:
         return 0.0
     alpha, beta, _ = now
@@ -325,13 +327,13 @@ def _moved(reward: float, now: tuple[int, int, int] | None) -> float:
     return alpha / (alpha + beta) - (alpha - success) / (alpha + beta - MICRO)
 
 
-def _given(
-    snapshot: Snapshot, arm_no: int, after: LedgerPlace, limit: int, hidden: frozenset[int]
-) -> list[Learned]:
+def _recorded(
+    snapshot: Snapshot, arm_no: int, after: LedgerCursor, limit: int, hidden: frozenset[int]
+) -> list[ArmObservation]:
     before = None if after.row_no is None or after.row_at_ms is None else (after.row_at_ms, after.row_no)
     rows = reads.ledger_of_arm(snapshot, arm_no, before=before, limit=limit, hidden=hidden)
     return [
-        Learned(
+        ArmObservation(
             at_ms=row.at_ms,
             run_no=row.run_no,
             run=row.run,
@@ -339,25 +341,25 @@ def _given(
             mean_moved=row.mean_moved or 0.0,
             counts=row.counts,
             is_present_epoch=row.epoch == snapshot.epochs.current(arm_no),
-            given=row,
+            entry=row,
         )
         for row in rows
     ]
 
 
-def _newest_first(one: Learned) -> tuple[bool, int, bool]:
-    """Latest first, unknown times last; of one moment what people gave before what was seen."""
-    return one.at_ms is None, -(one.at_ms or 0), one.given is None
+def _newest_first(one: ArmObservation) -> tuple[bool, int, bool]:
+    """Sort the latest first and unknown times last. At equal times manual observations precede automatic ones."""
+    return one.at_ms is None, -(one.at_ms or 0), one.entry is None
 
 
-def _onward(after: LedgerPlace, rows: list[Learned]) -> LedgerPlace:
-    seen = [one for one in rows if one.given is None]
-    given = [one.given for one in rows if one.given is not None]
-    return LedgerPlace(
-        run_at_ms=seen[-1].at_ms if seen else after.run_at_ms,
-        run_no=seen[-1].run_no if seen else after.run_no,
-        row_at_ms=given[-1].at_ms if given else after.row_at_ms,
-        row_no=given[-1].row_no if given else after.row_no,
+def _next_cursor(after: LedgerCursor, rows: list[ArmObservation]) -> LedgerCursor:
+    automatic = [one for one in rows if one.entry is None]
+    recorded = [one.entry for one in rows if one.entry is not None]
+    return LedgerCursor(
+        run_at_ms=automatic[-1].at_ms if automatic else after.run_at_ms,
+        run_no=automatic[-1].run_no if automatic else after.run_no,
+        row_at_ms=recorded[-1].at_ms if recorded else after.row_at_ms,
+        row_no=recorded[-1].row_no if recorded else after.row_no,
     )
 
 

@@ -1,4 +1,4 @@
-"""Arms: each with what it costs, what it started from and how often it was seen."""
+"""Arms with cost, prior, pulls and inclusions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.store.reads import arm_columns
 
 
 def arms(context: Context) -> list[ArmSummary]:
-    """Every arm that is listed, sorted by id."""
+    """List every arm, sorted by id."""
     with context.reading() as snapshot:
         columns = arm_columns(snapshot)
     numbers = (

@@ -1,4 +1,4 @@
-"""Batch: what many rewards would change, and which of them can't be given; nothing is written."""
+"""Batch preview: the effect of many rewards, and the lines that are invalid; nothing is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.records.reward import RewardOrder
 
 @dataclass(frozen=True, kw_only=True)
 class LineEffect:
-    """What one line would do. ``in_present_epoch`` False: it would join an epoch that a reset has ended."""
+    """Effect of one line. ``in_present_epoch`` False: the line would join an epoch that a reset has ended."""
 
     line: int
     arm: str
@@ -29,7 +29,7 @@ class LineEffect:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmMove:
-    """Where one arm's belief is and where all lines about it would bring it: mean in 0..1, and pulls."""
+    """One arm's mean (0 to 1) and pulls, before and after all its lines."""
 
     arm: str
     mean: tuple[float, float]
@@ -38,8 +38,9 @@ class ArmMove:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPreview:
-    """``lines`` are those that can be done, ``bad`` says of the others, by number, why not; ``arms`` are as if the
-    batch had no bad lines.
+    """Preview of a batch. ``lines`` are valid, ``bad`` holds the errors of the others by line number.
+
+    ``arms`` show the effect of the valid lines.
     """
 
     lines: tuple[LineEffect, ...]
@@ -52,7 +53,7 @@ class BatchPreview:
 
 
 def preview_batch(context: Context, rewards: Sequence[BatchLine]) -> BatchPreview:
-    """What `reward_batch` would change; bad lines are named and not raised, and nothing is recorded."""
+    """Return the effect of `reward_batch`. Bad lines are reported and not raised; nothing is recorded."""
     with context.reading() as snapshot:
         checked = check_lines(snapshot, rewards)
         effects = effects_of(snapshot, list(checked.orders.values()), checked.known)
@@ -62,8 +63,8 @@ def preview_batch(context: Context, rewards: Sequence[BatchLine]) -> BatchPrevie
         *amounts, is_present = effect
         lines.append(_line(number, order, is_present=is_present))
         sums = moved[order.arm]
-        for place, amount in enumerate(amounts):
-            sums[place] += amount if is_present else 0
+        for index, amount in enumerate(amounts):
+            sums[index] += amount if is_present else 0
     arms = {arm: _arm(arm, checked.known, sums) for arm, sums in moved.items()}
     return BatchPreview(lines=tuple(lines), bad=checked.bad, arms=arms)
 

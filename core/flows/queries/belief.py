@@ -1,4 +1,4 @@
-"""Belief: every arm with what is believed of it."""
+"""Belief: the posterior of every arm."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from core.store.transaction import Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """Arms with what is believed of them, aligned."""
+    """Arms and the summaries of their posteriors, aligned."""
 
     columns: ArmColumns
     summary: Summary
 
 
 def belief(context: Context, view: View = View()) -> Belief:  # noqa: B008 - frozen
-    """Every arm's posterior, as of the view's end."""
+    """Return every arm's posterior as of the view's end."""
     with context.reading() as snapshot:
         return belief_in(snapshot, view)
 
 
 def posteriors(context: Context, view: View = View()) -> list[Posterior]:  # noqa: B008 - frozen
-    """Every arm's posterior as a record, sorted by id."""
-    seen = belief(context, view)
-    columns, summary = seen.columns, seen.summary
-    return [_posterior(columns, summary, place) for place in range(len(columns))]
+    """List every arm's posterior as a record, sorted by id."""
+    beliefs = belief(context, view)
+    columns, summary = beliefs.columns, beliefs.summary
+    return [_posterior(columns, summary, index) for index in range(len(columns))]
 
 
 def belief_in(snapshot: Snapshot, view: View) -> Belief:
-    """Every arm of a snapshot with what is believed of it, as of the view's end."""
+    """Return every arm's posterior in a snapshot as of the view's end."""
     if view.until_ms is None:
         columns = reads.arm_columns(snapshot, types=view.types)
     else:
@@ -45,26 +45,26 @@ def belief_in(snapshot: Snapshot, view: View) -> Belief:
     return Belief(columns=columns, summary=summarise(columns))
 
 
-def _posterior(columns: ArmColumns, summary: Summary, place: int) -> Posterior:
+def _posterior(columns: ArmColumns, summary: Summary, index: int) -> Posterior:
     def at(values: Floats | Ints) -> float:
-        return float(values[place])
+        return float(values[index])
 
     return Posterior(
-        arm=columns.keys[place],
-        type=columns.types[place],
+        arm=columns.keys[index],
+        type=columns.types[index],
         alpha=at(summary.alpha),
         beta=at(summary.beta),
         mean=at(summary.mean),
         variance=at(summary.variance),
-        pulls=int(columns.pulls[place]),
-        pulls_exact=columns.exact_pulls(place),
-        inclusions=int(columns.inclusions[place]),
-        confidence=BANDS[summary.band[place]],
+        pulls=int(columns.pulls[index]),
+        pulls_exact=columns.exact_pulls(index),
+        inclusions=int(columns.inclusions[index]),
+        confidence=BANDS[summary.band[index]],
         interval=Interval(lower=at(summary.lower), upper=at(summary.upper), prob=summary.prob),
         normal=NormalInterval(lower=at(summary.normal_lower), upper=at(summary.normal_upper)),
         prior=BetaPair(
             alpha=at(columns.prior_alpha_micro) / MICRO, beta=at(columns.prior_beta_micro) / MICRO
         ),
-        epoch=int(columns.epoch[place]),
-        last_updated=iso(int(columns.last_at_ms[place])),
+        epoch=int(columns.epoch[index]),
+        last_updated=iso(int(columns.last_at_ms[index])),
     )

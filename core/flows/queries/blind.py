@@ -1,4 +1,4 @@
-"""Blind: what others judged, kept from whoever is still to judge the same."""
+"""Blind review: evaluations that are hidden from a reviewer who still has to judge the same item."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from core.store.transaction import Facts
 
 
 def hidden_from(context: Context, facts: Facts) -> frozenset[int]:
-    """Numbers of the evaluations that no read of whoever asks may show: the one place where that is decided."""
+    """Return the numbers of the evaluations that no read of the caller may show. Nothing else decides this."""
     return hidden_evaluations(facts, context.actor.name)

@@ -1,4 +1,4 @@
-"""Chances: of each arm to be in the next prompt of a run that offers it, and what it would have to be worth."""
+"""Chances of inclusion: the probability that an arm is in the next prompt of a run that offers it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from core.store import reads
 from core.store.transaction import Snapshot
 
 _SEED = 0
-"""Everything that is simulated of one state draws the same numbers: an arm has one chance, whoever asks, and before
-and after a change only the change makes the difference."""
+"""Fixed seed. An arm has one chance for all readers, and before and after differ by the change only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inclusion:
-    """Every arm's chance, by id; ``of`` says which the ``n_runs`` runs behind the candidates are."""
+    """Chance of each arm by id. ``of`` names the kind of the ``n_runs`` runs that supply the candidates."""
 
     arms: Mapping[str, Chance]
     n_runs: int
@@ -29,30 +28,28 @@ class Inclusion:
 
     @cached_property
     def chances(self) -> Mapping[str, float]:
-        """The chances alone; an arm that none of the runs offered is missing."""
+        """The chances alone. An arm that none of the runs offered is missing."""
         return {key: one.chance for key, one in self.arms.items() if one.chance is not None}
 
 
 def inclusion(context: Context) -> Inclusion:
-    """Every arm's chance of inclusion, and whose candidates that is among."""
+    """Return every arm's chance of inclusion and the runs that supply the candidates."""
     with context.reading() as snapshot:
         return inclusion_in(snapshot, reads.arm_columns(snapshot))
 
 
 def inclusion_in(snapshot: Snapshot, columns: ArmColumns) -> Inclusion:
-    """The same of a snapshot; ``columns`` are of all its arms, now."""
+    """Return the chances of a snapshot. ``columns`` hold all its arms as of now."""
     candidates = reads.candidates(snapshot, columns)
-    found = simulated(columns, snapshot.settings, candidates)
+    chances = simulated(columns, snapshot.settings, candidates)
     return Inclusion(
-        arms=dict(zip(columns.keys, found.of_arms(), strict=True)),
+        arms=dict(zip(columns.keys, chances.of_arms(), strict=True)),
         n_runs=0 if candidates.of == "none" else candidates.n_all_runs,
         of=candidates.of,
-        n_simulations=found.n_simulations,
+        n_simulations=chances.n_simulations,
     )
 
 
 def simulated(columns: ArmColumns, settings: LearnerSettings, candidates: CandidateSets) -> Chances:
-    """Chance of each of these arms, aligned, with its standard error; NaN where none of the runs behind the
-    candidates offered it.
-    """
+    """Return the chance of each arm with its standard error, aligned. An arm without candidates has NaN."""
     return inclusion_chances(columns, settings, seed=_SEED, candidates=candidates)

@@ -1,4 +1,4 @@
-"""Change: which arms became more or less useful lately; from the rollups, and from runs where these say so."""
+"""Changes: arms that became more or less useful lately, from the rollups and from the runs of suspects."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from core.store import reads
 from core.store.transaction import Snapshot
 
 _MOST_EXPLAINED: Final = 20
-"""So many falls are asked for rivals, the surest first: where more arms fell, it was no rival."""
+"""Maximum number of falls that are searched for rivals, the surest first. If more arms fell, no rival is the cause.
+"""
 
 
 def changes_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> change.Changes:
-    """Arms that changed, with the rivals of those that fell, and which fell to nothing together.
+    """Return the arms that changed, the rivals of arms that fell, and groups that fell to nothing together.
 
-    ``columns`` are of all arms at the view's end, ``end_ms`` is where the data end by then (None: nothing is dated).
+    ``columns`` hold all arms at the view's end. ``end_ms`` is the end of the data by then (None: nothing is dated).
     """
     if end_ms is None:
         return change.Changes()
@@ -38,18 +39,18 @@ def changes_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int 
         lambda: reads.walk(snapshot, columns, until_ms=view.until_ms),
     )
     split = change.splits(columns, days)
-    sessions = reads.arm_sessions(snapshot, columns, split.place[split.suspects], walk)
-    found = change.shifts(columns, split, sessions)
-    falls = [shift for shift in found if shift.fell]
+    sessions = reads.arm_sessions(snapshot, columns, split.arm[split.suspects], walk)
+    shifts = change.shifts(columns, split, sessions)
+    falls = [shift for shift in shifts if shift.fell]
     until_ms = end_ms + 1 if view.until_ms is None else view.until_ms
     hours, first = snapshot.together(
         lambda: _hours(snapshot, columns, falls, until_ms, walk),
         lambda: reads.first_days(snapshot) if falls else {},
     )
-    found = tuple(change.gone(shift, hours.of(columns.places[shift.arm])) for shift in found)
-    poisoned = change.together(found, columns, hours)
+    shifts = tuple(change.gone(shift, hours.of(columns.places[shift.arm])) for shift in shifts)
+    poisoned = change.together(shifts, columns, hours)
     taken = {arm for group in poisoned for arm in group.arms}
-    alone = [shift for shift in found if shift.arm not in taken]
+    alone = [shift for shift in shifts if shift.arm not in taken]
     explained = snapshot.together(
         *[partial(_explained, snapshot, columns, walk, first, shift) for shift in alone[:_MOST_EXPLAINED]]
     )
@@ -63,7 +64,7 @@ def _hours(
     until_ms: int,
     walk: reads.Walk,
 ) -> ArmHours:
-    """The hours of fallen arms since the first of them fell."""
+    """Return the hours of fallen arms since the first of them fell."""
     return reads.arm_hours(
         snapshot,
         columns,
@@ -81,7 +82,7 @@ def _explained(
     first: Mapping[int, int],
     shift: change.Shift,
 ) -> change.Shift:
-    """The same with its rivals."""
+    """Add its rivals to a fall."""
     if not shift.fell:
         return shift
     day = shift.since_ms // DAY_MS

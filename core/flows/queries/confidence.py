@@ -1,4 +1,4 @@
-"""Confidence: how sure we are of each arm."""
+"""Confidence in each arm's posterior."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from core.statistics.needed import pulls_to_width
 
 
 def confidence(context: Context, view: View = View()) -> confidence_of.Confidence:  # noqa: B008 - frozen
-    """How sure we are of each arm."""
+    """Return the confidence in each arm's posterior."""
     with context.reading() as snapshot:
-        seen = belief_in(snapshot, view)
-        return confidence_of.confidence(seen.columns, seen.summary, min_pulls=snapshot.settings.min_pulls)
+        beliefs = belief_in(snapshot, view)
+        return confidence_of.confidence(
+            beliefs.columns, beliefs.summary, min_pulls=snapshot.settings.min_pulls
+        )
 
 
 def pulls_needed(context: Context, view: View = View(), *, width: float) -> Ints:  # noqa: B008 - frozen
-    """Further pulls until each arm's interval is at most so wide, aligned with `confidence` of the same view."""
+    """Return the further pulls until each arm's interval is at most this wide, aligned with `confidence`."""
     with context.reading() as snapshot:
         summary = belief_in(snapshot, view).summary
     return pulls_to_width(summary.alpha, summary.beta, width)

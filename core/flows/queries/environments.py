@@ -1,4 +1,4 @@
-"""Environment: how rewards spread and go on, how they are designed, by split, task and model; and models compared."""
+"""Environment: its rewards by value, time, split, task and model, its design, and models compared."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from core.flows.queries.episodes import (
     of_environment,
     rate_of,
     reached_by,
-    seen,
+    environment_summary,
     summed,
-    wanted_environments,
+    matching_environments,
 )
 from core.records.environment import (
-    Comparison,
+    ModelComparison,
     Design,
-    DesignSeen,
-    EnvironmentSeen,
+    EnvironmentDesign,
+    EnvironmentSummary,
     ModelPair,
-    ModelSeen,
+    ModelSummary,
     SuccessRate,
 )
 from core.records.episode import Finding, Scale
@@ -49,12 +49,12 @@ from core.store.transaction import Snapshot
 
 GroupKind = Literal["split", "task", "model"]
 MOST_GROUPS: Final = 100
-"""Of one kind; of more tasks those that are paid least."""
+"""Maximum number of groups of one kind. Of more tasks, those with the lowest average are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSeen:
-    """Episodes of one split, task or model (None: of an unknown one)."""
+class EpisodeGroup:
+    """Episodes of one split, task or model (None: unknown)."""
 
     kind: GroupKind
     name: str | None
@@ -66,7 +66,7 @@ class GroupSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """What has no part in an average, or in what goes by time."""
+    """Episodes that are left out of an average, or of what is charted by time."""
 
     without_reward: int
     unfinished: int
@@ -76,14 +76,14 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentStory:
-    """All about an environment; ``n_groups`` of each kind there are, of which ``groups`` shows the first hundred."""
+    """All figures of an environment. ``groups`` shows the first hundred of ``n_groups`` of each kind."""
 
-    seen: EnvironmentSeen
+    summary: EnvironmentSummary
     design: Design
     distribution: tuple[Bar, ...]
     progress: Progress
     attempts: tuple[Attempts, ...]
-    groups: tuple[GroupSeen, ...]
+    groups: tuple[EpisodeGroup, ...]
     n_groups: dict[GroupKind, int]
     left_out: LeftOut
 
@@ -97,19 +97,19 @@ def environment(
     model: str | None = None,
     outcome: EpisodeOutcome | None = None,
 ) -> EnvironmentStory:
-    """One environment, of its episodes that pass; raises `NotFound`."""
-    wanted = EpisodeFilter(environment=name, split=split, task=task, model=model, outcome=outcome)
+    """Return one environment with the episodes that pass the filters; raise `NotFound` for an unknown one."""
+    filters = EpisodeFilter(environment=name, split=split, task=task, model=model, outcome=outcome)
     with context.reading() as snapshot:
-        (number,) = wanted_environments(snapshot, name)
+        (number,) = matching_environments(snapshot, name)
         declared = declared_scales(snapshot)
         scale = declared.get(number, Scale())
-        rows = of_environment(episode_columns(snapshot, number), name, scale, wanted)
+        rows = of_environment(episode_columns(snapshot, number), name, scale, filters)
         design = design_of(snapshot, number, scale)
-    whole = seen(name, rows, scale, declared=number in declared, design=design)
+    summary = environment_summary(name, rows, scale, declared=number in declared, design=design)
     reached = reached_by(rows, scale)
-    groups, n_groups = _groups(rows, scale, is_known=whole.success is not None)
+    groups, n_groups = _groups(rows, scale, is_known=summary.success is not None)
     return EnvironmentStory(
-        seen=whole,
+        summary=summary,
         design=design,
         distribution=distribution(reached, scale),
         progress=progress(rows.at_ms, reached, reached > scale.threshold, rows.task),
@@ -117,9 +117,9 @@ def environment(
         groups=groups,
         n_groups=n_groups,
         left_out=LeftOut(
-            without_reward=whole.without_reward,
-            unfinished=whole.n - whole.n_finished,
-            off_scale=whole.n_off_scale,
+            without_reward=summary.without_reward,
+            unfinished=summary.n - summary.n_finished,
+            off_scale=summary.n_off_scale,
             untimed=int((rows.at_ms == UNKNOWN).sum()),
         ),
     )
@@ -127,8 +127,8 @@ def environment(
 
 def _groups(
     rows: EpisodeColumns, scale: Scale, *, is_known: bool
-) -> tuple[tuple[GroupSeen, ...], dict[GroupKind, int]]:
-    found: list[GroupSeen] = []
+) -> tuple[tuple[EpisodeGroup, ...], dict[GroupKind, int]]:
+    groups: list[EpisodeGroup] = []
     counts: dict[GroupKind, int] = {}
     kinds: tuple[tuple[GroupKind, Ints, tuple[str, ...]], ...] = (
         ("split", rows.split, rows.splits),
@@ -136,53 +136,55 @@ def _groups(
         ("task", rows.task, rows.tasks),
     )
     for kind, codes, names in kinds:
-        places = np.unique(codes)
-        counts[kind] = len(places)
-        chosen = _least_paid(codes, reached_by(rows, scale)) if len(places) > MOST_GROUPS else places
-        for place in chosen.tolist():
-            of = rows.where(codes == place)
-            one = summed(of, scale)
-            found.append(
-                GroupSeen(
+        group_codes = np.unique(codes)
+        counts[kind] = len(group_codes)
+        chosen = (
+            _least_paid(codes, reached_by(rows, scale)) if len(group_codes) > MOST_GROUPS else group_codes
+        )
+        for code in chosen.tolist():
+            members = rows.where(codes == code)
+            one = summed(members, scale)
+            groups.append(
+                EpisodeGroup(
                     kind=kind,
-                    name=None if place == UNKNOWN else names[place],
+                    name=None if code == UNKNOWN else names[code],
                     n=one.n,
                     without_reward=one.without_reward,
                     average=one.average,
                     success=rate_of(one, scale) if is_known else None,
                 )
             )
-    return tuple(found), counts
+    return tuple(groups), counts
 
 
 def _least_paid(codes: Ints, reached: Floats) -> Ints:
-    """Groups with the lowest averages; one that was never paid is the lowest."""
-    places, group = np.unique(codes, return_inverse=True)
+    """Return the groups with the lowest averages. A group without a paid episode is the lowest."""
+    group_codes, group = np.unique(codes, return_inverse=True)
     paid = ~np.isnan(reached)
-    count = np.bincount(group[paid], minlength=len(places))
-    total = np.bincount(group[paid], weights=reached[paid], minlength=len(places))
-    average = np.divide(total, count, out=np.full(len(places), -np.inf), where=count > 0)
-    return np.asarray(places[np.argsort(average, kind="stable")[:MOST_GROUPS]])
+    count = np.bincount(group[paid], minlength=len(group_codes))
+    total = np.bincount(group[paid], weights=reached[paid], minlength=len(group_codes))
+    average = np.divide(total, count, out=np.full(len(group_codes), -np.inf), where=count > 0)
+    return np.asarray(group_codes[np.argsort(average, kind="stable")[:MOST_GROUPS]])
 
 
 def lint(
     context: Context, *, environment: Annotated[str | None, Meta(description="Only this environment.")] = None
-) -> tuple[DesignSeen, ...]:
+) -> tuple[EnvironmentDesign, ...]:
     """Report how environments pay, and the steps that show a problem.
 
     Raises `NotFound` for an unknown environment.
     """
     with context.reading() as snapshot:
         names, scales = snapshot.together(
-            lambda: wanted_environments(snapshot, environment), lambda: declared_scales(snapshot)
+            lambda: matching_environments(snapshot, environment), lambda: declared_scales(snapshot)
         )
 
-        def linted(number: int) -> DesignSeen:
+        def linted(number: int) -> EnvironmentDesign:
             one, sums = snapshot.together(
                 lambda: design_of(snapshot, number, scales.get(number, Scale())),
                 lambda: sums_of_environment(snapshot, number),
             )
-            return DesignSeen(
+            return EnvironmentDesign(
                 environment=names[number],
                 n=sums.n,
                 patterns=one.patterns,
@@ -191,47 +193,47 @@ def lint(
             )
 
         numbers = sorted(names, key=names.__getitem__)
-        found = snapshot.together(*[partial(linted, number) for number in numbers])
-        return tuple(one for one in found if one.n)
+        designs = snapshot.together(*[partial(linted, number) for number in numbers])
+        return tuple(one for one in designs if one.n)
 
 
 def paid_wrong(snapshot: Snapshot) -> tuple[PaidWrong, ...]:
-    """Environments whose reward looks hacked, and those where success fell, as their own pages say it."""
+    """Return environments whose reward looks hacked, and those whose success rate fell."""
     names, columns, declared = snapshot.together(
         lambda: environment_names(snapshot),
         lambda: episode_columns(snapshot),
         lambda: declared_scales(snapshot),
     )
-    looked_at: list[tuple[str, EpisodeColumns, Scale, bool]] = []
-    asked: list[Callable[[], tuple[Finding, int] | None]] = []
+    examined: list[tuple[str, EpisodeColumns, Scale, bool]] = []
+    checks: list[Callable[[], tuple[Finding, int] | None]] = []
     for number, name in sorted(names.items(), key=lambda one: one[1]):
         scale = declared.get(number, Scale())
         rows = of_environment(columns, name, scale, EpisodeFilter(environment=name))
         if len(rows) >= MIN_EPISODES:
-            looked_at.append((name, rows, scale, number in declared))
-            asked.append(partial(hacked, snapshot, number, scale))
-    found: list[PaidWrong] = []
-    for (name, rows, scale, is_declared), finding in zip(looked_at, snapshot.together(*asked), strict=True):
+            examined.append((name, rows, scale, number in declared))
+            checks.append(partial(hacked, snapshot, number, scale))
+    problems: list[PaidWrong] = []
+    for (name, rows, scale, is_declared), finding in zip(examined, snapshot.together(*checks), strict=True):
         if finding is not None:
-            found.append(PaidWrong(environment=name, n=finding[1], seen=finding[0].seen))
+            problems.append(PaidWrong(environment=name, n=finding[1], evidence=finding[0].seen))
         fell = _fell(name, rows, scale)
         if fell is not None and (is_declared or guess(reached_by(rows, scale), scale) is None):
-            found.append(fell)
-    return tuple(found)
+            problems.append(fell)
+    return tuple(problems)
 
 
 def _fell(name: str, rows: EpisodeColumns, scale: Scale) -> PaidWrong | None:
-    """That what is paid falls with time, and success from the first stretch of episodes to the last."""
+    """Return an entry if rewards fall with time and the success rate fell from the first segment to the last."""
     reached = reached_by(rows, scale)
     if not falls(rows.at_ms, reached):
         return None
-    gone = progress(rows.at_ms, reached, reached > scale.threshold, rows.task)
-    shares = [one.success.value for one in gone.stretches]
+    course = progress(rows.at_ms, reached, reached > scale.threshold, rows.task)
+    shares = [one.success.value for one in course.stretches]
     if len(shares) < 2 or shares[0] is None or shares[-1] is None:
         return None
     if shares[-1] >= shares[0]:
         return None
-    n = sum(one.n for one in gone.stretches)
+    n = sum(one.n for one in course.stretches)
     return PaidWrong(environment=name, n=n, before=shares[0], after=shares[-1])
 
 
@@ -244,7 +246,7 @@ def compare(
     paired: Annotated[
         bool, Meta(description="Compare common tasks only; false: all episodes, whatever their tasks.")
     ] = True,
-) -> Comparison:
+) -> ModelComparison:
     """Compare models on the tasks of an environment that two of them attempted.
 
     ``paired`` False compares all episodes, whatever their tasks, and marks the answer so.
@@ -253,7 +255,7 @@ def compare(
     without episodes, and for two models without a common task.
     """
     with context.reading() as snapshot:
-        (number,) = wanted_environments(snapshot, environment)
+        (number,) = matching_environments(snapshot, environment)
         declared = declared_scales(snapshot).get(number)
         rows = episode_columns(snapshot, number)
     scale = declared or Scale()
@@ -269,7 +271,7 @@ def compare(
     )
     is_known = declared is not None or guess(reached, scale) is None
     pairs = (contest if paired else unpaired)(model, rows.task, value, n_models=len(names))
-    return Comparison(
+    return ModelComparison(
         environment=environment,
         compared=compared,
         paired=paired,
@@ -309,12 +311,12 @@ def _check_models(names: Sequence[str], rows: EpisodeColumns, environment: str) 
             )
 
 
-def _model(name: str, rows: EpisodeColumns, scale: Scale, *, is_known: bool) -> ModelSeen:
-    found = summed(rows, scale)
-    return ModelSeen(
+def _model(name: str, rows: EpisodeColumns, scale: Scale, *, is_known: bool) -> ModelSummary:
+    totals = summed(rows, scale)
+    return ModelSummary(
         model=name,
-        n=found.n,
+        n=totals.n,
         n_tasks=len(np.unique(rows.task[rows.task != UNKNOWN])),
-        average=found.average,
-        success=rate_of(found, scale) if is_known else None,
+        average=totals.average,
+        success=rate_of(totals, scale) if is_known else None,
     )

@@ -1,4 +1,4 @@
-"""Episodes: what environments paid on average and how often it was a success; a page of them; one, step by step."""
+"""Episodes: environments with their average rewards and success rates, a page of episodes, one step by step."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from core.columns import UNKNOWN, EpisodeColumns, Floats
 from core.episodes import discounted, running, totals_of
 from core.errors import NotApplicable, NotFound
 from core.flows.context import Context
-from core.flows.credit import dealt_of, found_episode
-from core.records.environment import Design, EnvironmentSeen, SuccessRate
+from core.flows.credit import split_of, active_episode
+from core.records.environment import Design, EnvironmentSummary, SuccessRate
 from core.records.episode import Episode, Finding, Scale
 from core.records.episode_page import ANY_EPISODE, EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
-from core.records.episode_view import CreditSeen, EpisodeSeen, StepSeen
+from core.records.episode_view import CreditView, EpisodeView, StepView
 from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
 from core.records.times import iso
-from core.statistics.rewards.lint import AGAIN, found_in
+from core.statistics.rewards.lint import AGAIN, findings_in
 from core.statistics.rewards.paid import Paid
 from core.statistics.rewards.pattern import patterns
 from core.statistics.rewards.spread import guess
@@ -55,8 +55,9 @@ _RUNS_SHOWN: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class RunsWithoutEpisode:
-    """Runs whose source paid them, of which no episode tells, and the ``formats`` of their files, whose names nobody
-    kept; ``command`` reads them again.
+    """Runs with a reward from their source and without an episode. ``command`` reads their files again.
+
+    ``formats`` are those of the files. File names are not stored.
     """
 
     n: int
@@ -66,7 +67,7 @@ class RunsWithoutEpisode:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmOfEpisode:
-    """An arm that had a part in runs of an episode: in how many prompts it was, and how many runs referenced it."""
+    """An arm in the runs of an episode: number of prompts with it, and of runs that referenced it."""
 
     arm: str
     n_in: int
@@ -75,7 +76,7 @@ class ArmOfEpisode:
 
 @dataclass(frozen=True, kw_only=True)
 class RunsOfEpisode:
-    """The latest of the ``n`` runs that stand and were made in an episode, and the arms of those, most used first."""
+    """The latest of the ``n`` active runs of an episode, and their arms, most used first."""
 
     n: int
     rows: tuple[RunRow, ...]
@@ -93,88 +94,90 @@ def episodes(
     with_design: Annotated[
         bool, Meta(description="Include patterns and findings, which need the steps.")
     ] = True,
-) -> tuple[EnvironmentSeen, ...]:
+) -> tuple[EnvironmentSummary, ...]:
     """List environments with the rewards and successes of their episodes.
 
     The active scale decides what is a success. Raises `NotFound` for an unknown environment.
     """
-    wanted = EpisodeFilter(environment=environment, split=split, task=task, model=model, outcome=outcome)
+    filters = EpisodeFilter(environment=environment, split=split, task=task, model=model, outcome=outcome)
     with context.reading() as snapshot:
-        names = wanted_environments(snapshot, environment)
+        names = matching_environments(snapshot, environment)
         only = next(iter(names)) if environment is not None else None
         columns, scales = snapshot.together(
             lambda: alike_columns(snapshot, names, only), lambda: declared_scales(snapshot)
         )
 
-        def one(number: int, rows: EpisodeColumns) -> EnvironmentSeen:
+        def summarised(number: int, rows: EpisodeColumns) -> EnvironmentSummary:
             scale = scales.get(number, Scale())
             design = design_of(snapshot, number, scale, most=LISTED_EPISODES) if with_design else None
-            return seen(names[number], rows, scale, declared=number in scales, design=design)
+            return environment_summary(names[number], rows, scale, declared=number in scales, design=design)
 
-        asked = []
+        summaries = []
         for number, name in sorted(names.items(), key=lambda one: one[1]):
-            rows = of_environment(columns, name, scales.get(number, Scale()), wanted)
-            if len(rows) or (number in scales and wanted == EpisodeFilter(environment=environment)):
-                asked.append(partial(one, number, rows))
-        return snapshot.together(*asked)
+            rows = of_environment(columns, name, scales.get(number, Scale()), filters)
+            if len(rows) or (number in scales and filters == EpisodeFilter(environment=environment)):
+                summaries.append(partial(summarised, number, rows))
+        return snapshot.together(*summaries)
 
 
-def wanted_environments(snapshot: Snapshot, name: str | None) -> dict[int, str]:
-    """Environments by number: all of them, or the one of this name; raises `NotFound`."""
+def matching_environments(snapshot: Snapshot, name: str | None) -> dict[int, str]:
+    """Return all environments by number, or the one of this name; raise `NotFound` for an unknown one."""
     names = environment_names(snapshot)
     if name is None:
         return names
-    found = {number: known for number, known in names.items() if known == name}
-    if not found:
+    matches = {number: known for number, known in names.items() if known == name}
+    if not matches:
         near = near_environments(snapshot, name)
         raise NotFound(
             f"There is no environment {shown(name)} in learner {snapshot.name!r}.",
             next_step=f"Did you mean {', '.join(near)}?" if near else "List them with armscope episodes.",
         )
-    return found
+    return matches
 
 
-def of_environment(columns: EpisodeColumns, name: str, scale: Scale, wanted: EpisodeFilter) -> EpisodeColumns:
-    """Episodes of an environment that pass."""
-    keep = columns.environment == _place(columns.environments, name)
+def of_environment(
+    columns: EpisodeColumns, name: str, scale: Scale, filters: EpisodeFilter
+) -> EpisodeColumns:
+    """Return the episodes of an environment that pass the filters."""
+    keep = columns.environment == _name_code(columns.environments, name)
     for value, codes, names in (
-        (wanted.split, columns.split, columns.splits),
-        (wanted.model, columns.model, columns.models),
+        (filters.split, columns.split, columns.splits),
+        (filters.model, columns.model, columns.models),
     ):
         if value is not None:
-            keep &= codes == _place(names, value)
-    if wanted.task is not None:  # several are of one name, in other splits
-        keep &= np.isin(columns.task, [at for at, one in enumerate(columns.tasks) if one == wanted.task])
-    if wanted.outcome is not None:
+            keep &= codes == _name_code(names, value)
+    if filters.task is not None:  # several are of one name, in other splits
+        keep &= np.isin(columns.task, [at for at, one in enumerate(columns.tasks) if one == filters.task])
+    if filters.outcome is not None:
         reached = reached_by(columns, scale)
         keep &= {
             "success": reached > scale.threshold,
             "no_success": reached <= scale.threshold,
             "unpaid": np.isnan(reached),
             "unfinished": ~columns.finished,
-        }[wanted.outcome]
+        }[filters.outcome]
     return columns.where(keep)
 
 
-def _place(names: tuple[str, ...], name: str) -> int:
-    """Where a name stands; below all that is known or unknown, where it does not."""
+def _name_code(names: tuple[str, ...], name: str) -> int:
+    """Return the index of a name, or a code that no row has."""
     return names.index(name) if name in names else UNKNOWN - 1
 
 
 def reached_by(columns: EpisodeColumns, scale: Scale) -> Floats:
-    """What success goes by, of each; NaN where nothing was paid."""
+    """Return the reward that decides success, per episode; NaN for an unpaid one."""
     return columns.total if scale.base == "total" else columns.final
 
 
 def summed(columns: EpisodeColumns, scale: Scale) -> RewardSummary:
-    """Average and success of episodes."""
+    """Return average and success of episodes."""
     reached = reached_by(columns, scale)
     return summary(reached, reached > scale.threshold, columns.finished, columns.task)
 
 
-def rate_of(found: RewardSummary, scale: Scale) -> SuccessRate | None:
-    """The rate of success of a summary, None where nothing was ever paid."""
-    success, of_paid = found.success, found.success_if_paid
+def rate_of(totals: RewardSummary, scale: Scale) -> SuccessRate | None:
+    """Return the success rate of a summary; None if no episode was paid."""
+    success, of_paid = totals.success, totals.success_if_paid
     if success.value is None or of_paid.value is None:
         return None
     return SuccessRate(
@@ -189,23 +192,23 @@ def rate_of(found: RewardSummary, scale: Scale) -> SuccessRate | None:
     )
 
 
-def seen(
+def environment_summary(
     name: str, rows: EpisodeColumns, scale: Scale, *, declared: bool, design: Design | None
-) -> EnvironmentSeen:
-    """What episodes of an environment came to."""
-    found, reached = summed(rows, scale), reached_by(rows, scale)
+) -> EnvironmentSummary:
+    """Return the summary of an environment's episodes."""
+    totals, reached = summed(rows, scale), reached_by(rows, scale)
     off = guess(reached, scale)
     is_known = declared or off is None
-    return EnvironmentSeen(
+    return EnvironmentSummary(
         environment=name,
-        n=found.n,
-        n_finished=found.n - found.unfinished,
-        without_reward=found.without_reward,
+        n=totals.n,
+        n_finished=totals.n - totals.unfinished,
+        without_reward=totals.without_reward,
         n_off_scale=0 if off is None else off.n_outside,
-        average=found.average,
-        success=rate_of(found, scale) if is_known else None,
-        n_tasks=found.n_tasks,
-        models=tuple(sorted(rows.models[place] for place in np.unique(rows.model) if place != UNKNOWN)),
+        average=totals.average,
+        success=rate_of(totals, scale) if is_known else None,
+        n_tasks=totals.n_tasks,
+        models=tuple(sorted(rows.models[code] for code in np.unique(rows.model) if code != UNKNOWN)),
         pattern=() if design is None else tuple(one.pattern for one in design.patterns),
         findings=() if design is None else tuple(one.kind for one in design.findings),
         looked_at=0 if design is None else design.looked_at,
@@ -218,22 +221,22 @@ def seen(
 def design_of(
     snapshot: Snapshot, environment_no: int, scale: Scale, *, most: int = DESIGN_EPISODES
 ) -> Design:
-    """The pattern of a reward and what is wrong with it, by the newest episodes."""
+    """Return a reward's pattern and findings, from the newest episodes."""
     newest = newest_episodes(snapshot, environment_no, most=most, most_steps=DESIGN_STEPS)
     paid = _paid(snapshot, newest, scale)
-    return Design(patterns=patterns(paid), findings=found_in(paid), looked_at=len(newest))
+    return Design(patterns=patterns(paid), findings=findings_in(paid), looked_at=len(newest))
 
 
 def hacked(snapshot: Snapshot, environment_no: int, scale: Scale) -> tuple[Finding, int] | None:
-    """The same finding of `design_of` that a reward looks hacked, and of how many episodes.
+    """Return the finding of `design_of` that a reward looks hacked, and the number of episodes.
 
-    Hardly any environment pays one action again and again, and the database tells which: the steps of the others,
-    most of what a design costs, are not read.
+    Few environments pay one action again and again. One query finds them, so the steps of all others are not read:
+    those steps are most of the cost of a design.
     """
     newest = newest_episodes(snapshot, environment_no, most=DESIGN_EPISODES, most_steps=DESIGN_STEPS)
     if not is_paid_again(snapshot, [one.number for one in newest], often=AGAIN):
         return None
-    findings = found_in(_paid(snapshot, newest, scale))
+    findings = findings_in(_paid(snapshot, newest, scale))
     return next(((one, len(newest)) for one in findings if one.kind == "hacking"), None)
 
 
@@ -274,26 +277,28 @@ def episode_list(
     Raises `NotFound` for an unknown environment.
     """
     with context.reading() as snapshot:
-        wanted_environments(snapshot, wanted.environment)
+        matching_environments(snapshot, wanted.environment)
         return episode_page(snapshot, wanted, cursor=cursor, direction=direction, limit=limit)
 
 
 def without_episode(context: Context) -> RunsWithoutEpisode:
-    """How many runs brought a reward of their source, and no episode."""
+    """Count the runs with a reward from their source and without an episode."""
     with context.reading() as snapshot:
-        found = runs_without_episode(snapshot)
-    return RunsWithoutEpisode(n=sum(found.values()), formats=tuple(found), command="armscope import SOURCE")
+        n_by_format = runs_without_episode(snapshot)
+    return RunsWithoutEpisode(
+        n=sum(n_by_format.values()), formats=tuple(n_by_format), command="armscope import SOURCE"
+    )
 
 
-def episode(context: Context, uid: Annotated[str, Meta(description="The episode's uid.")]) -> EpisodeSeen:
+def episode(context: Context, uid: Annotated[str, Meta(description="The episode's uid.")]) -> EpisodeView:
     """Show one active episode, step by step.
 
     Raises `NotFound`.
     """
     with context.reading() as snapshot:
-        line, declared = found_episode(snapshot, uid)
+        line, declared = active_episode(snapshot, uid)
         scale = declared or Scale()
-        credit = _credit_seen(snapshot, line, scale)
+        credit = _credit_view(snapshot, line, scale)
         older, newer = episodes_beside(snapshot, uid)
     sums = totals_of(line.steps)
     rewards = [None if step.refused else step.reward for step in line.steps]
@@ -301,7 +306,7 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
     reached = sums.base(scale)
     normalised = None if reached is None else scale.normalised(float(reached))
     is_known = reached is not None and (declared is not None or normalised is not None)
-    return EpisodeSeen(
+    return EpisodeView(
         uid=line.uid,
         environment=line.environment,
         split=line.split,
@@ -320,7 +325,7 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
         scale=scale,
         declared=declared is not None,
         steps=tuple(
-            StepSeen(
+            StepView(
                 number=step.number,
                 kind=step.kind,
                 name=step.name,
@@ -347,36 +352,36 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
     )
 
 
-def _credit_seen(facts: Facts, line: Episode, scale: Scale) -> CreditSeen | None:
-    found = credit_of(facts, line.uid)
-    if found is None:
+def _credit_view(facts: Facts, line: Episode, scale: Scale) -> CreditView | None:
+    credit = credit_of(facts, line.uid)
+    if credit is None:
         return None
     try:
-        now = dealt_of(facts, line, scale, found.rule)
-        fits = (now.reward, now.told) == (found.reward, found.shares)
+        now = split_of(facts, line, scale, credit.rule)
+        fits = (now.reward, now.credit_shares) == (credit.reward, credit.shares)
     except NotApplicable:
         fits = False
-    return CreditSeen(
-        id=f"credit-{found.number}",
-        rule=found.rule,
-        reward=found.reward,
-        shares=found.shares,
-        by=found.actor,
-        at=iso(found.at_ms),
+    return CreditView(
+        id=f"credit-{credit.number}",
+        rule=credit.rule,
+        reward=credit.reward,
+        shares=credit.shares,
+        by=credit.actor,
+        at=iso(credit.at_ms),
         fits=fits,
     )
 
 
 def episode_runs(context: Context, uid: str) -> RunsOfEpisode:
-    """The runs that were made in an episode, at most 50 of them, and what arms did in those."""
+    """Return at most 50 runs of an episode, and the part of arms in them."""
     with context.reading() as snapshot:
         numbers = runs_of_episode(snapshot, uid)
         shown_here = numbers[:_RUNS_SHOWN]
         arms = arms_in_runs(snapshot, shown_here)
-        found = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)
-        seen = (ArmOfEpisode(arm=arm, n_in=n_in, n_used=n_used) for arm, n_in, n_used in found)
+        counts = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)
+        parts = (ArmOfEpisode(arm=arm, n_in=n_in, n_used=n_used) for arm, n_in, n_used in counts)
         return RunsOfEpisode(
             n=len(numbers),
             rows=tuple(rows_of(snapshot, shown_here)),
-            arms=tuple(sorted(seen, key=lambda arm: (-arm.n_used, -arm.n_in, arm.arm))),
+            arms=tuple(sorted(parts, key=lambda arm: (-arm.n_used, -arm.n_in, arm.arm))),
         )

@@ -1,6 +1,6 @@
-"""Evaluations: read back with their grades, and watched for bias: who judges, how, what blocks, who parts.
+"""Evaluations with their grades, and the checks for bias: graders, spreads, blockers and outlier raters.
 
-Labels, flags and blockers are computed from the record and the thresholds in force whenever they are asked for.
+Labels, flags and blockers are computed on each read from the record and the active thresholds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PAGE_EVALUATIONS: Final = 25
 
 @dataclass(frozen=True, kw_only=True)
 class GraderSpread:
-    """How one grader's evaluations are spread."""
+    """Spread of one grader's evaluations."""
 
     grader: Grader
     spread: GroupSpread
@@ -43,7 +43,7 @@ class GraderSpread:
 
 @dataclass(frozen=True, kw_only=True)
 class RubricSpread:
-    """How evaluations by one version of a rubric are spread; "" = by none."""
+    """Spread of the evaluations by one rubric version; "" = without a rubric."""
 
     rubric: str
     spread: GroupSpread
@@ -51,10 +51,10 @@ class RubricSpread:
 
 @dataclass(frozen=True, kw_only=True)
 class BiasWatch:
-    """What evaluations look like by those who made them.
+    """Evaluations by grader kind, grader and rubric.
 
-    ``n`` of them pass the filter. ``kinds`` and ``by_kind`` are in the order of `GRADER_KINDS`; graders and rubrics
-    are sorted by how many evaluations they have.
+    ``n`` of them pass the filter. ``kinds`` and ``by_kind`` are in the order of `GRADER_KINDS`. Graders and rubrics are
+    sorted by their number of evaluations.
     """
 
     n: int
@@ -77,32 +77,32 @@ def evaluations(
     ] = 50,
 ) -> tuple[Evaluation, ...]:
     """List the latest evaluations, with their grades and export blockers."""
-    return seen_evaluations(context, wanted, limit=limit).rows
+    return page_of_evaluations(context, wanted, limit=limit).rows
 
 
-def seen_evaluations(
+def page_of_evaluations(
     context: Context,
-    wanted: EvaluationFilter = ANY_EVALUATION,
+    filters: EvaluationFilter = ANY_EVALUATION,
     *,
     before: int | None = None,
     limit: int = PAGE_EVALUATIONS,
 ) -> EvaluationPage:
-    """A page of evaluations, the latest first, from below the number ``before`` on.
+    """Return a page of evaluations below the number ``before``, the latest first.
 
-    Feedback is a text: without the action ``read_texts`` there is none.
+    Feedback is a text: a caller without the action ``read_texts`` gets none.
     """
     with context.reading() as snapshot:
         hidden = hidden_from(context, snapshot)
-        page = evaluation_page(snapshot, wanted, before=before, limit=limit, hidden=hidden)
+        page = evaluation_page(snapshot, filters, before=before, limit=limit, hidden=hidden)
     if context.may("read_texts"):
         return page
     return page._replace(rows=tuple(msgspec.structs.replace(row, feedback=None) for row in page.rows))
 
 
-def bias_watch(context: Context, wanted: EvaluationFilter = ANY_EVALUATION) -> BiasWatch:
-    """Who judges, how each of them does, what blocks an export, and who parts from the others."""
+def bias_watch(context: Context, filters: EvaluationFilter = ANY_EVALUATION) -> BiasWatch:
+    """Return the spread of each grader's evaluations, what blocks an export, and outlier raters."""
     with context.reading() as snapshot:
-        columns = evaluation_columns(snapshot, wanted, hidden=hidden_from(context, snapshot))
+        columns = evaluation_columns(snapshot, filters, hidden=hidden_from(context, snapshot))
         thresholds = snapshot.settings.thresholds
     grades = grades_of(columns, thresholds)
     kind = _kinds(columns)[columns.grader] if len(columns) else columns.grader
@@ -119,18 +119,18 @@ def bias_watch(context: Context, wanted: EvaluationFilter = ANY_EVALUATION) -> B
             for one in _most_first(_spread(columns, grades, columns.rubric, len(columns.rubrics)))
         ),
         readiness=ready(columns, grades),
-        parting=parting_of(columns),
+        parting=outlier_graders(columns),
     )
 
 
 def evaluated(context: Context) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
-    """Every grader, and every version of a rubric, that anything was judged by, in order."""
+    """Return every grader and every rubric version that an evaluation names, in order."""
     with context.reading() as snapshot:
         return evaluated_names(snapshot)
 
 
 def grades_of(columns: EvaluationColumns, thresholds: Thresholds) -> GradeColumns:
-    """What follows from evaluations by some thresholds."""
+    """Return the grades of evaluations by these thresholds."""
     return grade_all(
         columns.is_success,
         columns.score,
@@ -141,7 +141,7 @@ def grades_of(columns: EvaluationColumns, thresholds: Thresholds) -> GradeColumn
 
 
 def ready(columns: EvaluationColumns, grades: GradeColumns) -> Readiness:
-    """How much of them an export takes."""
+    """Return how many of the evaluations an export accepts."""
     return readiness(
         columns.is_success,
         grades.sft_blocked,
@@ -152,21 +152,21 @@ def ready(columns: EvaluationColumns, grades: GradeColumns) -> Readiness:
 
 
 def panel_of(columns: EvaluationColumns) -> Ints:
-    """Rows that can be held against each other: of graders who are known, not only claimed by a token."""
+    """Return the rows that can be compared: those of known graders, not of names that only a token claims."""
     is_known = np.array([one.kind != "unknown" for one in columns.graders], dtype=np.bool_)
     known = np.flatnonzero(~columns.is_claimed)
     return np.asarray(known[panel(columns.item[known], columns.grader[known], is_known=is_known)])
 
 
-def parting_of(columns: EvaluationColumns) -> tuple[PartingGrader, ...]:
-    """Who parts from the others on the same items, the surest first."""
+def outlier_graders(columns: EvaluationColumns) -> tuple[PartingGrader, ...]:
+    """Return graders who differ from the others on the same items, the surest first."""
     rows = panel_of(columns)
-    found = parting_raters(columns.item[rows], columns.grader[rows], columns.is_success[rows])
-    return tuple(PartingGrader(grader=columns.graders[one.rater], found=one) for one in found)
+    outliers = parting_raters(columns.item[rows], columns.grader[rows], columns.is_success[rows])
+    return tuple(PartingGrader(grader=columns.graders[one.rater], parting=one) for one in outliers)
 
 
 def _kinds(columns: EvaluationColumns) -> Ints:
-    """The kind of each grader."""
+    """Return the kind of each grader."""
     return np.array([GRADER_KINDS.index(one.kind) for one in columns.graders], dtype=np.int64)
 
 

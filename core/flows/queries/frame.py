@@ -1,4 +1,4 @@
-"""Frame: what surrounds every page, and what tells that it is old."""
+"""Frame: the state that every page shows, and the key that detects a stale page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.store.transaction import Moment, Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """The cheapest thing to ask: has anything changed?"""
+    """Cheapest query that detects a change."""
 
     moment: Moment
     n_runs: int
@@ -27,14 +27,14 @@ class Revision:
 
     @property
     def revision(self) -> int:
-        """How many changes there have been."""
+        """Return version, number of runs and newest run. Pages poll it every few seconds."""
         return self.moment.revision
 
 
-class Sight(NamedTuple):
-    """All that tells two answers to one question apart: the moment, and what whoever asks may see of it.
+class Visibility(NamedTuple):
+    """Key of an answer's version: the learner's version and the caller's permissions.
 
-    ``learners`` are the names they may read, ``hidden`` the numbers of evaluations that are kept from them.
+    ``learners`` are the names the caller may read. ``hidden`` are the numbers of evaluations the caller may not see.
     """
 
     moment: Moment
@@ -45,7 +45,7 @@ class Sight(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What surrounds every page."""
+    """State that every page shows."""
 
     learner: str
     learners: tuple[str, ...]
@@ -62,30 +62,30 @@ class Frame:
     types: tuple[ArmType, ...]
     is_demo: bool
     standing: Standing | None
-    sight: Sight
+    visibility: Visibility
 
     @property
     def origin(self) -> str:
-        """The learner's lasting identity, "" before its first write."""
+        """Lasting identity of the learner; "" before its first write."""
         return self.moment.origin
 
     @property
     def revision(self) -> int:
-        """How many changes there have been."""
+        """Number of changes."""
         return self.moment.revision
 
 
-def sight(context: Context) -> Sight:
-    """What whoever asks would see now: what tells that a frame is old, and from another's."""
+def visibility(context: Context) -> Visibility:
+    """Return the key that distinguishes the caller's present frame from older ones and from those of others."""
     with context.reading() as snapshot:
-        return _sight(context, snapshot)
+        return _visibility(context, snapshot)
 
 
-def _sight(context: Context, snapshot: Snapshot) -> Sight:
+def _visibility(context: Context, snapshot: Snapshot) -> Visibility:
     learners, hidden = snapshot.together(
         lambda: reads.learners(snapshot), lambda: hidden_from(context, snapshot)
     )
-    return Sight(
+    return Visibility(
         moment=snapshot.moment,
         learners=readable(context.actor, learners),
         roles=context.actor.roles(context.learner),
@@ -101,18 +101,18 @@ def revision(context: Context) -> Revision:
 
 
 def frame(context: Context) -> Frame:
-    """What surrounds every page."""
+    """Return the state that every page shows."""
     with context.reading() as snapshot:
-        totals, counts, (models, channels), seen, standing = snapshot.together(
+        totals, counts, (models, channels), visible, standing = snapshot.together(
             lambda: reads.totals(snapshot),
             lambda: reads.arm_counts(snapshot),
             lambda: reads.strata(snapshot),
-            lambda: _sight(context, snapshot),
+            lambda: _visibility(context, snapshot),
             lambda: reads.standing(snapshot),
         )
         return Frame(
             learner=context.learner,
-            learners=seen.learners,
+            learners=visible.learners,
             database=str(context.store.place),
             moment=snapshot.moment,
             settings=snapshot.settings,
@@ -126,9 +126,9 @@ def frame(context: Context) -> Frame:
             types=tuple(counts),
             is_demo=snapshot.origin.startswith(DEMO_ORIGIN),
             standing=standing,
-            sight=seen,
+            visibility=visible,
         )
 
 
 DEMO_ORIGIN = "demo:"
-"""Identity of a planted-truth world begins so; its seed follows."""
+"""Prefix of the identity of a demo; its seed follows."""

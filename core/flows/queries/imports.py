@@ -1,4 +1,4 @@
-"""Imports: what was brought in, by whom, and what came of it."""
+"""Imports of the past."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.store import reads
 
 @dataclass(frozen=True, kw_only=True)
 class PastImport:
-    """``answer`` is what the import said; of one that went on, all that it said so far."""
+    """One past import. ``answer`` is its stored answer; an import that went on has the totals so far."""
 
     id: str
     at_ms: int
@@ -23,7 +23,7 @@ class PastImport:
 
 
 def imports(context: Context, *, limit: int = 100) -> tuple[PastImport, ...]:
-    """The latest imports, newest first."""
+    """List the latest imports, newest first."""
     with context.reading() as snapshot:
         rows = reads.import_rows(snapshot, limit)
     return tuple(
@@ -39,5 +39,5 @@ def imports(context: Context, *, limit: int = 100) -> tuple[PastImport, ...]:
 
 
 def answer_of(summary: bytes) -> ImportAnswer:
-    """What an import said, from its stored summary."""
+    """Parse the stored summary of an import."""
     return msgspec.json.decode(summary, type=ImportAnswer)

@@ -1,4 +1,4 @@
-"""Judgement: what is to be said of each arm, the same wherever it is said."""
+"""Judgement of each arm; every page and command uses it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,19 @@ from core.records.arm_summary import JudgedArm
 from core.records.judgement import JudgedPosterior, Judgement
 from core.records.posterior import Posterior
 from core.records.times import DAY_MS, HOUR_MS, iso
-from core.records.view import View
+from core.records.view import EVERYTHING, View
 from core.statistics.change import Changes
 from core.statistics.judgement import STALE_DAYS, judge, stale_arms
 from core.store import reads
 from core.store.transaction import Snapshot
 
 _RECENT_MS: Final = STALE_DAYS * DAY_MS
-"""An arm that was in a prompt so lately is still put in."""
+"""Maximum age of the last inclusion of an arm that still counts as included."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lately:
-    """What happened to all arms of a moment: where the data end, how often each was in a prompt in the last 14 days
-    of them, and which changed.
-    """
+    """Recent events of all arms: the end of the data, inclusions in its last 14 days, and changes."""
 
     columns: ArmColumns
     end_ms: int | None
@@ -44,37 +42,37 @@ class Lately:
 
 def judgements(
     context: Context,
-    view: View = View(),  # noqa: B008 - frozen
+    view: Annotated[View, Meta(description="Which arms, and by which time; default: all.")] = EVERYTHING,
     *,
     inclusion: Inclusion | None = None,
 ) -> dict[str, Judgement]:
-    """Every arm's judgement by id, as of the view's end; what an arm breaks even at is that of now.
+    """Return every arm's judgement by id as of the view's end. The break-even mean is the present one.
 
-    ``inclusion`` is every arm's chance, where somebody has it already: it takes longer than all the rest.
+    ``inclusion`` passes chances that the caller has already: they take longer than all the rest.
     """
     with context.reading() as snapshot:
-        seen, end_ms = snapshot.together(
+        beliefs, end_ms = snapshot.together(
             lambda: belief_in(snapshot, View(until_ms=view.until_ms)), lambda: end_in(snapshot, view)
         )
         lately, chances = snapshot.together(
-            lambda: lately_in(snapshot, seen.columns, view, end_ms),
-            lambda: inclusion or _chances(snapshot, seen.columns, view),
+            lambda: lately_in(snapshot, beliefs.columns, view, end_ms),
+            lambda: inclusion or _chances(snapshot, beliefs.columns, view),
         )
-        found = judge(
-            seen.columns,
-            seen.summary,
+        judged = judge(
+            beliefs.columns,
+            beliefs.summary,
             frozenset(snapshot.settings.seed_arms),
             changes=lately.changes,
-            stale=stale_arms(seen.columns, lately.inclusions, lately.end_ms),
+            stale=stale_arms(beliefs.columns, lately.inclusions, lately.end_ms),
             chances=chances.arms,
         )
-    wanted = view.types or seen.columns.types
-    return {one.arm: one for one, of in zip(found, seen.columns.types, strict=True) if of in wanted}
+    types = view.types or beliefs.columns.types
+    return {one.arm: one for one, of in zip(judged, beliefs.columns.types, strict=True) if of in types}
 
 
 def judged_posteriors(
     context: Context,
-    view: Annotated[View, Meta(description="Which runs and arms count; default: all.")] = View(),  # noqa: B008 - frozen
+    view: Annotated[View, Meta(description="Which runs and arms count; default: all.")] = EVERYTHING,
     *,
     judged: Mapping[str, Judgement] | None = None,
 ) -> list[JudgedPosterior]:
@@ -83,7 +81,7 @@ def judged_posteriors(
     ``judged`` passes judgements that the caller has already.
     """
     judged = judgements(context, view) if judged is None else judged
-    return [_told(one, judged[one.arm]) for one in posteriors(context, view) if one.arm in judged]
+    return [_judged_posterior(one, judged[one.arm]) for one in posteriors(context, view) if one.arm in judged]
 
 
 def judged_arms(context: Context, *, judged: Mapping[str, Judgement] | None = None) -> list[JudgedArm]:
@@ -103,8 +101,8 @@ def judged_arms(context: Context, *, judged: Mapping[str, Judgement] | None = No
     ]
 
 
-def _told(believed: Posterior, judged: Judgement) -> JudgedPosterior:
-    seen = judged.recent
+def _judged_posterior(believed: Posterior, judged: Judgement) -> JudgedPosterior:
+    recent = judged.recent
     return JudgedPosterior(
         **msgspec.structs.asdict(believed),
         judgement=judged.name,
@@ -115,21 +113,21 @@ def _told(believed: Posterior, judged: Judgement) -> JudgedPosterior:
         chance=judged.chance,
         chance_error=judged.chance_error,
         others=judged.others,
-        since=None if seen is None else iso(seen.since_ms),
-        n_since=None if seen is None else seen.n,
-        mean_since=None if seen is None else seen.mean,
-        n_before=None if seen is None else seen.n_before,
-        mean_before=None if seen is None else seen.mean_before,
+        since=None if recent is None else iso(recent.since_ms),
+        n_since=None if recent is None else recent.n,
+        mean_since=None if recent is None else recent.mean,
+        n_before=None if recent is None else recent.n_before,
+        mean_before=None if recent is None else recent.mean_before,
     )
 
 
 def end_in(snapshot: Snapshot, view: View) -> int | None:
-    """The view's end, or where the data end; None: nothing is dated."""
+    """Return the view's end, or the end of the data; None: nothing is dated."""
     return reads.last_run_ms(snapshot) if view.until_ms is None else view.until_ms
 
 
 def lately_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> Lately:
-    """What happened to all arms by the view's end, its `end_in`; ``columns`` are of all of them by then."""
+    """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time."""
     recent, changes = snapshot.together(
         lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
     )
@@ -142,13 +140,13 @@ def lately_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int |
 
 
 def _chances(snapshot: Snapshot, columns: ArmColumns, view: View) -> Inclusion:
-    """Of now, whatever the view's end."""
+    """Return the present chances, even if the view has an end."""
     now = columns if view.until_ms is None else reads.arm_columns(snapshot)
     return inclusion_in(snapshot, now)
 
 
 def _recent(snapshot: Snapshot, view: View, end_ms: int | None) -> dict[str, int]:
-    """How often arms were in a prompt lately; the newest hour counts where the view has no end of its own."""
+    """Return the recent inclusions of arms. The newest hour counts only if the view has no end."""
     if end_ms is None:
         return {}
     until_ms = end_ms + HOUR_MS if view.until_ms is None else end_ms

@@ -1,4 +1,4 @@
-"""Measures: a learner as a monitor sees it, kept while nothing changes."""
+"""Measures of a learner for a monitoring system, cached while nothing changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from core.columns import ArmColumns
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in
-from core.flows.queries.frame import sight
+from core.flows.queries.frame import visibility
 from core.flows.queries.overview import overview
 from core.permissions import authorise
 from core.records.learner import INSTALLATION
@@ -23,15 +23,15 @@ from core.store.denials import count_denials
 from core.store.reads.measured import Counted, budgets_used, counted, last_run_no
 
 BY_CLOCK_MS: Final = 10 * MINUTE_MS
-"""What goes by the clock (a queue becomes overdue) is seen within so long."""
+"""Maximum delay until the measures show an effect of time alone, such as an overdue queue."""
 BUCKETS: Final = (100, 500, 1_000, 2_000, 4_000, 8_000, 16_000)
-"""Tokens, as qortex counts them."""
-_MOST_KEPT: Final = 256
+"""Upper bounds in tokens, as in qortex."""
+_MOST_CACHED: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """A learner at one moment: the first page, every arm with what is believed of it, and what was counted."""
+    """One revision of a learner: the overview, every arm's posterior, and the counters."""
 
     learner: str
     revision: int
@@ -42,14 +42,14 @@ class Measures:
 
 
 def measures(context: Context) -> Measures:
-    """A learner as a monitor sees it."""
-    seen = overview(context)
+    """Return the measures of a learner for a monitoring system."""
+    overall = overview(context)
     with context.reading() as snapshot:
         belief = belief_in(snapshot, View())
         return Measures(
             learner=context.learner,
             revision=snapshot.revision,
-            overview=seen,
+            overview=overall,
             columns=belief.columns,
             summary=belief.summary,
             counted=counted(snapshot),
@@ -57,22 +57,23 @@ def measures(context: Context) -> Measures:
 
 
 def n_denials(context: Context) -> int:
-    """How often anybody was refused anything, ever; for who may read every learner."""
+    """Return the total number of refused requests. The caller must be able to read every learner."""
     authorise(context.actor, "read", None)
     with context.store.reading(INSTALLATION) as snapshot:
         return count_denials(snapshot, 0)
 
 
 class Budgets(NamedTuple):
-    """Runs chosen within a budget, by the tokens that were in the prompt: how many in each of `BUCKETS` and beyond,
-    and the tokens of all.
+    """Runs selected within a budget by the tokens of their prompts: counts per bucket, and the sum.
+
+    ``n`` has one more entry than `BUCKETS`, for larger prompts.
     """
 
     n: tuple[int, ...] = (0,) * (len(BUCKETS) + 1)
     tokens: int = 0
 
     def plus(self, used: Iterable[int]) -> Budgets:
-        """The same with more runs.
+        """Return a copy with more runs.
 
         >>> Budgets().plus([100, 101, 20_000])
         Budgets(n=(1, 1, 0, 0, 0, 0, 0, 1), tokens=20201)
@@ -85,7 +86,7 @@ class Budgets(NamedTuple):
 
 
 class _Since(NamedTuple):
-    """What was counted so far in which database, and up to which run."""
+    """Budgets counted so far, the database they belong to, and the last run counted."""
 
     database: tuple[str, tuple[int, ...]]
     run_no: int
@@ -93,33 +94,33 @@ class _Since(NamedTuple):
 
 
 class Monitor:
-    """What is kept between one look and the next, at one database.
+    """Cache of the measures of one database between two polls.
 
-    Measures are kept while the learner's moment is the same, or for ten minutes. Tokens used of budgets are counted
-    from the first look on, as any process counts what it saw: so a look costs what is new, never what there is.
+    Measures are cached while the learner's revision is the same, for at most 10 minutes. Tokens of budgets are counted
+    from the first poll on, like any counter of a process. A poll therefore costs only the new runs.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: dict[Hashable, tuple[Hashable, Measures]] = {}
+        self._cache: dict[Hashable, tuple[Hashable, Measures]] = {}
         self._budgets: dict[str, _Since] = {}
 
     def measures(self, context: Context) -> Measures:
-        """A learner as a monitor sees it, the same while nothing was recorded."""
-        seen = sight(context)
-        who = (context.learner, seen.roles, seen.hidden)
-        key = (seen.moment, context.clock() // BY_CLOCK_MS)
-        known = self._kept.get(who)
+        """Return the measures of a learner, from the cache while nothing was recorded."""
+        visible = visibility(context)
+        reader = (context.learner, visible.roles, visible.hidden)
+        key = (visible.moment, context.clock() // BY_CLOCK_MS)
+        known = self._cache.get(reader)
         if known is not None and known[0] == key:
             return known[1]
-        found = measures(context)
-        if len(self._kept) >= _MOST_KEPT:
-            self._kept.clear()
-        self._kept[who] = (key, found)
-        return found
+        current = measures(context)
+        if len(self._cache) >= _MOST_CACHED:
+            self._cache.clear()
+        self._cache[reader] = (key, current)
+        return current
 
     def budgets(self, context: Context) -> Budgets:
-        """Runs chosen within a budget since the first look."""
+        """Return the runs selected within a budget since the first poll."""
         with self._lock, context.reading() as snapshot:
             database = (snapshot.origin, snapshot.moment.file)
             known = self._budgets.get(context.learner)

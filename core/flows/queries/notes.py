@@ -1,4 +1,4 @@
-"""Notes: what people wrote about an arm."""
+"""Notes about an arm."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from core.store import reads
 
 
 def notes(context: Context, arm: str, limit: int = 50) -> tuple[Note, ...]:
-    """The latest notes about an arm, newest first; undone ones stay, marked."""
+    """List the latest notes about an arm, newest first. Undone notes are included and marked."""
     with context.reading() as snapshot:
         return reads.notes(snapshot, arm, limit=limit)

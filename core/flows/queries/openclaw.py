@@ -1,4 +1,4 @@
-"""OpenClaw: a learner as the page, the command and the chat of OpenClaw's learning layer read it."""
+"""OpenClaw view of a learner: the shapes that the page, command and chat of its learning layer read."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MAX_OFFSET: Final = 10_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """Some runs, newest first, as OpenClaw documents a trace; ``total`` there are."""
+    """A page of runs, newest first, in the shape that OpenClaw documents. ``total`` counts all runs."""
 
     traces: tuple[Json, ...]
     total: int
 
 
 def openclaw_summary(context: Context) -> Summary:
-    """A learner in one answer."""
+    """Return the summary of a learner."""
     with context.reading() as snapshot:
         metrics, totals, used = snapshot.together(
             lambda: metrics_of(snapshot), lambda: reads.totals(snapshot), lambda: used_in(snapshot, View())
@@ -63,7 +63,7 @@ def openclaw_summary(context: Context) -> Summary:
 
 
 def openclaw_config(context: Context) -> Config:
-    """What a learner is set to."""
+    """Return the settings of a learner."""
     with context.reading() as snapshot:
         chosen = snapshot.settings
     return Config(
@@ -76,11 +76,11 @@ def openclaw_config(context: Context) -> Config:
 
 
 def openclaw_posteriors(context: Context) -> tuple[ArmState, ...]:
-    """What is believed of every arm, the highest mean first, equal ones by id; the interval is the exact one."""
+    """List every arm's posterior with its exact interval, the highest mean first, ties by id."""
     with context.reading() as snapshot:
-        seen = belief_in(snapshot, View())
+        beliefs = belief_in(snapshot, View())
         chosen = snapshot.settings
-    columns, summary = seen.columns, seen.summary
+    columns, summary = beliefs.columns, beliefs.summary
     rows = zip(
         columns.keys,
         summary.alpha.tolist(),
@@ -88,12 +88,12 @@ def openclaw_posteriors(context: Context) -> tuple[ArmState, ...]:
         summary.mean.tolist(),
         columns.pulls.tolist(),
         columns.last_at_ms.tolist(),
-        [BANDS[place] for place in summary.band.tolist()],
+        [BANDS[index] for index in summary.band.tolist()],
         summary.lower.tolist(),
         summary.upper.tolist(),
         strict=True,
     )
-    found = [
+    states = [
         ArmState(
             arm_id=key,
             alpha=alpha,
@@ -109,24 +109,24 @@ def openclaw_posteriors(context: Context) -> tuple[ArmState, ...]:
         )
         for key, alpha, beta, mean, pulls, last_at_ms, band, lower, upper in rows
     ]
-    return tuple(sorted(found, key=lambda one: (-one.mean, one.arm_id)))
+    return tuple(sorted(states, key=lambda one: (-one.mean, one.arm_id)))
 
 
 def openclaw_traces(context: Context, limit: int = 100, offset: int = 0) -> Traces:
-    """Runs from the newest on, after the first ``offset`` of them; an offset costs its length."""
+    """List runs, newest first, after the first ``offset`` of them. The cost grows with the offset."""
     _check("limit", limit, 1, MAX_TRACES)
     _check("offset", offset, 0, MAX_OFFSET)
     with context.reading() as snapshot:
         total = runs_counted(snapshot, RunFilter(), View()) or 0
-        found = run_numbers(snapshot, RunFilter(), View(), "older", at_most=offset + limit)
-        run_nos = [run_no for run_no, _ in islice(found, offset, None)] if offset < total else []
+        numbers = run_numbers(snapshot, RunFilter(), View(), "older", at_most=offset + limit)
+        run_nos = [run_no for run_no, _ in islice(numbers, offset, None)] if offset < total else []
         return Traces(traces=tuple(trace_of(line.run) for line in lines_of(snapshot, run_nos)), total=total)
 
 
-def _check(name: str, given: int, least: int, most: int) -> None:
-    if not least <= given <= most:
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
         raise InvalidInput(
-            f"{name} must be a whole number from {least} to {most:,}, got {given}.",
+            f"{name} must be a whole number from {least} to {most:,}, got {value}.",
             next_step="Correct it, or leave it out.",
         )
 

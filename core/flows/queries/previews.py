@@ -1,4 +1,4 @@
-"""Previews: what an act would change; nothing is written."""
+"""Previews: the effect of an act; nothing is written."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, kw_only=True)
 class ArmBelief:
-    """One arm's belief in a preview; ``chance`` of inclusion with its standard error, both None where none of the
-    latest runs offered the arm.
-    """
+    """One arm's posterior in a preview. Both chances are None if none of the latest runs offered the arm."""
 
     alpha: float
     beta: float
@@ -56,9 +54,7 @@ class ArmBelief:
 
 @dataclass(frozen=True, kw_only=True)
 class RewardPreview:
-    """What a reward would change. ``in_present_epoch`` False: it would join an epoch that has ended, and the
-    present belief would not move.
-    """
+    """Effect of a reward. ``in_present_epoch`` False: it joins an ended epoch and the present posterior stays."""
 
     arm: str
     kind: str
@@ -80,8 +76,9 @@ class ArmEffect:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPreview:
-    """What an evaluation would be answered with, and which of ``n_arms`` arms it would move: those that move most
-    first, at most `SHOWN_EFFECTS`; ``n_moved`` in all.
+    """Answer of an evaluation and its effect on ``n_arms`` arms.
+
+    ``effects`` holds the arms that move most, at most `SHOWN_EFFECTS` out of ``n_moved``.
     """
 
     answer: EvaluationAnswer
@@ -92,7 +89,7 @@ class EvaluationPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class CreditPreview:
-    """The same of an episode's credit: what it would be answered with, and which of ``n_arms`` arms it would move."""
+    """Answer of an episode's credit and its effect on ``n_arms`` arms."""
 
     answer: CreditAnswer
     n_arms: int
@@ -102,9 +99,9 @@ class CreditPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class ResetPreview:
-    """What a reset would change: the arms concerned now, and where they would start again.
+    """Effect of a reset: the arms concerned now, and their posterior afterwards.
 
-    The chances of inclusion, with their standard errors, are NaN where none of the latest runs offered the arm.
+    The chances of inclusion and their standard errors are NaN if none of the latest runs offered the arm.
     """
 
     scope: str
@@ -125,20 +122,20 @@ class ResetPreview:
 def preview_reward(
     context: Context, arm: str, value: float, *, run: str | None = None, correct: bool = False
 ) -> RewardPreview:
-    """What a reward would change; raises what `reward` would raise, and records nothing."""
+    """Return the effect of a reward. Raises the errors of `reward` and records nothing."""
     order = RewardOrder(arm=arm, value=value, run=run, correct=correct)
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
         (effect,) = effects_of(snapshot, [order], known_of(snapshot, [order]))
         settings = snapshot.settings
-    place = columns.keys.index(arm)
+    index = columns.keys.index(arm)
     if effect.in_present_epoch:
         moved = replace(
             columns,
-            success_micro=_added(columns.success_micro, place, effect.success_micro),
-            failure_micro=_added(columns.failure_micro, place, effect.failure_micro),
-            pulls=_added(columns.pulls, place, effect.pulls),
+            success_micro=_added(columns.success_micro, index, effect.success_micro),
+            failure_micro=_added(columns.failure_micro, index, effect.failure_micro),
+            pulls=_added(columns.pulls, index, effect.pulls),
         )
     else:
         moved = columns
@@ -149,8 +146,8 @@ def preview_reward(
         kind="correction" if correct else "feedback",
         reward=order.reward,
         n_arms=len(columns),
-        before=_arm_belief(columns, before, now, place),
-        after=_arm_belief(moved, summarise(moved, earlier=before), then, place),
+        before=_arm_belief(columns, before, now, index),
+        after=_arm_belief(moved, summarise(moved, earlier=before), then, index),
         in_present_epoch=effect.in_present_epoch,
     )
 
@@ -168,10 +165,10 @@ def preview_evaluation(
     arm: str | None = None,
     create: bool = False,
 ) -> EvaluationPreview:
-    """Grade, blockers and effect of an evaluation; raises what `evaluate` would raise, and records nothing.
+    """Return grade, blockers and effect of an evaluation. Raises the errors of `evaluate` and records nothing.
 
-    It is done and taken back, so what it says is what `evaluate` would do: a revision gives way to it, raters of one
-    arm share. It costs what an evaluation costs, short of the disk, and two simulations where arms move.
+    The evaluation runs and is rolled back, so revisions and shared arms count as in `evaluate`. It costs as much as an
+    evaluation without the disk write, and two simulations if arms move.
     """
     order = order_of(
         context,
@@ -191,9 +188,9 @@ def preview_evaluation(
 
 
 def preview_credit(context: Context, uid: str, rule: CreditRule) -> CreditPreview:
-    """Shares and effect of an episode's credit; raises what `credit_episode` would raise, and records nothing.
+    """Return shares and effect of an episode's credit. Raises the errors of `credit_episode` and records nothing.
 
-    It is done and taken back, so it takes the place of the credit in force, as that would.
+    The credit runs and is rolled back, so it replaces the active credit as the act would.
     """
     answer, moved = _rehearsed(context, "credit", lambda txn: credit_in(txn, uid, rule))
     return CreditPreview(answer=answer, **moved)
@@ -208,20 +205,20 @@ class _Moved(TypedDict):
 def _rehearsed(
     context: Context, action: Action, act: Callable[[Transaction], _Answer]
 ) -> tuple[_Answer, _Moved]:
-    """What an act would be answered with, and move."""
+    """Return the answer of an act and the arms it would move."""
 
     def work(txn: Transaction) -> tuple[_Answer, ArmColumns, ArmColumns]:
         before = reads.arm_columns(txn)
         return act(txn), before, reads.arm_columns(txn)
 
     answer, before, after = context.rehearse(action, work)
-    moved = _moved_places(before, after)
+    moved = _moved_indexes(before, after)
     effects = _effects(context, before, after, moved) if len(moved) else ()
     return answer, _Moved(n_arms=len(after), n_moved=len(moved), effects=effects)
 
 
-def _moved_places(before: ArmColumns, after: ArmColumns) -> Ints:
-    """Arms whose belief differs, the mean that moves most first; the arms are the same before and after."""
+def _moved_indexes(before: ArmColumns, after: ArmColumns) -> Ints:
+    """Return the indexes of arms whose posterior differs, the largest move first."""
     moved = (before.success_micro != after.success_micro) | (before.failure_micro != after.failure_micro)
     shift = np.abs(after.alpha / (after.alpha + after.beta) - before.alpha / (before.alpha + before.beta))
     places = np.flatnonzero(moved)
@@ -237,70 +234,70 @@ def _effects(context: Context, before: ArmColumns, after: ArmColumns, moved: Int
     now, then = (simulated(arms, settings, candidates) for arms in (before, after))
     return tuple(
         ArmEffect(
-            arm=before.keys[place],
-            before=_arm_belief(before, was, now, place),
-            after=_arm_belief(after, will, then, place),
+            arm=before.keys[index],
+            before=_arm_belief(before, was, now, index),
+            after=_arm_belief(after, will, then, index),
         )
-        for place in moved[:SHOWN_EFFECTS].tolist()
+        for index in moved[:SHOWN_EFFECTS].tolist()
     )
 
 
 def preview_reset(
     context: Context, *, arms: Sequence[str] = (), types: Sequence[ArmType] = (), target: Target = "uniform"
 ) -> ResetPreview:
-    """What a reset would change; raises what `reset` would raise, and changes nothing."""
+    """Return the effect of a reset. Raises the errors of `reset` and changes nothing."""
     scope = Scope(arms=tuple(arms), types=tuple(types))
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
         keys = set(scope.keys(snapshot, columns))
         settings = snapshot.settings
-    wanted = np.array([key in keys for key in columns.keys], dtype=np.bool_)
-    after = _after_reset(columns, wanted, target)
-    concerned = after.where(wanted)
+    is_reset = np.array([key in keys for key in columns.keys], dtype=np.bool_)
+    after = _after_reset(columns, is_reset, target)
+    concerned = after.where(is_reset)
     lower, upper = interval(concerned.alpha, concerned.beta)
     now, then = (simulated(arms, settings, candidates) for arms in (columns, after))
     return ResetPreview(
         scope=scope.words,
         target=target,
-        columns=columns.where(wanted),
-        summary=summarise(columns.where(wanted)),
+        columns=columns.where(is_reset),
+        summary=summarise(columns.where(is_reset)),
         alpha=concerned.alpha,
         beta=concerned.beta,
         mean=concerned.alpha / (concerned.alpha + concerned.beta),
         lower=lower,
         upper=upper,
-        chance_now=now.chance[wanted],
-        chance_after=then.chance[wanted],
-        error_now=now.standard_error[wanted],
-        error_after=then.standard_error[wanted],
+        chance_now=now.chance[is_reset],
+        chance_after=then.chance[is_reset],
+        error_now=now.standard_error[is_reset],
+        error_after=then.standard_error[is_reset],
     )
 
 
-def _added(values: Ints, place: int, amount: int) -> Ints:
+def _added(values: Ints, index: int, amount: int) -> Ints:
     changed = values.copy()
-    changed[place] += amount
+    changed[index] += amount
     return changed
 
 
-def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, place: int) -> ArmBelief:
-    has_chance = bool(chances.offered[place])
+def _arm_belief(columns: ArmColumns, summary: Summary, chances: Chances, index: int) -> ArmBelief:
+    has_chance = bool(chances.offered[index])
     return ArmBelief(
-        alpha=float(summary.alpha[place]),
-        beta=float(summary.beta[place]),
-        mean=float(summary.mean[place]),
-        lower=float(summary.lower[place]),
-        upper=float(summary.upper[place]),
-        pulls=int(columns.pulls[place]),
-        band=BANDS[summary.band[place]],
-        rank=int(summary.rank[place]),
-        chance=float(chances.chance[place]) if has_chance else None,
-        chance_error=float(chances.standard_error[place]) if has_chance else None,
+        alpha=float(summary.alpha[index]),
+        beta=float(summary.beta[index]),
+        mean=float(summary.mean[index]),
+        lower=float(summary.lower[index]),
+        upper=float(summary.upper[index]),
+        pulls=int(columns.pulls[index]),
+        band=BANDS[summary.band[index]],
+        rank=int(summary.rank[index]),
+        chance=float(chances.chance[index]) if has_chance else None,
+        chance_error=float(chances.standard_error[index]) if has_chance else None,
     )
 
 
 class RewardEffect(NamedTuple):
-    """What a reward would add, in millionths and pulls, and whether to the present epoch."""
+    """Amounts that a reward would add in millionths and pulls, and whether to the present epoch."""
 
     success_micro: int
     failure_micro: int
@@ -309,7 +306,7 @@ class RewardEffect(NamedTuple):
 
 
 def effects_of(snapshot: Snapshot, orders: Sequence[RewardOrder], known: Known) -> list[RewardEffect]:
-    """What each of several rewards would add by itself; raises what the first that can't be given would raise."""
+    """Return the effect of each reward alone. Raises the error of the first invalid one."""
     _, standing = snapshot.together(
         lambda: snapshot.epochs.load(known.arm_nos.values()),
         lambda: reads.standing_corrections(snapshot, {run.run_no for run in known.runs.values()}),
@@ -339,7 +336,7 @@ def _effect(
     return RewardEffect(success - instead_of[0], failure - instead_of[1], 0, is_present)
 
 
-def _after_reset(columns: ArmColumns, wanted: Bools, target: Target) -> ArmColumns:
+def _after_reset(columns: ArmColumns, is_reset: Bools, target: Target) -> ArmColumns:
     uniform = np.full(len(columns), MICRO, dtype=np.int64)
     alpha, beta = (
         (uniform, uniform) if target == "uniform" else (columns.prior_alpha_micro, columns.prior_beta_micro)
@@ -347,11 +344,11 @@ def _after_reset(columns: ArmColumns, wanted: Bools, target: Target) -> ArmColum
     nothing = np.zeros(len(columns), dtype=np.int64)
     return replace(
         columns,
-        base_alpha_micro=np.where(wanted, alpha, columns.base_alpha_micro),
-        base_beta_micro=np.where(wanted, beta, columns.base_beta_micro),
-        success_micro=np.where(wanted, nothing, columns.success_micro),
-        failure_micro=np.where(wanted, nothing, columns.failure_micro),
-        pulls=np.where(wanted, nothing, columns.pulls),
-        part_micro=np.where(wanted, nothing, columns.part_micro),
-        inclusions=np.where(wanted, nothing, columns.inclusions),
+        base_alpha_micro=np.where(is_reset, alpha, columns.base_alpha_micro),
+        base_beta_micro=np.where(is_reset, beta, columns.base_beta_micro),
+        success_micro=np.where(is_reset, nothing, columns.success_micro),
+        failure_micro=np.where(is_reset, nothing, columns.failure_micro),
+        pulls=np.where(is_reset, nothing, columns.pulls),
+        part_micro=np.where(is_reset, nothing, columns.part_micro),
+        inclusions=np.where(is_reset, nothing, columns.inclusions),
     )

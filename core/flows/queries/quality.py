@@ -1,4 +1,4 @@
-"""Quality: layers by what those who judged them made of them, and layers that are only named."""
+"""Quality of layers: those with evaluations, and those of which only the id is known."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LAYERS_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayersSeen:
-    """Layers that were judged, the best first, and layers of which only the name is known, the most judged first.
+class LayersView:
+    """Judged layers, the best first, and bare layers, the most judged first.
 
-    ``n_judged`` and ``n_bare`` are how many there are of each; the lists stop at a limit.
+    ``n_judged`` and ``n_bare`` count all of them. The lists stop at a limit.
     """
 
     judged: tuple[JudgedLayer, ...]
@@ -25,10 +25,10 @@ class LayersSeen:
     n_bare: int
 
 
-def layers(context: Context, *, limit: int = LAYERS_SHOWN) -> LayersSeen:
-    """Layers by quality with their heads, and bare ones."""
+def layers(context: Context, *, limit: int = LAYERS_SHOWN) -> LayersView:
+    """List layers by quality with their heads, and bare layers."""
     with context.reading() as snapshot:
-        return LayersSeen(
+        return LayersView(
             judged=judged_layers(snapshot, limit=limit),
             n_judged=n_judged_layers(snapshot),
             bare=bare_layers(snapshot, limit=limit),

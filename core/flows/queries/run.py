@@ -1,4 +1,4 @@
-"""Run: why each arm was in its prompt or left out, what was seen of it, and what would have flipped it."""
+"""Run explanation: why each arm was in the prompt or left out, its evidence, and what would have flipped it."""
 
 from __future__ import annotations
 
@@ -41,35 +41,35 @@ def run(context: Context, name: Annotated[str, Meta(description="The run's uid o
     Runs of an undone import and unanswered prompts have an explanation, too. Raises `UnknownRun`.
     """
     with context.reading() as snapshot:
-        place = run_place(snapshot, name)
-        if place is None:
+        position = run_place(snapshot, name)
+        if position is None:
             raise UnknownRun(
                 f"There is no run {name[:80]!r} in learner {context.learner!r}.",
                 next_step="Use a uid or number that armscope runs lists.",
             )
-        return _story(context, snapshot, place)
+        return _story(context, snapshot, position)
 
 
-def _story(context: Context, snapshot: Snapshot, place: Cursor) -> RunStory:
-    (told, k), by_hand, (sources, episodes), older, newer = snapshot.together(
-        lambda: _recorded(snapshot, place.run_no),
-        lambda: _by_hand(snapshot, place.run_no, hidden_from(context, snapshot)),
+def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
+    (row, k), by_hand, (sources, episodes), older, newer = snapshot.together(
+        lambda: _recorded(snapshot, position.run_no),
+        lambda: _by_hand(snapshot, position.run_no, hidden_from(context, snapshot)),
         lambda: snapshot.together(
-            lambda: tellings(snapshot, place.run_no), lambda: episodes_of_run(snapshot, place.run_no)
+            lambda: tellings(snapshot, position.run_no), lambda: episodes_of_run(snapshot, position.run_no)
         ),
-        lambda: _beside(snapshot, place, "older"),
-        lambda: _beside(snapshot, place, "newer"),
+        lambda: _neighbour(snapshot, position, "older"),
+        lambda: _neighbour(snapshot, position, "newer"),
     )
-    chosen = told.selection
-    made = None if chosen is None else recorded(chosen, k=k)
-    found = None if made is None else flips(made)
-    arms = _arms(_seen(told, by_hand), chosen, found)
+    chosen = row.selection
+    packing = None if chosen is None else recorded(chosen, k=k)
+    flip_values = None if packing is None else flips(packing)
+    arms = _arms(_arm_rows(row, by_hand), chosen, flip_values)
     return RunStory(
-        facts=told.facts,
+        facts=row.facts,
         arms=arms,
         selection=chosen,
-        replays=None if made is None else made.replays,
-        k=None if made is None else made.k,
+        replays=None if packing is None else packing.replays,
+        k=None if packing is None else packing.k,
         differs=_differing(arms),
         guidance=None if chosen is None else guidance(chosen.excluded),
         tellings=sources,
@@ -80,22 +80,22 @@ def _story(context: Context, snapshot: Snapshot, place: Cursor) -> RunStory:
 
 
 def _recorded(snapshot: Snapshot, run_no: int) -> tuple[RecordedRun, int | None]:
-    """All that is recorded of it, and the limit on arms it was selected under."""
-    told = recorded_run(snapshot, run_no)
-    return told, None if told.selection is None else _limit_in_force(snapshot, told.selection)
+    """Return the recorded rows of a run, and the limit on arms of its selection."""
+    row = recorded_run(snapshot, run_no)
+    return row, None if row.selection is None else _limit_in_force(snapshot, row.selection)
 
 
-def _beside(snapshot: Snapshot, here: Cursor, direction: Direction) -> str | None:
-    """The run before or after in time."""
+def _neighbour(snapshot: Snapshot, here: Cursor, direction: Direction) -> str | None:
+    """Return the uid of the run before or after in time."""
     page = run_page(snapshot, RunFilter(), View(), cursor=here, direction=direction, limit=1)
     return page.rows[0].uid if page.rows else None
 
 
 def _limit_in_force(snapshot: Snapshot, chosen: Selection) -> int | None:
-    """The limit on arms a selection was made under: that of the settings whose hash it keeps, if they are found.
+    """Return the limit on arms of a selection: that of the settings with the stored hash, or None.
 
-    Looked for among the present settings and those of its revision, with the budget it was given; a call may
-    have had a limit of its own, which no log holds.
+    The present settings and those of its revision are tried, with the selection's own budget. A call may have had a
+    limit of its own, which is not recorded.
     """
     for settings in (snapshot.settings, folded_settings(snapshot, until_revision=chosen.revision)):
         for k in (settings.k, 0):
@@ -105,39 +105,39 @@ def _limit_in_force(snapshot: Snapshot, chosen: Selection) -> int | None:
     return None
 
 
-class _Seen(NamedTuple):
-    """What is recorded of the arms of a run, by id."""
+class _ArmRows(NamedTuple):
+    """Recorded rows of the arms of a run, by id."""
 
     parts: dict[str, Part]
     references: dict[str, Reference]
     by_hand: dict[str, list[Observation]]
 
 
-def _arms(seen: _Seen, chosen: Selection | None, found: Flips | None) -> tuple[RunArm, ...]:
-    """Every arm that had a part: by rank where there was a selection, else by type and id, those in first."""
+def _arms(rows: _ArmRows, chosen: Selection | None, flip_values: Flips | None) -> tuple[RunArm, ...]:
+    """Return every arm of the run: by rank if there was a selection, else by type and id, included ones first."""
     decided = () if chosen is None else chosen.decisions
-    first_drawn = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
+    first_sampled = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
     ranked = [
-        _arm(row.arm, seen, row, flip=_flip(row, at, found), is_drawn=at >= first_drawn)
+        _arm(row.arm, rows, row, flip=_flip(row, at, flip_values), is_drawn=at >= first_sampled)
         for at, row in enumerate(decided)
     ]
     known = {row.arm for row in decided}
-    others = [_arm(key, seen) for key in seen.parts if key not in known]
+    others = [_arm(key, rows) for key in rows.parts if key not in known]
     return (*ranked, *sorted(others, key=_by_part))
 
 
 def _by_hand(snapshot: Snapshot, run_no: int, hidden: frozenset[int]) -> dict[str, list[Observation]]:
-    """What people said of its arms, by arm."""
-    found: dict[str, list[Observation]] = {}
+    """Return the manual observations of the run by arm."""
+    entries: dict[str, list[Observation]] = {}
     for row in observations(snapshot, limit=_LEDGER_ROWS, run_no=run_no, hidden=hidden):
-        found.setdefault(row.arm, []).append(row)
-    return found
+        entries.setdefault(row.arm, []).append(row)
+    return entries
 
 
-def _seen(told: RecordedRun, by_hand: dict[str, list[Observation]]) -> _Seen:
-    return _Seen(
-        parts={part.arm: part for part in told.parts},
-        references={one.arm: one for one in told.references},
+def _arm_rows(recorded_rows: RecordedRun, by_hand: dict[str, list[Observation]]) -> _ArmRows:
+    return _ArmRows(
+        parts={part.arm: part for part in recorded_rows.parts},
+        references={one.arm: one for one in recorded_rows.references},
         by_hand=by_hand,
     )
 
@@ -148,15 +148,15 @@ def _by_part(arm: RunArm) -> tuple[bool, int, str]:
 
 def _arm(
     key: str,
-    seen: _Seen,
+    rows: _ArmRows,
     decision: Decision | None = None,
     *,
     flip: ArmFlip | None = None,
     is_drawn: bool = False,
 ) -> RunArm:
-    _, flag, cost = seen.parts.get(key, Part(key, 0, None))
+    _, flag, cost = rows.parts.get(key, Part(key, 0, None))
     referenced = bool(flag & REFERENCED)
-    kept = seen.references.get(key, Reference(arm=key, where=usual_place(key))) if referenced else None
+    reference = rows.references.get(key, Reference(arm=key, where=implied_where(key))) if referenced else None
     return RunArm(
         arm=key,
         in_prompt=bool(flag & INCLUDED),
@@ -168,32 +168,32 @@ def _arm(
         is_drawn=is_drawn,
         flip=flip,
         referenced=referenced,
-        where=None if kept is None else kept.where,
-        excerpt=None if kept is None else kept.excerpt,
+        where=None if reference is None else reference.where,
+        excerpt=None if reference is None else reference.excerpt,
         reward=reward_of_flag(flag),
-        by_hand=tuple(seen.by_hand.get(key, ())),
+        by_hand=tuple(rows.by_hand.get(key, ())),
     )
 
 
-def usual_place(key: str) -> Where:
-    """Where a reference was seen that needs no row of its own."""
+def implied_where(key: str) -> Where:
+    """Return the location of a reference whose row does not store one."""
     places: dict[str, Where] = {"tool": "call", "section": "always"}
     return places.get(arm_type(key), "given")
 
 
-def _flip(decision: Decision, at: int, found: Flips | None) -> ArmFlip | None:
-    if found is None:
+def _flip(decision: Decision, at: int, flip_values: Flips | None) -> ArmFlip | None:
+    if flip_values is None:
         return None
-    rank = None if found.rank[at] == NO_RANK else int(found.rank[at])
-    draw = None if np.isnan(found.draw[at]) else float(found.draw[at])
+    rank = None if flip_values.rank[at] == NO_RANK else int(flip_values.rank[at])
+    draw = None if np.isnan(flip_values.draw[at]) else float(flip_values.draw[at])
     if decision.included:
         return ArmFlip(rank=rank, draw=draw)
-    budget, cost, k = int(found.budget[at]), int(found.cost[at]), int(found.k[at])
+    budget, cost, k = int(flip_values.budget[at]), int(flip_values.cost[at]), int(flip_values.k[at])
     return ArmFlip(
         rank=rank,
         draw=draw,
         budget=None if budget == UNKNOWN else budget,
-        more_than_budget=found.budget_tried if budget == UNKNOWN else None,
+        more_than_budget=flip_values.budget_tried if budget == UNKNOWN else None,
         cost=None if cost == UNKNOWN else cost,
         k=k or None,
     )

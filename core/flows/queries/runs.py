@@ -1,4 +1,4 @@
-"""Runs: a page of them, and what became of each arm in them."""
+"""Runs: a page of them, and the part of each arm in them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
 from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
-"""Runs on a page: those of the table are those of the heat map."""
+"""Runs per page. The table and the heat map show the same runs."""
 ROWS_AT_MOST: Final = 24
-"""Arms a heat map shows; at 15 px a row more would not fit a screen."""
+"""Maximum number of arms in a heat map. At 15 px per row, more would not fit on a screen."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunsSeen:
-    """A page of runs and their heat map. ``n_runs`` pass the filters in all (None: an arm's part is asked for,
-    and counting would mean looking at every run).
+class RunsView:
+    """A page of runs and their heat map. ``n_runs`` counts all runs that pass the filters.
+
+    ``n_runs`` is None if the filter asks for an arm's part: counting would read every run.
     """
 
     page: RunPage
@@ -44,67 +45,67 @@ def runs(
 
 
 def listed_runs(context: Context, *, cursor: Cursor | None = None, limit: int = PAGE_RUNS) -> RunPage:
-    """Runs beyond a cursor, newest first."""
+    """Return runs beyond a cursor, newest first."""
     with context.reading() as snapshot:
         return run_page(snapshot, RunFilter(), View(), cursor=cursor, limit=limit)
 
 
-def seen_runs(
+def runs_view(
     context: Context,
-    wanted: RunFilter = RunFilter(),  # noqa: B008 - frozen
+    filters: RunFilter = RunFilter(),  # noqa: B008 - frozen
     view: View = View(),  # noqa: B008 - frozen
     *,
     cursor: Cursor | None = None,
     direction: Direction = "older",
     rows_by: RowChoice = "most in",
     limit: int = PAGE_RUNS,
-) -> RunsSeen:
-    """Runs that pass the filters beyond a cursor, newest first, with what became of each arm in them."""
+) -> RunsView:
+    """Return runs that pass the filters beyond a cursor, newest first, with the part of each arm in them."""
     with context.reading() as snapshot:
-        found, n_runs = snapshot.together(
-            lambda: looked_up(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit),
-            lambda: runs_counted(snapshot, wanted, view),
+        matches, n_runs = snapshot.together(
+            lambda: looked_up(snapshot, filters, view, cursor=cursor, direction=direction, limit=limit),
+            lambda: runs_counted(snapshot, filters, view),
         )
-        numbers = [place.run_no for place in found.found]
+        numbers = [row.run_no for row in matches.found]
         oldest_first = tuple(reversed(numbers) if direction == "older" else numbers)
         page, cells = snapshot.together(
-            lambda: page_of(snapshot, found, direction),
-            lambda: _cells(snapshot, oldest_first, view, wanted.arm, rows_by),
+            lambda: page_of(snapshot, matches, direction),
+            lambda: _cells(snapshot, oldest_first, view, filters.arm, rows_by),
         )
-        return RunsSeen(page=page, n_runs=n_runs, cells=cells)
+        return RunsView(page=page, n_runs=n_runs, cells=cells)
 
 
 def _cells(
     snapshot: Snapshot, run_nos: tuple[int, ...], view: View, arm: str | None, rows_by: RowChoice
 ) -> Heatmap:
-    """The page's runs as columns, the newest last."""
-    seen, given = snapshot.together(
+    """Return the heat map of the page. The runs are columns, the newest last."""
+    arms, by_hand = snapshot.together(
         lambda: arms_in_runs(snapshot, run_nos), lambda: given_by_hand(snapshot, run_nos)
     )
     if view.types:
-        seen = seen.at(np.flatnonzero([kind in view.types for kind in seen.types]))
-    places = chosen_rows(seen.n_in, seen.last_used, seen.n_used, by=rows_by, at_most=ROWS_AT_MOST)
-    if arm in seen.keys and (place := seen.keys.index(arm)) not in places:
-        places = np.append(places[:-1], place)  # the arm that was asked for is always shown
-    shown = seen.at(places)
+        arms = arms.at(np.flatnonzero([kind in view.types for kind in arms.types]))
+    indexes = chosen_rows(arms.n_in, arms.last_used, arms.n_used, by=rows_by, at_most=ROWS_AT_MOST)
+    if arm in arms.keys and (index := arms.keys.index(arm)) not in indexes:
+        indexes = np.append(indexes[:-1], index)  # the requested arm is always shown
+    shown = arms.at(indexes)
     shown = shown.at(grouped(shown.types, shown.n_in))
-    had = parts(snapshot, run_nos, shown.arm_nos.tolist())
-    is_shown = np.isin(given.arm_no, shown.arm_nos)
+    recorded = parts(snapshot, run_nos, shown.arm_nos.tolist())
+    is_shown = np.isin(by_hand.arm_no, shown.arm_nos)
     return heatmap(
         shown.keys,
         shown.types,
         run_nos,
-        run=had.run,
-        arm=_places(shown.arm_nos, had.arm_no),
-        flags=had.flags,
-        hand_run=given.run[is_shown],
-        hand_arm=_places(shown.arm_nos, given.arm_no[is_shown]),
-        hand_reward_micro=given.reward_micro[is_shown],
-        n_rest=len(seen.keys) - len(shown.keys),
+        run=recorded.run,
+        arm=_indexes(shown.arm_nos, recorded.arm_no),
+        flags=recorded.flags,
+        hand_run=by_hand.run[is_shown],
+        hand_arm=_indexes(shown.arm_nos, by_hand.arm_no[is_shown]),
+        hand_reward_micro=by_hand.reward_micro[is_shown],
+        n_rest=len(arms.keys) - len(shown.keys),
     )
 
 
-def _places(arm_nos: Ints, wanted: Ints) -> Ints:
-    """Where each wanted number stands among ``arm_nos``; every one of them does."""
+def _indexes(arm_nos: Ints, numbers: Ints) -> Ints:
+    """Return the index of each number in ``arm_nos``, which contains all of them."""
     order = np.argsort(arm_nos)
-    return order[np.searchsorted(arm_nos, wanted, sorter=order)] if len(arm_nos) else wanted
+    return order[np.searchsorted(arm_nos, numbers, sorter=order)] if len(arm_nos) else numbers

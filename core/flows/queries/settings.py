@@ -1,4 +1,4 @@
-"""Settings: every change of one, and what a change would do to the next prompt and to what is believed."""
+"""Settings: their past changes, and the effect of a change on the next prompt and on posteriors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from core.store.transaction import Transaction
 
 @dataclass(frozen=True, kw_only=True)
 class SettingChange:
-    """One change of the past; ``before`` and ``value`` as JSON has them."""
+    """One past change. ``before`` and ``value`` are JSON values."""
 
     id: str
     at_ms: int
@@ -39,12 +39,11 @@ class SettingChange:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsPreview:
-    """The next prompt and every arm's belief, under the settings in force and under others.
+    """The next prompt and every arm's posterior under the active settings and under new ones.
 
-    Arrays are aligned with ``columns``; chances are NaN where none of the latest runs offered the arm. ``n_arms``
-    and ``n_tokens`` are what the next prompt holds on average (tokens of arms; an arm of unknown cost counts what
-    the packer counts it for). ``ready`` is how much of what was judged is good enough for training, before and
-    after, None where the thresholds stay.
+    Arrays are aligned with ``columns``. Chances are NaN if none of the latest runs offered the arm. ``n_arms`` and
+    ``n_tokens`` are averages for the next prompt. Its tokens are those of arms; an unknown cost counts as in the packer.
+    ``ready`` is the share of evaluations that training accepts, before and after. It is None if the thresholds stay.
     """
 
     before: LearnerSettings
@@ -62,7 +61,7 @@ class SettingsPreview:
 
 
 def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChange, ...]:
-    """The latest changes of settings, newest first."""
+    """List the latest changes of settings, newest first."""
     with context.reading() as snapshot:
         rows = reads.setting_rows(snapshot, limit)
     return tuple(
@@ -80,7 +79,7 @@ def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChang
 
 
 def preview_settings(context: Context, changes: Mapping[str, object]) -> SettingsPreview:
-    """What settings would change; raises what `change_all` would raise, and changes nothing."""
+    """Return the effect of new settings. Raises the errors of `change_all` and changes nothing."""
     context.permit("settings")
     with context.reading() as snapshot:
         before = snapshot.settings
@@ -117,13 +116,13 @@ def _ready(judged: EvaluationColumns, thresholds: Thresholds) -> Readiness:
 
 
 def _rehearsed(
-    context: Context, wanted: LearnerSettings, changes: Mapping[str, object]
+    context: Context, after: LearnerSettings, changes: Mapping[str, object]
 ) -> tuple[ArmColumns, LearnerSettings]:
-    """Arms and settings as the change would leave them: a prior moves arms, a mode brings its seeds."""
+    """Return arms and settings after the change. A prior moves arms, and a mode brings its seed arms."""
 
     def work(txn: Transaction) -> tuple[ArmColumns, LearnerSettings]:
         for name in changes:
-            add_setting(txn, name, getattr(wanted, name))
+            add_setting(txn, name, getattr(after, name))
         return reads.arm_columns(txn), txn.settings
 
     return context.rehearse("settings", work)

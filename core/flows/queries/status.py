@@ -1,4 +1,4 @@
-"""Status: a learner in one answer."""
+"""Status of a learner in one answer."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from core.store.transaction import Snapshot
 def status(context: Context) -> Status:
     """Show where the data are and what they hold."""
     with context.reading() as snapshot:
-        (totals, columns, need_a_look), used, made, servers, standing = snapshot.together(
-            lambda: _looked(snapshot),
+        (totals, columns, need_a_look), used, offers, servers, standing = snapshot.together(
+            lambda: _counts(snapshot),
             lambda: used_in(snapshot, View()),
             lambda: offer_counts(snapshot),
             lambda: reads.servers(snapshot),
@@ -45,8 +45,8 @@ def status(context: Context) -> Status:
         arms=len(columns),
         pulls=columns.n_pulls,
         need_a_look=need_a_look,
-        offers=made.made,
-        offers_unobserved=made.unobserved,
+        offers=offers.made,
+        offers_unobserved=offers.unobserved,
         tokens=totals.tokens,
         baseline=_baseline(saved),
         revision=snapshot.revision,
@@ -61,14 +61,14 @@ def status(context: Context) -> Status:
     )
 
 
-def _looked(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[JudgementName, int]]:
-    """Runs and arms, and how many of these need a look."""
+def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[JudgementName, int]]:
+    """Return run totals, arms, and the number of arms per judgement that needs attention."""
     totals, columns = snapshot.together(lambda: reads.totals(snapshot), lambda: reads.arm_columns(snapshot))
     lately = lately_in(snapshot, columns, View(), totals.last_at_ms)
-    found = Counter(
+    counts = Counter(
         alarms(columns, lately.changes, stale_arms(columns, lately.inclusions, lately.end_ms)).values()
     )
-    return totals, columns, {name: found[name] for name in JUDGEMENTS if name in found}
+    return totals, columns, {name: counts[name] for name in JUDGEMENTS if name in counts}
 
 
 def _baseline(saved: savings_of.Comparison) -> Baseline:

@@ -1,4 +1,4 @@
-"""Tasks of an environment: its variants, and how hard each task is by what its episodes were paid."""
+"""Tasks of an environment: its variants, and the difficulty of each task by the rewards of its episodes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _PERCENTILES: Final = (1, 10, 25, 50, 75, 90, 99)
 
 
 class TaskDifficulty(Struct, frozen=True, kw_only=True):
-    """What the ``n`` episodes of one task were paid: on average, at least and at most, of those that were paid.
+    """Rewards of the ``n`` episodes of one task: average, lowest and highest of the paid ones.
 
-    ``response_chars`` are the characters that the agent sent in an episode, their mean and percentiles, None where
-    that is unknown.
+    ``response_chars`` are mean and percentiles of the characters that the agent sent per episode (None: unknown).
     """
 
     task: str
@@ -36,13 +35,13 @@ class TaskDifficulty(Struct, frozen=True, kw_only=True):
 
 
 def environment_no(context: Context, environment: str) -> int:
-    """The number of an environment; raises `NotFound`."""
+    """Return the number of an environment; raise `NotFound` for an unknown one."""
     with context.reading() as snapshot:
         return _number(snapshot, environment)
 
 
 def variants(context: Context, environment: str) -> list[str]:
-    """Variants of an environment that episodes name, sorted; raises `NotFound`."""
+    """List the variants of an environment that episodes name, sorted; raise `NotFound` for an unknown one."""
     with context.reading() as snapshot:
         return variants_of(snapshot, _number(snapshot, environment))
 
@@ -55,28 +54,31 @@ def task_difficulty(
     variant: str | None = None,
     model: str | None = None,
 ) -> list[TaskDifficulty]:
-    """Each task that was ever paid, by split, variant and name, those without one first; raises `NotFound`."""
+    """List the tasks with a paid episode by split, variant and name; raise `NotFound` for an unknown environment.
+
+    Tasks without a split or variant come first.
+    """
     groups: dict[tuple[str | None, str | None, str], list[TaskPaid]] = defaultdict(list)
     with context.reading() as snapshot:
         for acts, one in paid_by_task(snapshot, _number(snapshot, environment)):
             if all(
-                wanted in (None, found)
-                for wanted, found in ((split, one.split), (variant, one.variant), (model, acts))
+                requested in (None, value)
+                for requested, value in ((split, one.split), (variant, one.variant), (model, acts))
             ):
                 groups[one.split, one.variant, one.task].append(one)
-    order = sorted(groups, key=lambda key: [(said is not None, said or "") for said in key])
-    told = [_difficulty(groups[key]) for key in order]
-    return [one for one in told if one is not None]
+    order = sorted(groups, key=lambda key: [(part is not None, part or "") for part in key])
+    difficulties = [_difficulty(groups[key]) for key in order]
+    return [one for one in difficulties if one is not None]
 
 
 def _number(facts: Facts, environment: str) -> int:
-    found = environment_no_of(facts, environment)
-    if found is None:
+    number = environment_no_of(facts, environment)
+    if number is None:
         raise NotFound(
             f"There is no environment {shown(environment)} in learner {facts.name!r}.",
             next_step="Use a name that armscope episodes lists.",
         )
-    return found
+    return number
 
 
 def _difficulty(episodes: Sequence[TaskPaid]) -> TaskDifficulty | None:
@@ -100,5 +102,5 @@ def _spread(lengths: Sequence[int]) -> dict[str, float | None]:
     names = ["mean", *(f"p{share}" for share in _PERCENTILES)]
     if not lengths:
         return dict.fromkeys(names)
-    found = [np.mean(lengths), *np.percentile(lengths, _PERCENTILES)]
-    return {name: float(one) for name, one in zip(names, found, strict=True)}
+    values = [np.mean(lengths), *np.percentile(lengths, _PERCENTILES)]
+    return {name: float(one) for name, one in zip(names, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Undoing: what taking an act back, or letting it stand again, would change."""
+"""Undo preview: the effect of undoing or redoing an act."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_ARMS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class MovedArm:
-    """An arm that would move; pulls and mean before and after, None where it would not be listed."""
+    """An arm that would move: pulls and mean before and after. None: the arm would not be listed."""
 
     key: str
     pulls: tuple[int | None, int | None]
@@ -28,7 +28,7 @@ class MovedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPreview:
-    """Counts before and after; ``moved`` are the arms that would move most, ``n_moved`` how many would."""
+    """Counts before and after. ``moved`` are the arms that move most, out of ``n_moved``."""
 
     act: str
     again: bool
@@ -41,9 +41,9 @@ class UndoPreview:
 
 
 def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoPreview:
-    """What `undo` (or, ``again``, `redo`) of an act would change; nothing is changed.
+    """Return the effect of `undo` (``again``: `redo`) of an act; nothing changes.
 
-    Raises what they would raise. It is done and taken back, so it takes as long as the act itself.
+    Raises the errors of the act. The act runs and is rolled back, so the preview takes as long as the act.
     """
 
     def work(txn: Transaction) -> tuple[_State, _State]:
@@ -83,19 +83,19 @@ def _state(txn: Transaction) -> _State:
 
 
 def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:
-    """Arms whose pulls, a part of one included, or mean differ, those with the most pulls gained or lost first."""
-    known, later = _states(before), _states(after)
+    """Return arms whose pulls, partial pulls or mean differ, the largest change of pulls first."""
+    earlier, later = _states(before), _states(after)
     nothing = (None, None)
-    found = [
+    moved = [
         MovedArm(
             key=key,
-            pulls=(known.get(key, nothing)[0], later.get(key, nothing)[0]),
-            mean=(known.get(key, nothing)[1], later.get(key, nothing)[1]),
+            pulls=(earlier.get(key, nothing)[0], later.get(key, nothing)[0]),
+            mean=(earlier.get(key, nothing)[1], later.get(key, nothing)[1]),
         )
-        for key in sorted(known.keys() | later.keys())
-        if known.get(key) != later.get(key)
+        for key in sorted(earlier.keys() | later.keys())
+        if earlier.get(key) != later.get(key)
     ]
-    return sorted(found, key=lambda arm: -abs((arm.pulls[1] or 0) - (arm.pulls[0] or 0)))
+    return sorted(moved, key=lambda arm: -abs((arm.pulls[1] or 0) - (arm.pulls[0] or 0)))
 
 
 def _states(columns: ArmColumns) -> dict[str, tuple[int, float, int]]:

@@ -1,4 +1,4 @@
-"""Unread: observations that no posterior reads, found by looking, not by trusting."""
+"""Unread observations: rewards that no posterior includes, counted from the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UnreadReason = Literal["no_arm", "no_run", "no_observation", "not_in_posterior"]
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadArm:
-    """Observations of one arm that nobody reads, and why."""
+    """Observations of one arm that no posterior includes, and the reason."""
 
     arm: str
     reason: UnreadReason
@@ -22,11 +22,11 @@ class UnreadArm:
 
 @dataclass(frozen=True, kw_only=True)
 class Unread:
-    """Whether everything that was told is heard.
+    """Check that every recorded observation is in a posterior.
 
-    ``n_pulls`` are the pulls in the posteriors of the listed arms. Of the standing rewards ``n_present`` are read
-    by the present posteriors, ``n_earlier`` by those of epochs that a reset closed, and ``n_replaced`` gave way
-    to a later correction; ``arms`` name the rest. ``query`` is how the rewards were asked for.
+    ``n_pulls`` are the pulls in the posteriors of the listed arms. Of the active rewards, ``n_present`` are in the
+    present posteriors and ``n_earlier`` in those of closed epochs. ``n_replaced`` are superseded by a later correction.
+    ``arms`` name the rest. ``query`` is the SQL that read the rewards.
     """
 
     n_pulls: int
@@ -42,13 +42,13 @@ class Unread:
 
     @property
     def n_rewards(self) -> int:
-        """All standing rewards; what is missing from a posterior is among the present ones."""
+        """All active rewards. Those missing from a posterior are among the present ones."""
         missing = sum(one.n for one in self.arms if one.reason != "not_in_posterior")
         return self.n_present + self.n_earlier + self.n_replaced + missing
 
 
 def unread(context: Context) -> Unread:
-    """Observations that no posterior reads."""
+    """Count the observations that no posterior includes."""
     with context.reading() as snapshot:
         rewards = reads.rewards_read(snapshot)
         present = {row.arm: row.pulls_micro for row in rewards if row.reader == "present"}

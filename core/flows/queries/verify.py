@@ -1,4 +1,4 @@
-"""Verify: every cache against the fold of its facts."""
+"""Verify: compare every cache with the replay of its facts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verify(
 
     It covers every learner that the actor may read. ``progress`` counts runs.
     """
-    found: list[tuple[str, Difference]] = []
+    listed: list[tuple[str, Difference]] = []
     n_differences = 0
     with context.reading() as snapshot:
         names = tuple(name for name in reads.learners(snapshot) if may(context.actor, "read", name))
@@ -45,13 +45,13 @@ def verify(
         for name, check in checks:
             for difference in check:
                 n_differences += 1
-                if len(found) < limit:
-                    found.append((name, Difference(*map(str, difference))))
+                if len(listed) < limit:
+                    listed.append((name, Difference(*map(str, difference))))
         servers = reads.servers(snapshot)
     return Verification(
         clean=not n_differences,
         learners=names,
         n_differences=n_differences,
-        found=tuple(found),
+        found=tuple(listed),
         servers=servers,
     )

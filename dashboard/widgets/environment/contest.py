@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import InvalidInput
-from core.flows.queries import Compared, Comparison, EnvironmentStory
+from core.flows.queries import Compared, EnvironmentStory, ModelComparison
 from dashboard import queries, wording
 from dashboard.figures.rewards import pairs
 from dashboard.reading import pictured_once, reading
@@ -22,7 +22,7 @@ _BY: Final[tuple[Compared, ...]] = ("reward", "success")
 
 def contest(seen: EnvironmentStory) -> None:
     """Whom to compare, and by how much each parts from each other on the tasks that both attempted."""
-    models = seen.seen.models
+    models = seen.summary.models
     if len(models) < 2:
         return
     head = st.container(gap="small")
@@ -51,7 +51,7 @@ def contest(seen: EnvironmentStory) -> None:
             muted("Choose two models or more.")
         return
     try:
-        found = queries.compared(seen.seen.environment, tuple(chosen), by)
+        found = queries.compared(seen.summary.environment, tuple(chosen), by)
     except InvalidInput as problem:
         with head:
             section("Models on the same tasks")
@@ -60,7 +60,7 @@ def contest(seen: EnvironmentStory) -> None:
     _shown(found, head)
 
 
-def _shown(found: Comparison, head: st.delta_generator.DeltaGenerator) -> None:
+def _shown(found: ModelComparison, head: st.delta_generator.DeltaGenerator) -> None:
     here = reading()
     names = tuple(one.model for one in found.models)
     drawn = pictured_once(

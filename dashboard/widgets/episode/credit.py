@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import streamlit as st
 
 from core.errors import NotApplicable
-from core.flows.queries import CreditPreview, CreditSeen, EpisodeSeen
+from core.flows.queries import CreditPreview, CreditView, EpisodeView
 from core.records.arm import MICRO
 from core.records.episode_credit import CREDIT_RULES, CreditRule, CreditShare
 from dashboard import actions, queries, wording
@@ -31,7 +31,7 @@ _MEANS: Final[dict[CreditRule, str]] = {
 }
 
 
-def credit(seen: EpisodeSeen) -> None:
+def credit(seen: EpisodeView) -> None:
     """What is credited now, and what another credit would change; nothing is sent before the button."""
     if not seen.runs:
         return
@@ -56,7 +56,7 @@ def credit(seen: EpisodeSeen) -> None:
             _effect(preview)
 
 
-def _standing(standing: CreditSeen | None) -> None:
+def _standing(standing: CreditView | None) -> None:
     if standing is None or standing.rule == "off":
         muted("Nobody is credited.")
         return
@@ -87,7 +87,7 @@ class _Act(NamedTuple):
     undone: bool
 
 
-def _chosen(standing: CreditSeen | None) -> CreditRule:
+def _chosen(standing: CreditView | None) -> CreditRule:
     begin: CreditRule = "referenced" if standing is None else standing.rule
     rule = st.segmented_control(
         "Who shares",
@@ -101,7 +101,7 @@ def _chosen(standing: CreditSeen | None) -> CreditRule:
     return rule
 
 
-def _send(seen: EpisodeSeen, rule: CreditRule, preview: CreditPreview | None) -> None:
+def _send(seen: EpisodeView, rule: CreditRule, preview: CreditPreview | None) -> None:
     would = preview is not None and preview.answer.id is not None and not preview.answer.repeated
     st.button(
         "Credit it" if rule != "off" else "Credit nobody",

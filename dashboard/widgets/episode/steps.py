@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
-from core.flows.queries import EpisodeSeen, StepSeen
+from core.flows.queries import EpisodeView, StepView
 from dashboard import sentences, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
 from dashboard.reading import drawn_once, pictured_once, reading
@@ -43,7 +43,7 @@ _WIDTHS: Final = {
 _RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
 
 
-def pointed_at(seen: EpisodeSeen) -> int | None:
+def pointed_at(seen: EpisodeView) -> int | None:
     """The number of the step that the address names, if there is one by it."""
     asked = st.query_params.get(address.STEP, "")
     if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
@@ -51,7 +51,7 @@ def pointed_at(seen: EpisodeSeen) -> int | None:
     return next((one.number for one in seen.steps if one.number == int(asked)), None)
 
 
-def picture(seen: EpisodeSeen) -> None:
+def picture(seen: EpisodeView) -> None:
     """Reward by step and running total; several steps to a column where there are more than fit."""
     here, at = reading(), pointed_at(seen)
     if not seen.steps:
@@ -67,7 +67,7 @@ def picture(seen: EpisodeSeen) -> None:
     chart(drawn, key="episode")
 
 
-def table(seen: EpisodeSeen) -> None:
+def table(seen: EpisodeView) -> None:
     """The steps around the one that is pointed at, with the way to earlier and later ones."""
     if not seen.steps:
         return
@@ -105,7 +105,7 @@ def table(seen: EpisodeSeen) -> None:
         st.rerun()
 
 
-def texts(seen: EpisodeSeen) -> None:
+def texts(seen: EpisodeView) -> None:
     """What the step that is pointed at was asked and answered, where that is kept and may be read; as plain text."""
     at = pointed_at(seen)
     step = next((one for one in seen.steps if one.number == at), None)
@@ -119,7 +119,7 @@ def texts(seen: EpisodeSeen) -> None:
                 st.text(wording.plain(told))
 
 
-def _paging(seen: EpisodeSeen, first: int) -> None:
+def _paging(seen: EpisodeView, first: int) -> None:
     after = first + ON_A_PAGE
     earlier = str(seen.steps[first - ON_A_PAGE].number) if first else None
     later = str(seen.steps[after].number) if after < len(seen.steps) else None
@@ -130,7 +130,7 @@ def _paging(seen: EpisodeSeen, first: int) -> None:
         muted(f"{wording.count(first + 1)} to {wording.count(last)} of {wording.count(len(seen.steps))}")
 
 
-def _to_arrow(rows: Sequence[StepSeen], at: int | None) -> pa.Table:
+def _to_arrow(rows: Sequence[StepView], at: int | None) -> pa.Table:
     year = reading().frame.last_at_ms
     cells: dict[str, Sequence[str]] = {
         "step": [f"{'→ ' if one.number == at else ''}{one.number:,}" for one in rows],

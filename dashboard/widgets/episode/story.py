@@ -9,7 +9,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.errors import NotFound
-from core.flows.queries import ArmOfEpisode, EpisodeSeen
+from core.flows.queries import ArmOfEpisode, EpisodeView
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import drawn_once
 from dashboard.widgets import address, run_table
@@ -23,7 +23,7 @@ from dashboard.widgets.words import both_ends, muted, section, small_table
 _PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 
 
-def wanted() -> EpisodeSeen | None:
+def wanted() -> EpisodeView | None:
     """The episode that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.EPISODE, "")
     if not name:
@@ -52,7 +52,7 @@ def _no_episode(said: str, why: str, now: str) -> None:
     link(pages.EPISODES, "All episodes")
 
 
-def links(seen: EpisodeSeen) -> None:
+def links(seen: EpisodeView) -> None:
     """To the episodes before and after in time, and to its run where it was made in one."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for words, icon, uid in (
@@ -66,7 +66,7 @@ def links(seen: EpisodeSeen) -> None:
             link(pages.RUN, "Its run", **{address.RUN: seen.runs[0]})
 
 
-def figures(seen: EpisodeSeen) -> None:
+def figures(seen: EpisodeView) -> None:
     """Total, final reward, steps and where it lies on the scale; then the id to copy."""
     with st.container(horizontal=True, gap="medium"):
         st.metric("Total", _amount(seen.total))
@@ -91,7 +91,7 @@ def _amount(value: float | None) -> str:
     return "none" if value is None else wording.paid(value)
 
 
-def parts(seen: EpisodeSeen) -> None:
+def parts(seen: EpisodeView) -> None:
     """What the environment names beside the reward of the whole."""
     if not seen.parts:
         return
@@ -106,7 +106,7 @@ def parts(seen: EpisodeSeen) -> None:
     )
 
 
-def runs(seen: EpisodeSeen) -> None:
+def runs(seen: EpisodeView) -> None:
     """The runs made in it, and what their arms did; a click opens one."""
     made = queries.episode_runs(seen.uid)
     if not made.n:

@@ -13,7 +13,7 @@ from typing import Final
 import streamlit as st
 
 from core.demo import World
-from core.flows.queries import EnvironmentSeen
+from core.flows.queries import EnvironmentSummary
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodePage
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.run_page import Direction
@@ -34,7 +34,7 @@ _LAST: Final = "episode filter as it was"
 _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
-def episode_filter(known: Sequence[EnvironmentSeen]) -> EpisodeFilter:
+def episode_filter(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
     """One popover; its label says what is filtered. ``known`` are all environments that are here."""
     behind = lazy_popover(
         _label(),
@@ -52,7 +52,7 @@ def episode_filter(known: Sequence[EnvironmentSeen]) -> EpisodeFilter:
     return wanted
 
 
-def _asked_for(known: Sequence[EnvironmentSeen]) -> EpisodeFilter:
+def _asked_for(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
     models = sorted({model for one in known for model in one.models})
     environments = [one.environment for one in known]
     return EpisodeFilter(

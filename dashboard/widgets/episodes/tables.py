@@ -12,7 +12,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.demo import World
-from core.flows.queries import EnvironmentSeen
+from core.flows.queries import EnvironmentSummary
 from core.records.episode_page import EpisodeRow
 from dashboard import wording
 from dashboard.reading import drawn_once, reading
@@ -51,7 +51,7 @@ _PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total":
 _LINE_PX: Final = 132
 
 
-def environments(seen: Sequence[EnvironmentSeen], planted: Mapping[str, World]) -> None:
+def environments(seen: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:
     """A row for each, those that need a look first; a click opens one."""
     seen = sorted(seen, key=lambda one: not rewards.needs_a_look(one))
     frame = drawn_once(

@@ -1,0 +1,718 @@
+"""Protocol: the operations of a learner, the same for a database file and for a server.
+
+`LearnerProtocol` has one method per operation, with its parameters and its answer. `Learner` and `Client` differ in
+how a verb is called and how a file is moved.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from pkgutil import resolve_name
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from core.doors.running import RunUnderWay
+from core.doors.verbs import verb
+from core.errors import Conflict, InvalidInput
+from core.records.agreement import AgreementReport
+from core.records.answers import (
+    BackupAnswer,
+    EpisodeMarked,
+    EraseAnswer,
+    ExportAnswer,
+    RecordAnswer,
+    ResetAnswer,
+    ScaleAnswer,
+    SettingAnswer,
+    StepAnswer,
+    UndoAnswer,
+)
+from core.records.arm import Arm, ArmType
+from core.records.arm_summary import JudgedArm
+from core.records.audit import AuditEntry
+from core.records.batch import BatchAnswer, BatchLine
+from core.records.candidate import tool_candidate
+from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
+from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
+from core.records.episode_credit import CreditAnswer, CreditRule
+from core.records.episode_page import EpisodeOutcome
+from core.records.episode_view import EpisodeView
+from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter
+from core.records.import_answer import ImportAnswer
+from core.records.judgement import JudgedPosterior, Judgement
+from core.records.judging import EvaluationAnswer, JudgingOptions
+from core.records.learner import LearnerSettings
+from core.records.note import NoteAnswer
+from core.records.observation import Observation, RewardOutcome
+from core.records.parameters import Compared, ExportFormat
+from core.records.reset import Target
+from core.records.reward import RewardAnswer
+from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
+from core.records.run_page import RunRow
+from core.records.run_story import RunStory
+from core.records.selection import Selection
+from core.records.status import Status as LearnerStatus
+from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
+from core.records.verification import Verification
+from core.records.view import EVERYTHING, View
+
+if TYPE_CHECKING:
+    from core.statistics.savings import Savings
+
+_T = TypeVar("_T")
+_MAX_OFFERS: Final = 64
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of a request: the room in its prompt, and what it is part of."""
+
+    budget_tokens: int | None
+    k: int | None
+    uid: str | None
+    session: str | None
+    model: str | None
+    channel: str | None
+    keep: bool
+
+
+class RecordOptions(TypedDict, total=False):
+    """Options of a recorded run; `LearnerProtocol.record` explains them."""
+
+    selection: Selection | None
+    arms: Iterable[object] | None
+    calls: Iterable[Call | str]
+    texts: Iterable[str]
+    usage: Usage | None
+    status: Status
+    ended_at: datetime | None
+    duration_ms: int | None
+    session: str | None
+    model: str | None
+    channel: str | None
+    prompt: str | None
+    keep: bool
+
+
+class ImportOptions(TypedDict):
+    """Options of an import; `LearnerProtocol.import_files` explains them."""
+
+    format: str | None
+    unit: Unit | None
+    tools_file: Path | None
+    phase: Phase | None
+    max_inflated_bytes: int | None
+    max_rejected: int | None
+    each_event: bool
+
+
+class TrainingRequest(TrainingOptions):
+    """All options of a training export."""
+
+    format: TrainingFormat
+    pairing: Pairing
+    include_reward: bool
+    with_secrets: bool
+
+
+class LearnerProtocol(Protocol):
+    """One learner: it selects, records, rewards, resets, undoes and reports. Safe to share between threads."""
+
+    _name: str
+    _offers: Offers
+    _is_closed: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the learner."""
+        return self._name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database or the connections; every later call raises `Closed`."""
+        self._is_closed = True
+        self._release()
+
+    # Calls
+
+    @abstractmethod
+    def _release(self) -> None: ...
+
+    @abstractmethod
+    def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:
+        """Call a verb and return its answer, a record of this kind."""
+
+    @abstractmethod
+    def _now_ms(self) -> int:
+        """Return the time in UTC milliseconds."""
+
+    @abstractmethod
+    def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer: ...
+
+    @abstractmethod
+    def _export(self, file: Path, format: ExportFormat) -> ExportAnswer: ...
+
+    @abstractmethod
+    def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer: ...
+
+    @abstractmethod
+    def _backup(self, file: Path) -> BackupAnswer: ...
+
+    # Agents
+
+    @overload
+    def run(self, arms: str, /) -> RunStory: ...  # type: ignore[overload-overlap]  # text is no list of arms
+
+    @overload
+    def run(self, arms: None = None, /, **options: Unpack[RunOptions]) -> RunUnderWay[str]: ...
+
+    @overload
+    def run(self, arms: Iterable[_T], /, **options: Unpack[RunOptions]) -> RunUnderWay[_T]: ...
+
+    def run(
+        self, arms: Iterable[_T] | str | None = None, /, **options: Unpack[RunOptions]
+    ) -> RunUnderWay[_T] | RunUnderWay[str] | RunStory:
+        """Answer one request: select arms when its ``with`` block begins, and record the run when it ends.
+
+        Offered are arms, ids, and tools as an SDK defines them (`tool_candidate`); None = all known arms.
+        An exception inside is recorded as a failed run and propagates. The default ``uid`` is a new one.
+        With a uid instead of arms it returns the story of that run, as `why` does.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> search = {"type": "function", "function": {"name": "search", "description": "Search the web"}}
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     with learner.run([search, "skill:review:main"], budget_tokens=8_000, uid="r1") as run:
+        ...         assert run.tools == [search, "skill:review:main"]
+        ...         run.called("search")
+        ...         run.used(input=900, output=120)
+        ...     run.answer.outcome, learner.run("r1").facts.tokens
+        ('observed', 1020)
+        """
+        if isinstance(arms, str):
+            return self.why(arms)
+        began_ms = 0
+
+        def begin(offered: Sequence[Any] | None) -> Selection:
+            nonlocal began_ms
+            selection = self.select(offered, budget_tokens=options.get("budget_tokens"), k=options.get("k"))
+            began_ms = self._now_ms()
+            return selection
+
+        def end(run: RunUnderWay[Any], status: Status) -> RecordAnswer:
+            return self.record(
+                run.uid,
+                selection=run.selection,
+                calls=run.calls,
+                texts=run.texts,
+                usage=run.usage,
+                status=status,
+                duration_ms=max(self._now_ms() - began_ms, 0),
+                session=options.get("session"),
+                model=options.get("model"),
+                channel=options.get("channel"),
+                prompt=run.prompt,
+                keep=options.get("keep", True),
+            )
+
+        return RunUnderWay[Any](arms, uid=options.get("uid"), begin=begin, end=end)
+
+    def select(
+        self, arms: Iterable[object] | None = None, *, budget_tokens: int | None = None, k: int | None = None
+    ) -> Selection:
+        """Choose the arms of the next prompt among the offered ones (None = all known arms).
+
+        Offered are arms, ids, and tools as an SDK defines them (`tool_candidate`). `Selection.keep` returns those
+        that are in.
+        """
+        offered = None if arms is None else [arm_of(arm) for arm in arms]
+        selection = self._call("select", Selection, arms=offered, budget_tokens=budget_tokens, k=k)
+        self._offers.add(selection, offered or ())
+        return selection
+
+    def record(self, uid: str, **options: Unpack[RecordOptions]) -> RecordAnswer:
+        """Record one request, with the ``selection`` that it ran with or the ``arms`` in its prompt.
+
+        The content, label and prior of offered arms are remembered from the latest selections of this object. A
+        program that selects in one process and records in another passes these ``arms`` with the ``selection``. Else
+        the content of a memory cannot be recognised in the run's texts.
+        ``calls`` are the called tools and ``texts`` the agent's texts: the detectors read them. ``prompt`` is the
+        request. It and the last of the ``texts`` are stored for judging and training, up to 100,000 characters each,
+        with the setting ``keep_texts`` and unless ``keep`` is False.
+        ``ended_at`` is an aware time; by default the run ends when it is first recorded. A repeat with the same
+        ``uid`` changes nothing; with other content it raises `Conflict`.
+        """
+        return _record(self, uid, options)
+
+    def record_runs(self, runs: Iterable[Run]) -> list[RecordAnswer]:
+        """Record many runs; `InvalidBatch` names those that cannot be recorded, and the others are."""
+        return self._call("record_runs", list[RecordAnswer], runs=list(runs))
+
+    def record_step(self, episode: str, **options: Unpack[StepOptions]) -> StepAnswer:
+        """Record one answer of an environment, on disk when this returns.
+
+        ``reward`` None is no reward, which is not 0. The first step names its ``environment``. A step with a
+        ``number``, from 0 on, counts once.
+        """
+        return self._call("record_step", StepAnswer, episode=episode, **options)
+
+    def mark_incomplete(self, episode: str, **options: Unpack[EpisodeOptions]) -> EpisodeMarked:
+        """Mark an episode as incomplete: some of its answers could not be recorded."""
+        return self._call("mark_incomplete", EpisodeMarked, episode=episode, **options)
+
+    # Environments
+
+    def declare(self, environment: str, **options: Unpack[ScaleOptions]) -> ScaleAnswer:
+        """Declare the reward scale of an environment; options that are left out keep their active value."""
+        return self._call("declare", ScaleAnswer, environment=environment, **options)
+
+    def episodes(
+        self,
+        *,
+        environment: str | None = None,
+        split: str | None = None,
+        task: str | None = None,
+        model: str | None = None,
+        outcome: EpisodeOutcome | None = None,
+    ) -> tuple[EnvironmentSummary, ...]:
+        """Return environments with the rewards and successes of their episodes."""
+        return self._call(
+            "episodes",
+            tuple[EnvironmentSummary, ...],
+            environment=environment,
+            split=split,
+            task=task,
+            model=model,
+            outcome=outcome,
+        )
+
+    def episode(self, uid: str) -> EpisodeView:
+        """Return one episode, step by step; its ``total`` is None where nothing was paid."""
+        return self._call("episode", EpisodeView, uid=uid)
+
+    def lint(self, environment: str | None = None) -> tuple[EnvironmentDesign, ...]:
+        """Return how environments pay, and the steps that show a problem."""
+        return self._call("lint", tuple[EnvironmentDesign, ...], environment=environment)
+
+    def compare(
+        self, environment: str, *models: str, compared: Compared = "reward", paired: bool = True
+    ) -> ModelComparison:
+        """Compare models (default: all) on the tasks of an environment that two of them attempted.
+
+        Without ``paired`` it compares all episodes; a difference may then be that of their tasks.
+        """
+        return self._call(
+            "compare",
+            ModelComparison,
+            environment=environment,
+            models=models,
+            compared=compared,
+            paired=paired,
+        )
+
+    def credit_episode(self, uid: str, rule: CreditRule) -> CreditAnswer:
+        """Credit the result of an episode to arms of its runs; `undo` reverts it, and another credit supersedes it.
+
+        ``equal``: all arms in the prompts of its runs share it; ``referenced``: the referenced arms share it;
+        ``step``: the tools of the paid steps share it, by payment; ``off``: no arm gets credit.
+        """
+        return self._call("credit_episode", CreditAnswer, uid=uid, rule=rule)
+
+    # Files
+
+    def import_files(
+        self,
+        *paths: str | Path,
+        format: str | None = None,
+        unit: Unit | None = None,
+        tools_file: str | Path | None = None,
+        phase: Phase | None = None,
+        max_inflated_bytes: int | None = None,
+        max_rejected: int | None = None,
+        each_event: bool = False,
+    ) -> ImportAnswer:
+        """Import transcripts, recognised by their content, as one act; a repeat changes nothing.
+
+        A packed file may hold ``max_inflated_bytes`` (default 4 GiB). A file is read past up to ``max_rejected``
+        rejected lines in a row (default 100,000; 10,000 before its first good one). ``each_event`` counts every
+        rollout event, also where several repeat the reward of one message.
+        """
+        return self._import(
+            [Path(path) for path in paths],
+            {
+                "format": format,
+                "unit": unit,
+                "tools_file": None if tools_file is None else Path(tools_file),
+                "phase": phase,
+                "max_inflated_bytes": max_inflated_bytes,
+                "max_rejected": max_rejected,
+                "each_event": each_event,
+            },
+        )
+
+    def export(self, file: str | Path, format: ExportFormat = "jsonl") -> ExportAnswer:
+        """Write all data into a new file, as armscope's own lines or in a shape for other programs."""
+        return self._export(Path(file), format)
+
+    def export_training(
+        self,
+        file: str | Path,
+        format: TrainingFormat,
+        *,
+        pairing: Pairing = "prompt",
+        manifest: bool = True,
+        include_reward: bool = True,
+        with_secrets: bool = False,
+        **filters: Unpack[TrainingOptions],
+    ) -> TrainingAnswer:
+        """Write evaluations into a new file to train on, and ``FILE.manifest.json`` next to it.
+
+        Only rows that the active thresholds admit are written; see `core.flows.training.export_training`.
+        """
+        request: TrainingRequest = {
+            **filters,
+            "format": format,
+            "pairing": pairing,
+            "include_reward": include_reward,
+            "with_secrets": with_secrets,
+        }
+        return self._train(Path(file), request, manifest=manifest)
+
+    def backup(self, file: str | Path) -> BackupAnswer:
+        """Copy the full database into a new file, while it is in use."""
+        return self._backup(Path(file))
+
+    # People
+
+    def reward(
+        self,
+        arm: str,
+        value: float | None = None,
+        *,
+        outcome: RewardOutcome | None = None,
+        reason: str | None = None,
+        run: str | None = None,
+        correct: bool = False,
+        key: str | None = None,
+        create: bool = False,
+    ) -> RewardAnswer:
+        """Give a lagged reward from 0 to 1; with ``run`` and ``correct`` it replaces the automatic one."""
+        return self._call(
+            "reward",
+            RewardAnswer,
+            arm=arm,
+            value=value,
+            outcome=outcome,
+            reason=reason,
+            run=run,
+            correct=correct,
+            key=key,
+            create=create,
+        )
+
+    def reward_batch(
+        self, rewards: Iterable[BatchLine | Mapping[str, object]], *, key: str | None = None
+    ) -> BatchAnswer:
+        """Give many lagged rewards as one act: all of them or none, and one id undoes all of it.
+
+        A line has an ``arm``, a ``value`` from 0 to 1 or an ``outcome``, and optionally ``run``, ``reason`` and
+        ``kind``. Without a kind it corrects the arm where its run observed it, and is feedback else. Raises
+        `InvalidBatch`, whose ``lines`` have the error of each bad line, by number from 1 on.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
+        ...     batch = learner.reward_batch([{"arm": "tool:fs:Read", "outcome": "partial", "run": "r1"}])
+        ...     batch.id, batch.rewards[0].kind, learner.undo(batch.id).id
+        ('rewards-1', 'correction', 'undos-1')
+        """
+        request = verb("reward_batch").decode({"rewards": list(rewards), "key": key})
+        lines: Sequence[BatchLine] = getattr(request, "rewards")  # noqa: B009 - a field of a derived record
+        return self._call("reward_batch", BatchAnswer, rewards=lines, key=key)
+
+    def reward_run(
+        self,
+        run: str,
+        value: float | None = None,
+        *,
+        outcome: RewardOutcome | None = None,
+        reason: str | None = None,
+        key: str | None = None,
+    ) -> BatchAnswer:
+        """Give every arm of a run's prompt the same reward from 0 to 1, as one act with one undo.
+
+        Arms that the run observed are corrected; the others get feedback. The default outcome is accepted.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
+        ...     [(one.arm, one.mean) for one in learner.reward_run("r1", 0.5, reason="half an answer").rewards]
+        [('tool:fs:Read', 0.7), ('tool:web:search', 0.7)]
+        """
+        return self._call(
+            "reward_run", BatchAnswer, run=run, value=value, outcome=outcome, reason=reason, key=key
+        )
+
+    def evaluate(
+        self, subject: str, outcome: EvaluationOutcome, **options: Unpack[JudgingOptions]
+    ) -> EvaluationAnswer:
+        """Judge a layer (``kairos://layer/{uuid}``), an execution, a run, or one ``arm`` of a run.
+
+        ``score`` is from 0 to 1 (of a failure: the grader's certainty); a success without one counts as 1. A second
+        evaluation of a subject by the same rater, model and rubric supersedes the first, which stays readable.
+        ``create`` creates an unknown layer or execution.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:web:search"], calls=["search"])
+        ...     answer = learner.evaluate("r1", "success", score=0.9, rubric="v2", rater="mara")
+        ...     answer.label, answer.exportable_for_sft, [one.id for one in learner.evaluations()]
+        ('gold', True, ['evaluation-1'])
+        """
+        return self._call("evaluate", EvaluationAnswer, subject=subject, outcome=outcome, **options)
+
+    def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
+        """Write a note about an arm; it moves no number, and a repeat under the same ``key`` counts once."""
+        return self._call("note", NoteAnswer, arm=arm, text=text, key=key)
+
+    def erase(
+        self,
+        *,
+        run: str | None = None,
+        session: str | None = None,
+        execution: str | None = None,
+        episode: str | None = None,
+        rater: str | None = None,
+    ) -> EraseAnswer:
+        """Erase the texts of a run, session, execution or episode, or a person's name, for good.
+
+        Numbers stay. No undo and no import brings the texts back. The answer names what it cannot reach, such as
+        earlier backups.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"])
+        ...     _ = learner.reward("tool:fs:Read", 0.5, run="r1", reason="half an answer")
+        ...     erased = learner.erase(run="r1")
+        ...     erased.places, learner.ledger()[0].reward, learner.ledger()[0].reason
+        ({'audit.detail': 1, 'observation.reason': 1}, 0.5, None)
+        """
+        return self._call(
+            "erase", EraseAnswer, run=run, session=session, execution=execution, episode=episode, rater=rater
+        )
+
+    def reset(
+        self,
+        *,
+        arms: Sequence[str] | None = None,
+        types: Sequence[ArmType] | None = None,
+        target: Target = "uniform",
+        reason: str | None = None,
+        key: str | None = None,
+    ) -> ResetAnswer:
+        """Reset arms to their start (no scope = all); nothing is deleted, and a repeat under ``key`` counts once.
+
+        An empty scope, such as the result of an empty search, raises `InvalidInput`.
+        """
+        for name, scope in (("arms", arms), ("types", types)):
+            if scope is not None and not scope:
+                raise InvalidInput(
+                    f"{name} must name at least one, got none; nothing was reset.",
+                    next_step=f"Leave {name} out to reset every arm.",
+                )
+        return self._call(
+            "reset", ResetAnswer, arms=arms or (), types=types or (), target=target, reason=reason, key=key
+        )
+
+    def undo(self, act_id: str | None) -> UndoAnswer:
+        """Undo a reward, reset, import, setting, note or undo."""
+        return self._call("undo", UndoAnswer, act_id=act_id)
+
+    def redo(self, act_id: str | None) -> UndoAnswer:
+        """Redo an undone act."""
+        return self._call("redo", UndoAnswer, act_id=act_id)
+
+    def change(self, name: str, value: object) -> SettingAnswer:
+        """Change a setting."""
+        return self._call("change", SettingAnswer, name=name, value=value)
+
+    # Reports
+
+    @property
+    def settings(self) -> LearnerSettings:
+        """The active settings."""
+        return self._call("settings", LearnerSettings)
+
+    def posteriors(self, view: View = EVERYTHING) -> list[JudgedPosterior]:
+        """Return every arm with its posterior and its judgement, sorted by id."""
+        return self._call("posteriors", list[JudgedPosterior], view=view)
+
+    def judgements(self, view: View = EVERYTHING) -> dict[str, Judgement]:
+        """Return the judgement of every arm, by id; it simulates for about a second where there are many arms."""
+        return self._call("judgements", dict[str, Judgement], view=view)
+
+    def arms(self) -> list[JudgedArm]:
+        """Return every arm with its cost, prior, pulls and judgement, sorted by id."""
+        return self._call("arms", list[JudgedArm])
+
+    def runs(self, limit: int = 50) -> tuple[RunRow, ...]:
+        """Return the latest runs, newest first."""
+        return self._call("runs", tuple[RunRow, ...], limit=limit)
+
+    def why(self, uid: str) -> RunStory:
+        """Return why each arm was in a run's prompt or left out, and the rewards; raises `UnknownRun`."""
+        return self._call("run", RunStory, name=uid)
+
+    def evaluations(
+        self, wanted: EvaluationFilter = ANY_EVALUATION, limit: int = 50
+    ) -> tuple[Evaluation, ...]:
+        """Return the latest evaluations, newest first, each with its grade by the active thresholds."""
+        return self._call("evaluations", tuple[Evaluation, ...], wanted=wanted, limit=limit)
+
+    def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
+        """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""
+        return self._call("agreement", AgreementReport, wanted=wanted)
+
+    def acts(self, limit: int = 50) -> tuple[AuditEntry, ...]:
+        """Return the latest changes and their actors, newest first."""
+        return self._call("acts", tuple[AuditEntry, ...], limit=limit)
+
+    def ledger(self, limit: int = 20) -> tuple[Observation, ...]:
+        """Return the latest rewards and imported priors, newest first, undone ones too."""
+        return self._call("ledger", tuple[Observation, ...], limit=limit)
+
+    def savings(self, view: View = EVERYTHING) -> Savings:
+        """Return the comparison of baseline with selected runs, within a view."""
+        kind: type[Savings] = resolve_name("core.statistics.savings:Savings")  # it has arrays of NumPy
+        return self._call("savings", kind, view=view)
+
+    def status(self) -> LearnerStatus:
+        """Return the numbers of runs, arms, pulls and tokens, and the savings."""
+        return self._call("status", LearnerStatus)
+
+    def verify(self) -> Verification:
+        """Recompute every cache from the recorded facts, and compare."""
+        return self._call("verify", Verification)
+
+
+def arm_of(arm: object) -> Arm:
+    """Return an offered arm: an arm, an id, or a tool as an SDK defines it."""
+    if isinstance(arm, Arm):
+        return arm
+    return Arm(key=arm) if isinstance(arm, str) else tool_candidate(arm)
+
+
+class Offers:
+    """Offered arms by selection: those of the latest selections, since most are recorded soon or never."""
+
+    def __init__(self) -> None:
+        self._arms: dict[tuple[str, int], dict[str, Arm]] = {}
+
+    def add(self, selection: Selection, offered: Sequence[Arm]) -> None:
+        """Remember the offered arms that a selection includes."""
+        included = set(selection.included)
+        self._arms[selection.seed, selection.revision] = {
+            arm.key: arm for arm in offered if arm.key in included
+        }
+        for oldest in list(self._arms)[:-_MAX_OFFERS]:
+            self._arms.pop(oldest, None)
+
+    def included(self, selection: Selection, arms: Sequence[Arm]) -> tuple[Arm, ...]:
+        """Return the arms of a selection's prompt, with their offered content where it is known."""
+        known = self._arms.get((selection.seed, selection.revision), {}) | {arm.key: arm for arm in arms}
+        return tuple(
+            # A cost of 0 may be an unknown one.
+            known.get(one.arm) or Arm(key=one.arm, token_cost=one.token_cost or None)
+            for one in selection.decisions
+            if one.included
+        )
+
+
+def _record(learner: LearnerProtocol, uid: str, options: RecordOptions) -> RecordAnswer:
+    selection, ended_at, keep = options.get("selection"), options.get("ended_at"), options.get("keep", True)
+    run = Run(
+        uid=uid,
+        inventory=_inventory(learner._offers, selection, options.get("arms")),
+        excluded=() if selection is None else selection.excluded,
+        selection=selection,
+        run_class="imported" if selection is None else selection.run_class,
+        calls=tuple(call if isinstance(call, Call) else Call(name=call) for call in options.get("calls", ())),
+        texts=tuple(options.get("texts", ())),
+        usage=options.get("usage"),
+        status=options.get("status", "completed"),
+        ended_at_ms=None if ended_at is None else _utc_ms(ended_at),
+        duration_ms=options.get("duration_ms"),
+        session=options.get("session"),
+        model=options.get("model"),
+        channel=options.get("channel"),
+        prompt=options.get("prompt") if keep else None,
+        reply=None if keep else "",
+    )
+    for name in options.keys() - RecordOptions.__annotations__.keys():
+        raise TypeError(f"record() got an unexpected keyword argument {name!r}")
+    try:
+        return learner._call("record", RecordAnswer, run=run, ended_now=ended_at is None)
+    except Conflict as problem:
+        raise Conflict(
+            problem.problem,
+            next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
+        ) from None
+
+
+def _inventory(offers: Offers, selection: Selection | None, arms: Iterable[object] | None) -> Inventory:
+    named = [arm_of(arm) for arm in arms or ()]
+    if selection is not None:
+        _check_offered(selection, named)
+        return Inventory(kind="declared", arms=offers.included(selection, named))
+    if arms is None:
+        raise InvalidInput(
+            "A run must come with its selection or its arms, got neither.",
+            next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
+        )
+    return Inventory(kind="declared", arms=tuple(named))
+
+
+def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:
+    decided = {one.arm for one in selection.decisions}
+    for arm in arms:
+        if arm.key not in decided:
+            raise InvalidInput(
+                f"arms must be of those that the selection decided on, got {arm.key!r}.",
+                next_step="Offer it to select, or record the run without the selection.",
+            )
+
+
+def _utc_ms(time: datetime) -> int:
+    if time.tzinfo is None:
+        raise InvalidInput(
+            f"ended_at must be an aware time, got {time.isoformat()} without a zone.",
+            next_step="Use datetime.now(UTC).",
+        )
+    return round(time.timestamp() * 1000)
