@@ -6,6 +6,7 @@ import getpass
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -170,6 +171,7 @@ def database_at(given: str | None) -> Located:
         ) from problem
 
 
+@lru_cache(maxsize=1_000)
 def check_learner(name: str) -> str:
     """Return a learner's name if it is 1 to 128 printable characters."""
     if not 1 <= len(name) <= 128 or not name.isprintable():

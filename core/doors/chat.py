@@ -22,7 +22,6 @@ import msgspec
 
 from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call, json_answer
-from core.doors.http.body import document
 from core.doors.http.routes import Handler, Route
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
@@ -32,6 +31,7 @@ from core.flows.names import arm_ids
 from core.flows.reset import Scope, reset
 from core.flows.reward import reward
 from core.formats.openclaw_status import status_text
+from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.arm import ARM_TYPES, ArmType
@@ -325,7 +325,7 @@ def handler(bridges: Bridges) -> Handler:
 
     def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
         try:
-            message = msgspec.convert(document(call.body), Message)
+            message = msgspec.convert(json_body(call.body), Message)
         except msgspec.ValidationError as problem:
             raise InvalidInput(
                 f"A message must be an object with text, of a bridge also with channel and sender: {problem}.",

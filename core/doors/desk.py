@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, unlimited, utc_now_ms
+from core.permissions import Action
 from core.records.actor import Actor
 from core.settings import DEFAULT_LEARNER, check_learner
 from core.store.store import Store
@@ -25,7 +26,7 @@ class Desk:
     identity: Callable[[], str] = fresh_identity
     new_layers: Callable[[Actor, int], None] = unlimited
 
-    def context(self, actor: Actor, learner: str | None = None) -> Context:
+    def context(self, actor: Actor, learner: str | None = None, action: Action | None = None) -> Context:
         """Where an actor works at a learner: the one that is named, else the only one that is theirs, else the
         desk's own.
 
@@ -39,12 +40,15 @@ class Desk:
             The actor has nothing to do there, whatever it is.
         """
         name = self._meant(actor) if learner is None else check_learner(learner)
-        if not actor.roles(name):
+        context = self._at(actor, name)
+        if action is not None:
+            context.permit(action)
+        elif not actor.roles(name):
             raise Denied(
                 f"{actor.name} has no role in learner {name!r}.",
                 next_step="Ask an operator for one, or name a learner that is yours.",
             )
-        return self._at(actor, name)
+        return context
 
     def whole(self, actor: Actor) -> Context:
         """Where an actor works at what is about all of the database."""

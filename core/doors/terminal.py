@@ -50,7 +50,7 @@ def json_document(answer: object) -> bytes:
 
 def as_plain(answer: object) -> object:
     """An answer as JSON knows it: objects, lists, text, numbers."""
-    return msgspec.to_builtins(answer, enc_hook=_plain)
+    return msgspec.to_builtins(answer, enc_hook=json_form)
 
 
 def _document(answer: object, option: int) -> bytes:
@@ -197,7 +197,8 @@ def whole(value: object) -> object:
     return value
 
 
-def _plain(value: object) -> object:
+def json_form(value: object) -> object:
+    """Return the fields of a dataclass, for an encoder that does not know it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
     raise NotImplementedError(f"{type(value).__name__} has no JSON form")

@@ -1,4 +1,4 @@
-"""Context: where every verb happens: an open store, the learner in question, who asks, and whose clock and dice."""
+"""Context of every flow: the open store, the learner, the actor, the clock and the random source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from core.errors import UnknownLearner
-from core.flows.pace import USUAL, Pace
+from core.flows.pace import USUAL, ImportPace
 from core.permissions import OF_INSTALLATION, Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION
@@ -28,83 +28,86 @@ _MOST_LISTED: Final = 10
 
 
 def utc_now_ms() -> int:
-    """The machine's clock, in milliseconds since 1970 UTC."""
+    """Return the machine's clock in milliseconds since 1970 UTC."""
     return time.time_ns() // 1_000_000
 
 
 def fresh_seed() -> int:
-    """A seed nobody can foretell."""
+    """Return an unpredictable seed."""
     return secrets.randbits(64)
 
 
 def fresh_identity() -> str:
-    """A name no other learner anywhere has."""
+    """Return a globally unique identity for a learner."""
     return str(uuid.uuid4())
 
 
 def unlimited(actor: Actor, n_layers: int) -> None:
-    """Where nobody counts how many layers somebody makes by judging them."""
+    """Allow any number of new layers (default)."""
 
 
-class _Rehearsed(Exception):
-    """The rehearsal is over."""
+class _RollBack(Exception):
+    """Signal that rolls the transaction of a rehearsal back."""
 
 
 def _rehearsed(
     write: Callable[[Callable[[Transaction], None]], None], work: Callable[[Transaction], _T]
 ) -> _T:
-    """What ``work`` answers in a write of which nothing stays."""
+    """Run ``work`` in a write transaction, roll it back, and return the answer."""
     answers: list[_T] = []
 
     def rehearsed(txn: Transaction) -> None:
         answers.append(work(txn))
-        raise _Rehearsed
+        raise _RollBack
 
-    with suppress(_Rehearsed):
+    with suppress(_RollBack):
         write(rehearsed)
     return answers[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a flow needs. ``clock`` gives UTC milliseconds, ``entropy`` a seed for each selection, ``identity`` the
-    lasting name of a learner that is made, ``pace`` says how much an import does at once. ``is_named`` False:
-    nobody said which learner; it is the one there was, and no second one is made by guessing. ``is_awaited``: a
-    client of this learner may look before anything was recorded, and sees that there is nothing yet. ``new_layers``
-    is told how many layers somebody made by judging what nobody had named; it may refuse, and nothing was done then.
+    """Everything a flow needs.
+
+    ``clock`` returns UTC milliseconds, ``entropy`` a seed for each selection, and ``identity`` the lasting identity of a
+    new learner. ``pace`` sets the batch sizes of imports. ``is_named`` False: the caller named no learner, so ``learner``
+    is the only existing one, and no other is created implicitly. ``may_be_empty``: a read before the first write sees an
+    empty learner. ``new_layers`` receives how many layers an actor creates by judging unknown ones. It may refuse before
+    anything is written.
     """
 
     store: Store
     learner: str = DEFAULT_LEARNER
     is_named: bool = True
-    is_awaited: bool = False
+    may_be_empty: bool = False
     actor: Actor
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
     identity: Callable[[], str] = fresh_identity
-    pace: Pace = USUAL
-    rehearses: bool = False
+    pace: ImportPace = USUAL
+    is_rehearsal: bool = False
     new_layers: Callable[[Actor, int], None] = unlimited
+    _permitted: set[Action] = field(default_factory=set, init=False, repr=False, compare=False)
+    """Actions that were authorised: a request is authorised once, and every flow may ask again."""
 
     def __post_init__(self) -> None:
         if self.learner == INSTALLATION:
             check_learner(self.learner)  # no name leads to what belongs to the installation
 
     def of(self, learner: str) -> Context:
-        """The same for another learner."""
+        """Return the context of another learner."""
         return replace(self, learner=learner, is_named=True)
 
     def for_pages(self) -> Context:
-        """The same, to look at: what may be a moment old comes from the standby, where there is one."""
+        """Return a context whose reads may be stale: they use the replica, if there is one."""
         return self if self.store.standby is None else replace(self, store=self.store.for_pages())
 
     def write(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
-        """Authorise, then one transaction: what ``work`` returns, once it is on disk. The default learner is made
-        when first written to.
+        """Authorise, run ``work`` in one transaction, and return its answer once it is on disk.
 
-        ``work`` may be called again after a call that came to nothing (`Store.write` says what it has to bear), so
-        what all its calls have in common is drawn here, before the first: the time, and who a new learner is.
-        Raises `UnknownLearner` where a learner would be made (``create``) beside another that nobody named.
+        The default learner is created on its first write. ``work`` may run again after a failed attempt (see `Store.write`).
+        Time and identity are therefore taken here, before the first attempt. Raises `UnknownLearner` if a learner would be
+        created (``create``) next to an existing one without being named.
         """
         self.permit(action, create=create)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
@@ -113,38 +116,36 @@ class Context:
         )
 
     def stage(self, stage: Stage, work: Callable[[Part], _T]) -> tuple[_T, Stage]:
-        """One part of an import, into the learner or one that the import makes, and the stage after it."""
+        """Write one part of an import. Return the answer of ``work`` and the next stage."""
         self.permit("ingest", create=True)
         return self.store.stage(self.learner, stage, work, actor=self.actor)
 
     def may(self, action: Action) -> bool:
-        """Whether who asks may do it here; what is about the installation: in every learner."""
-        return may(self.actor, action, self._place(action))
+        """Return whether the actor may do it: in this learner, or for installation actions in every learner."""
+        return may(self.actor, action, None if action in OF_INSTALLATION else self.learner)
 
-    def _place(self, action: Action) -> str | None:
-        return None if action in OF_INSTALLATION else self.learner
-
-    def rehearsing(self) -> Context:
-        """The same, of whose acts about the installation nothing stays: each is done by the code that does it, looked
-        at, and taken back.
-        """
-        return replace(self, rehearses=True)
+    def for_rehearsal(self) -> Context:
+        """Return a context whose installation acts are rolled back after they ran."""
+        return replace(self, is_rehearsal=True)
 
     def permit(self, action: Action, *, create: bool = False) -> None:
-        """Authorise for this learner (what is about the installation: for every one), and refuse to make a learner
-        (``create``) beside another that nobody named.
-        """
-        authorise(self.actor, action, self._place(action))
-        if create and not self.is_named and self.learner != DEFAULT_LEARNER:
-            raise _whose(self)
+        """Authorise an action in this learner, or for installation actions in every learner.
 
-    def govern(self, work: Callable[[Transaction], _T], action: Action = "members") -> _T:
-        """One transaction about the installation: its members, tokens and alerts, for who is an operator of all
+        Refuses to create a learner (``create``) next to an existing one without a name from the caller.
+        """
+        if action not in self._permitted:
+            authorise(self.actor, action, None if action in OF_INSTALLATION else self.learner)
+            self._permitted.add(action)
+        if create and not self.is_named and self.learner != DEFAULT_LEARNER:
+            raise _no_learner_named(self)
+
+    def write_admin(self, work: Callable[[Transaction], _T], action: Action = "members") -> _T:
+        """Run ``work`` in one transaction on the installation (members, tokens, alerts), as an operator of all
         learners.
         """
         authorise(self.actor, action, None)
         now_ms = self.clock()
-        if self.rehearses:
+        if self.is_rehearsal:
             return _rehearsed(
                 lambda rehearsed: self.store.write(INSTALLATION, rehearsed, actor=self.actor, now_ms=now_ms),
                 work,
@@ -152,14 +153,14 @@ class Context:
         return self.store.write(INSTALLATION, work, actor=self.actor, now_ms=now_ms)
 
     @contextmanager
-    def governing(self, action: Action = "members") -> Iterator[Snapshot]:
-        """One moment of the installation, for the same."""
+    def reading_admin(self, action: Action = "members") -> Iterator[Snapshot]:
+        """Yield a snapshot of the installation, for an operator of all learners."""
         authorise(self.actor, action, None)
         with self.store.reading(INSTALLATION) as snapshot:
             yield snapshot
 
     def rehearse(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
-        """A write of which nothing stays: an act is done by the code that does it, looked at, and taken back.
+        """Run ``work`` like `write`, roll it back, and return its answer.
 
         Other writers wait meanwhile, as for any write.
         """
@@ -167,39 +168,36 @@ class Context:
 
     @contextmanager
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:
-        """Authorise, then one moment of the learner, without texts for who may not read them.
+        """Authorise, and yield a snapshot of the learner, without texts if the actor may not read them.
 
-        Raises `UnknownLearner` for a name nothing was ever recorded under; the default learner may be empty, and so
-        may one that ``is_awaited``.
+        Raises `UnknownLearner` for a learner without any record, except the default one and with ``may_be_empty``.
         """
         self.permit(action)
         with self.store.reading(self.learner) as snapshot:
-            if not snapshot.exists and self.learner != DEFAULT_LEARNER and not self.is_awaited:
+            if not snapshot.exists and self.learner != DEFAULT_LEARNER and not self.may_be_empty:
                 raise unknown_learner(snapshot)
             snapshot.shows_texts = self.may("read_texts")
             yield snapshot
 
     @contextmanager
-    def taking_out(self, action: Action = "read") -> Iterator[Snapshot]:
-        """The same for a file that goes out: without others' evaluations of what is open to whoever asks in a queue
-        that is blind.
-        """
+    def reading_for_export(self, action: Action = "read") -> Iterator[Snapshot]:
+        """Yield a snapshot for a file, without evaluations by others that a blind queue hides from the actor."""
         with self.reading(action) as snapshot:
             snapshot.hidden = hidden_evaluations(snapshot, self.actor.name)
             yield snapshot
 
 
 def open_context(settings: Settings, *, create: bool = True, whole: bool = False) -> Context:
-    """Open the database the settings name; with ``create`` an empty one is made where there is none.
+    """Open the database of the settings; with ``create``, create an empty one if there is none.
 
-    Where they name no learner it is the default one, if there is one or nobody else, or the only one there is.
+    Without a learner in the settings, the default learner is used if it exists or no other does, else the only one.
 
     Raises
     ------
     NoDatabase
-        There is none, and none is to be made.
+        There is no database, and none may be created.
     UnknownLearner
-        Nobody said which of several learners; what is about the ``whole`` database does not ask.
+        There are several learners and none was named. Callers that concern the ``whole`` database need none.
     """
     store = Store(settings.database, create=create, read_place=settings.read_database)
     if settings.learner is not None:
@@ -212,9 +210,10 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     return Context(store=store, learner=name, is_named=False, actor=settings.actor)
 
 
-def meant(store: Store) -> str | None:
-    """The learner that is meant where nobody names one: the default one, if there is one or nobody else, or the only
-    one there is; None where it could be any of several.
+def default_learner(store: Store) -> str | None:
+    """Return the learner to use if none is named: the default one if it exists or no other does, else the only one.
+
+    None if there are several others.
     """
     names = fleet.names(store)
     if not names or DEFAULT_LEARNER in names:
@@ -223,7 +222,7 @@ def meant(store: Store) -> str | None:
 
 
 def _only(store: Store, *, whole: bool) -> str:
-    name = meant(store)
+    name = default_learner(store)
     if name is None and not whole:
         names = fleet.names(store)
         raise UnknownLearner(
@@ -233,11 +232,11 @@ def _only(store: Store, *, whole: bool) -> str:
     return name or DEFAULT_LEARNER
 
 
-def _whose(context: Context) -> UnknownLearner:
+def _no_learner_named(context: Context) -> UnknownLearner:
     name = shlex.quote(context.learner)
     return UnknownLearner(
-        f"Whose runs these are must be said: {context.store.place.name} has learner {context.learner!r} only, and "
-        "none was named; nothing was recorded.",
+        f"The learner of these runs must be named: {context.store.place.name} has learner {context.learner!r} only. "
+        "Nothing was recorded.",
         next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
     )
 

@@ -1,4 +1,4 @@
-"""Episodes: what an environment paid, recorded step by step; and on what scale it pays, as a person declares it."""
+"""Episodes, recorded step by step, and the declared reward scales of environments."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def mark_incomplete(
         if not set_incomplete(txn, episode):
             if values["environment"] is None:
                 raise InvalidInput(
-                    f"An episode that nothing was recorded of must name its environment (episode {shown(episode)}).",
+                    f"An episode without recorded steps must name its environment (episode {shown(episode)}).",
                     next_step="Send environment, or record a step first.",
                 )
             head = _episode(episode, values, now_ms, incomplete=True)

@@ -1,12 +1,12 @@
-"""Evaluate: what a reviewer or a model judged of a layer, an execution, a run or an arm in a run → one evaluation.
+"""Evaluations of a layer, an execution, a run, or an arm in a run.
 
-It gets a grade, moves the quality of its layer, and arms where its subject or a setting says so, in one act.
+An evaluation gets a grade, moves the quality of its layer, and moves arms if its subject or a setting selects them.
+All of it is one act.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, partial
 from typing import Annotated, Final, Unpack
 
 import msgspec
@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
-from core.evaluate import grade
+from core.evaluate import known_grade
 from core.flows.context import Context, unlimited
 from core.flows.placing import PlacedOrder, place_orders
 from core.flows.requests import in_rounds, repeated_of
@@ -90,7 +90,7 @@ def order_of(
 
 
 def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None, str | None, str | None]:
-    """Layer, execution and run that a subject names."""
+    """Return layer, execution and run that a subject names."""
     if ":" in subject and subject.strip().lower().startswith("kairos:"):
         uri = LayerUri.parse(subject)
         return uri.uid, uri.execution, None
@@ -103,20 +103,20 @@ def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None,
             return subject, None, None
         raise UnknownRun(
             f"There is no run, execution or layer {subject[:80]!r} in learner {snapshot.name!r}."
-            f"{_meant(snapshot, subject)}",
+            f"{_suggestions(snapshot, subject)}",
             next_step="Name a run that armscope runs lists, or a layer as kairos://layer/UUID.",
         )
 
 
-def _meant(facts: Facts, subject: str) -> str:
+def _suggestions(facts: Facts, subject: str) -> str:
     near = [*near_uids(facts, "execution", subject), *near_uids(facts, "layer", subject)]
     return f" Did you mean {', '.join(near)}?" if near else ""
 
 
 def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[EvaluationAnswer]:
-    """Record many evaluations in one transaction, up to 10,000: all of them or none.
+    """Record up to 10,000 evaluations in one transaction, all or none.
 
-    A key that stands in the list twice is a repeat like any other.
+    A key that occurs twice in the list is a repeat like any other.
     """
     if len(orders) > MAX_BATCH:
         raise InvalidEvaluation(
@@ -129,10 +129,13 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
 def evaluated(
     txn: Transaction, orders: Sequence[EvaluationOrder], new_layers: Callable[[Actor, int], None] = unlimited
 ) -> list[EvaluationAnswer]:
-    """The same inside a transaction that is open; of who signed in, the rater is whoever that is."""
+    """Record evaluations inside an open transaction. The rater of a signed-in actor is the actor."""
     if txn.actor.member:
         orders = [msgspec.structs.replace(order, rater=txn.actor.name) for order in orders]
-    answers = in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
+    if len(orders) == 1:
+        answers = [_answered(txn, orders, [0])[0]]
+    else:
+        answers = in_rounds([order.key for order in orders], lambda places: _answered(txn, orders, places))
     if (n_layers := txn.n_numbered("layer")) > 0:
         new_layers(txn.actor, n_layers)
     return answers
@@ -141,18 +144,19 @@ def evaluated(
 def _answered(
     txn: Transaction, orders: Sequence[EvaluationOrder], places: Sequence[int]
 ) -> dict[int, EvaluationAnswer]:
-    """Answers to orders of different keys: as the first time, or fresh."""
-    asked = dict(zip(places, place_orders(txn, [orders[place] for place in places]), strict=True))
-    replies = replies_of(txn, {key for place in places if (key := orders[place].key) is not None})
+    """Return the answers to orders with different keys: the stored answer of a repeat, or a new one."""
+    subjects = dict(zip(places, place_orders(txn, [orders[place] for place in places]), strict=True))
+    keys = {key for place in places if (key := orders[place].key) is not None}
+    replies = replies_of(txn, keys) if keys else {}
     answers: dict[int, EvaluationAnswer] = {}
-    for place, about in asked.items():
+    for place, about in subjects.items():
         key = orders[place].key
         if key in replies:
             payload = evaluation_payload(about.subject, orders[place])
             answers[place] = repeated_of(replies[key], key, payload, EvaluationAnswer)
     fresh = [place for place in places if place not in answers]
-    made = _record(txn, [orders[place] for place in fresh], [asked[place] for place in fresh])
-    return answers | dict(zip(fresh, made, strict=True))
+    created = _record(txn, [orders[place] for place in fresh], [subjects[place] for place in fresh])
+    return answers | dict(zip(fresh, created, strict=True))
 
 
 def _record(
@@ -171,20 +175,19 @@ def _record(
         if order.key is not None:
             payload = evaluation_payload(about.subject, order)
             replies[order.key] = reply_to("evaluation", one.number, payload, answer)
-    keep_replies(txn, replies)
+    if replies:
+        keep_replies(txn, replies)
     return answers
 
 
 def _judgements(
     txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[PlacedOrder]
 ) -> list[Judgement]:
-    """Orders → evaluations to be: the arm that is judged gets all of it; of a whole run arms get what the setting
-    says.
-    """
+    """Return the evaluations of orders. A judged arm gets full credit; arms of a run share it by the setting."""
     settings, claimed_by, actor = txn.settings, txn.actor.token_name, txn.actor.name
     sharing = SHARING[settings.evaluation_credit]
     runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
-    sharers = arms_of_runs(txn, runs, sharing)
+    sharers = arms_of_runs(txn, runs, sharing) if runs else {}
     return [
         Judgement(
             layer_no=about.layer_no,
@@ -199,14 +202,16 @@ def _judgements(
             score=order.score,
             feedback=order.feedback,
             mover=settings.graders,
-            credit=_weighed(
+            credit=_weighted(
                 settings,
                 order,
                 {}
-                if claimed_by and settings.graders == "human"  # that it was one is only claimed
+                if claimed_by and settings.graders == "human"  # only the token claims a human rater
                 else {about.arm_no: MICRO}
                 if about.arm_no
-                else credited(sharers.get(about.run_no, ())),
+                else credited(sharers[about.run_no])
+                if about.run_no in sharers
+                else {},
             ),
             actor=actor,
             at_ms=txn.now_ms,
@@ -216,14 +221,14 @@ def _judgements(
     ]
 
 
-def _weighed(settings: LearnerSettings, order: EvaluationOrder, credit: dict[int, int]) -> dict[int, int]:
-    """What is left of it, where the setting lets whoever judged weigh less than 1."""
+def _weighted(settings: LearnerSettings, order: EvaluationOrder, credit: dict[int, int]) -> dict[int, int]:
+    """Return the credit times the weight of the grader, if the setting weighs graders."""
     if not settings.weight_by_agreement:
         return credit
     weight = settings.weight_by_agreement.get(order.model or order.rater or "", 1.0)
     if weight == 1:
         return credit
-    return {arm_no: kept for arm_no, whole in credit.items() if (kept := round(whole * weight))}
+    return {arm_no: share for arm_no, whole in credit.items() if (share := round(whole * weight))}
 
 
 def _answers(
@@ -232,8 +237,7 @@ def _answers(
     placed: Sequence[PlacedOrder],
     added: Sequence[Added],
 ) -> list[EvaluationAnswer]:
-    """What each is answered with, by the thresholds in force."""
-    graded = cache(partial(grade, thresholds=txn.settings.thresholds))
+    """Return the answers by the active thresholds."""
     rated_at = iso(txn.now_ms) or ""
     rubrics = {order.rubric for order in orders}
     versions = {version for rubric in rubrics if (version := (rubric or "").strip())}
@@ -246,7 +250,14 @@ def _answers(
             about.subject,
             order.outcome,
             order.score,
-            graded(order.outcome, order.score, rater=order.rater, model=order.model, rubric=order.rubric),
+            known_grade(
+                order.outcome,
+                order.score,
+                order.rater,
+                order.model,
+                order.rubric,
+                thresholds=txn.settings.thresholds,
+            ),
             rated_at=rated_at,
             warnings=warned[order.rubric],
         )
@@ -255,7 +266,7 @@ def _answers(
 
 
 def _warnings(rubric: str | None, missing: Collection[str]) -> tuple[str, ...]:
-    """What was kept as it came, and is likely not meant."""
+    """Return warnings about values that are stored but probably wrong."""
     version = (rubric or "").strip()
     if version in missing:
         return (f"There is no rubric {version!r}: it is kept as it was given.",)
@@ -263,7 +274,7 @@ def _warnings(rubric: str | None, missing: Collection[str]) -> tuple[str, ...]:
 
 
 def _unproven(txn: Transaction) -> tuple[str, ...]:
-    """What is to be known of evaluations that a token claims for somebody."""
+    """Return the warning about a rater that only a token claims."""
     token = txn.actor.token_name
     if not token or token in txn.settings.trusted_graders:
         return ()

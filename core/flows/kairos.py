@@ -1,8 +1,8 @@
-"""KAIROS's calls: the bytes of its ``reward`` → one evaluation → the bytes of the answer; of its ``export`` → rows.
+"""KAIROS calls: ``reward`` records one evaluation, ``export`` returns training rows; both take and return bytes.
 
-A call says what it says of a layer that nobody has named here as of any other: the layer, and its execution, are made
-bare. What is wrong is raised as everywhere, so that whoever is not allowed is told before anything is read;
-`answered` puts it into KAIROS's words.
+A call may name an unknown layer: the layer and its execution are created as bare ones. Errors are raised as
+everywhere, so a caller without permission is refused before the body is read. `answered` converts them to KAIROS's
+format.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from core.errors import ArmscopeError, InvalidEvaluation, InvalidInput
-from core.evaluate import grade
+from core.evaluate import known_grade
 from core.flows.context import Context
 from core.flows.evaluate import evaluated
 from core.flows.training import training_into
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 MAX_CONTENT_BYTES: Final = 64 << 20
 
 
-class Answer(NamedTuple):
-    """What a caller is sent: an HTTP status and a body of JSON."""
+class KairosAnswer(NamedTuple):
+    """HTTP status and JSON body of an answer."""
 
     status: int
     body: bytes
 
 
-def answered(call: Callable[[], bytes]) -> Answer:
-    """What a call comes to, also where it is refused.
+def answered(call: Callable[[], bytes]) -> KairosAnswer:
+    """Return the answer of a call, also for a refusal.
 
     >>> answered(lambda: b"{}")
     Answer(status=200, body=b'{}')
@@ -48,92 +48,91 @@ def answered(call: Callable[[], bytes]) -> Answer:
     Answer(status=503, body=b'{"error":"REWARD_FAILED","message":"Another program writes. Try again."}')
     """
     try:
-        return Answer(200, call())
+        return KairosAnswer(200, call())
     except ArmscopeError as error:
-        told = refusal(error)
-        return Answer(told.status, told.body())
+        failure = refusal(error)
+        return KairosAnswer(failure.status, failure.body())
 
 
 def reward_call(context: Context, body: bytes) -> bytes:
-    """Record what a ``reward`` call says; it is on disk when this returns its answer.
+    """Record a ``reward`` call; it is on disk when this returns.
 
     Parameters
     ----------
     body
-        A JSON object as KAIROS's input schema has it: ``uri`` and ``outcome``, and what else is said.
+        A JSON object by KAIROS's input schema: ``uri``, ``outcome``, and optional members.
 
     Returns
     -------
     bytes
-        KAIROS's answer: one result, graded by the thresholds in force.
+        KAIROS's answer: one result, graded by the active thresholds.
 
     Raises
     ------
     Denied
-        Who asks may not evaluate.
+        The actor may not evaluate.
     InvalidEvaluation
-        The body, or a member of it, is not as the schema has it; ``fields`` names which. Nothing was recorded.
+        The body, or a member of it, does not match the schema; ``fields`` names which. Nothing was recorded.
     """
     context.permit("evaluate")
-    return reward_given(context, read_reward(body))
+    return record_reward(context, read_reward(body))
 
 
-def reward_given(context: Context, given: RewardInput) -> bytes:
-    """The same of a call that was read, by whichever door.
+def record_reward(context: Context, call: RewardInput) -> bytes:
+    """Record a parsed ``reward`` call.
 
-    Names and feedback that are longer than ours may be (200 and 5,000 characters) are refused: KAIROS sets no limit.
+    Names over 200 characters and feedback over 5,000 are refused. KAIROS itself sets no limit.
     """
-    order = _order(given)
-    return context.write("evaluate", lambda txn: _rewarded(txn, given, order, context.new_layers))
+    order = _order(call)
+    return context.write("evaluate", lambda txn: _rewarded(txn, call, order, context.new_layers))
 
 
-def _order(given: RewardInput) -> EvaluationOrder:
+def _order(call: RewardInput) -> EvaluationOrder:
     try:
         return EvaluationOrder(
-            outcome=given.outcome,
-            layer=given.layer.uid,
-            execution=given.layer.execution,
-            score=given.score,
-            feedback=given.feedback,
-            rater=given.rater,
-            model=given.llm_model_id,
-            rubric=given.rubric_version,
+            outcome=call.outcome,
+            layer=call.layer.uid,
+            execution=call.layer.execution,
+            score=call.score,
+            feedback=call.feedback,
+            rater=call.rater,
+            model=call.llm_model_id,
+            rubric=call.rubric_version,
             create=True,
         )
-    except InvalidEvaluation as problem:  # without fields it would be told as one of the URI
+    except InvalidEvaluation as problem:  # without fields the error would be attributed to the URI
         raise InvalidEvaluation(problem.problem, next_step=problem.next_step, fields=(ROOT,)) from problem
 
 
 def _rewarded(
-    txn: Transaction, given: RewardInput, order: EvaluationOrder, new_layers: Callable[[Actor, int], None]
+    txn: Transaction, call: RewardInput, order: EvaluationOrder, new_layers: Callable[[Actor, int], None]
 ) -> bytes:
     evaluated(txn, [order], new_layers)
-    graded = grade(
-        given.outcome,
-        given.score,
-        rater=given.rater,
-        model=given.llm_model_id,
-        rubric=given.rubric_version,
+    graded = known_grade(
+        call.outcome,
+        call.score,
+        call.rater,
+        call.llm_model_id,
+        call.rubric_version,
         thresholds=txn.settings.thresholds,
     )
-    return reward_output(given, graded, txn.now_ms)
+    return reward_output(call, graded, txn.now_ms)
 
 
 def export_call(context: Context, body: bytes) -> bytes:
-    """The answer to an ``export`` call: rows to train on, as `core.flows.training` writes them.
+    """Return the answer to an ``export`` call: the training rows of `core.flows.training`.
 
-    Rows that seem to hold a secret are held back. Of KAIROS's formats those to train on are known, of its deliveries
-    the one within the answer, which may hold 64 MiB.
+    Rows that may hold a secret are left out. Of KAIROS's formats the training ones are supported, and of its deliveries
+    the inline one, with at most 64 MiB.
 
     Raises
     ------
     Denied
-        Who asks may not export for training.
+        The actor may not export for training.
     InvalidEvaluation
-        The body, or a member of it, is not as the schema has it, or asks for what is not exported here; ``fields``
-        names which.
+        The body, or a member of it, does not match the schema, or requests an unsupported export; ``fields`` names which.
     InvalidInput
-        There is more than an answer may hold.
+        The rows exceed the size of an answer.
     """
     context.permit("export_training")
     call = read_export(body)
@@ -146,13 +145,13 @@ def export_call(context: Context, body: bytes) -> bytes:
         layers=() if layer is None else (layer.key,),
         executions=() if layer is None or layer.execution_key is None else (layer.execution_key,),
     )
-    content = _Bounded()
-    made = training_into(context, content, "content", query)
-    return export_output(call, content.getvalue(), made.rows)
+    content = _BoundedBuffer()
+    content_answer = training_into(context, content, "content", query)
+    return export_output(call, content.getvalue(), content_answer.rows)
 
 
-class _Bounded(BytesIO):
-    """What an answer may hold."""
+class _BoundedBuffer(BytesIO):
+    """Buffer with the maximum size of an answer."""
 
     def write(self, content: ReadableBuffer, /) -> int:
         n_bytes = super().write(content)

@@ -18,7 +18,7 @@ from core.records.judged import INCLUDED
 from core.records.judging import EvaluationOrder, Subject
 from core.records.layer import LayerUri, parse_uri
 from core.records.reward import not_in_prompt
-from core.store.reads import find_runs, flags_of, listed_arms
+from core.store.reads import FoundRun, find_runs, flags_of, listed_arms
 from core.store.reads.subjects import near_uids
 from core.store.subjects import FoundExecution, Kind, executions_of, layer_nos, name_subject
 from core.store.transaction import Transaction
@@ -58,17 +58,22 @@ class _Known:
         executions = {one.execution for one in orders if one.execution is not None}
         self._uids = {named: _uid(named) for named in layers | executions}
         self._layers = layer_nos(txn, {self._uids[named] for named in layers})
-        self._executions = executions_of(txn, {self._uids[named] for named in executions})
-        self._runs = find_runs(txn, {one.run for one in orders if one.run is not None})
-        self._arms = listed_arms(txn, {one.arm for one in orders if one.arm is not None})
-        self._flags = flags_of(
-            txn,
-            [
-                (self._runs[one.run].run_no, self._arms[one.arm])
-                for one in orders
-                if one.arm in self._arms and one.run in self._runs
-            ],
-        )
+        self._executions: dict[str, FoundExecution] = {}
+        self._runs: dict[str, FoundRun] = {}
+        self._arms: dict[str, int] = {}
+        self._flags: dict[tuple[int, int], int] = {}
+        if executions:
+            self._executions |= executions_of(txn, {self._uids[named] for named in executions})
+        if runs := {one.run for one in orders if one.run is not None}:
+            self._runs |= find_runs(txn, runs)
+        if arms := {one.arm for one in orders if one.arm is not None}:
+            self._arms |= listed_arms(txn, arms)
+        if places := [
+            (self._runs[one.run].run_no, self._arms[one.arm])
+            for one in orders
+            if one.arm in self._arms and one.run in self._runs
+        ]:
+            self._flags |= flags_of(txn, places)
 
     def placed(self, order: EvaluationOrder) -> PlacedOrder:
         layer = "" if order.layer is None else self._uids[order.layer]

@@ -149,8 +149,8 @@ class EvaluationAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def evaluation_payload(subject: Subject, order: EvaluationOrder) -> int:
     """Digest of what was asked, whichever names the caller used for what it is about."""
-    said = (order.outcome, order.score, order.feedback, order.rater, order.model, order.rubric)
-    return digest(("evaluation", msgspec.structs.astuple(subject), said))
+    content = (order.outcome, order.score, order.feedback, order.rater, order.model, order.rubric)
+    return digest(("evaluation", msgspec.structs.astuple(subject), content))
 
 
 def check_score(score: object) -> float:

@@ -13,7 +13,7 @@ import msgspec
 
 from core.errors import InvalidInput, InvalidReward
 from core.records.arm import MICRO
-from core.records.limits import kept, shown
+from core.records.limits import storable, shown
 
 Kind = Literal["feedback", "correction", "evaluation", "episode", "reported", "carried"]
 RewardOutcome = Literal["accepted", "partial", "rejected"]
@@ -54,7 +54,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
         return cls(success_micro=success, failure_micro=weight_micro - success, rounded=exact != success)
 
 
-def told_reward(success_micro: int, weight_micro: int) -> float:
+def plain_reward(success_micro: int, weight_micro: int) -> float:
     """Return the reward behind an amount, with as few decimals as possible; 0 without a weight.
 
     A weight below 1 has fewer millionths, so the ratio may differ slightly from the reward that was sent.
@@ -163,7 +163,7 @@ def check_reason(reason: str | None) -> str | None:
             f"A reason must have at most {MAX_REASON_CHARS:,} characters, got {len(reason):,}.",
             next_step="Shorten it or leave it out.",
         )
-    return None if reason is None else kept("A reason", reason)
+    return None if reason is None else storable("A reason", reason)
 
 
 def check_request_key(key: str | None) -> str | None:
@@ -177,4 +177,4 @@ def check_request_key(key: str | None) -> str | None:
             f"An idempotency key must have 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key):,}.",
             next_step="Use a short unique text such as a UUID, or leave it out.",
         )
-    return None if key is None else kept("An idempotency key", key)
+    return None if key is None else storable("An idempotency key", key)

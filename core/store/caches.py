@@ -206,7 +206,8 @@ def apply(txn: Transaction, rollup: Rollup) -> None:
         return
     _apply_rollups(txn, "arm", rollup)
     apply_posteriors(txn, rollup)
-    apply_usage(txn, rollup)
+    if rollup.usage:
+        apply_usage(txn, rollup)
 
 
 def stage(facts: Facts, rollup: Rollup) -> None:

@@ -188,12 +188,12 @@ class Counted:
         self.days: dict[Place, Sums] = defaultdict(Sums)
         self.kinds: Counter[Kind] = Counter()
 
-    def add(self, said: Row, came_to: Stored, scale: Scale) -> None:
+    def add(self, said: Row, came_to: Stored, totals: Totals, scale: Scale) -> None:
         """Count an episode; ``said`` is its environment, time, split, variant, model and task."""
         environment_no, at_ms, split, variant, model, task = said
         day = UNKNOWN if at_ms is None else at_ms // DAY_MS
         place = (environment_no, day, split or "", variant or "", model or "")
-        self.days[place] = self.days[place].plus(sums_of(came_to.totals, scale))
+        self.days[place] = self.days[place].plus(sums_of(totals, scale))
         self.kinds[environment_no, split, task, variant, model, *came_to[2:]] += 1
 
 
@@ -351,16 +351,17 @@ def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
 def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:
     found = Counted()
     for row in rows:
-        found.add(row[:6], Stored(*row[6:]), scales[row[0]])
+        stored = Stored(*row[6:])
+        found.add(row[:6], stored, stored.totals, scales[row[0]])
     return found
 
 
-def count_on(txn: Transaction, said: Row, before: Totals, now: Totals) -> None:
+def count_on(txn: Transaction, said: Row, before: tuple[Stored, Totals], now: tuple[Stored, Totals]) -> None:
     """Count one episode that stands and goes on; ``said`` is its environment, time, split, variant, model, task."""
     scale = scales_of(txn, [said[0]])[said[0]]
     was, then = Counted(), Counted()
-    was.add(said, Stored.of(before), scale)
-    then.add(said, Stored.of(now), scale)
+    was.add(said, *before, scale)
+    then.add(said, *now, scale)
     changes = Changes()
     changes.take(was)
     changes.add(then)

@@ -632,9 +632,11 @@ def add_step(
     stored, last, place = row[4:9], row[9], row[10:]
     if digest != own:
         raise _conflict(uid)
-    totals, following = Stored(*stored).totals, -1 if last is None else last
+    before = Stored(*stored)
+    totals, following = before.totals, -1 if last is None else last
     number = step.number if is_numbered else following + 1
-    _link(txn, {episode_no: runs})
+    if runs:
+        _link(txn, {episode_no: runs})
     if number <= following:
         return Added(number, _same_step(txn, uid, episode_no, replace(step, number=number)), totals)
     if number > following + 1 or number >= MAX_STEPS:
@@ -643,12 +645,17 @@ def add_step(
             f" (episode {shown(uid)}).",
             next_step="Send the steps in their order, or leave the number out.",
         )
-    (added,) = _keyed_steps(txn, [replace(step, number=number, refused=step.refused or totals.finished)])
+    refused = step.refused or totals.finished
+    if (number, refused) != (step.number, step.refused):
+        step = replace(step, number=number, refused=refused)
+    (added,) = _keyed_steps(txn, [step])
     now = after(totals, added)
-    _append(txn, episode_no, added, now, digest)
+    grown = Stored.of(now)
+    _append(txn, episode_no, added, grown, now, digest)
     if standing:
-        count_on(txn, place, totals, now)
-    keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)
+        count_on(txn, place, (before, totals), (grown, now))
+    if txn.settings.keep_texts:
+        keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)
     return Added(number, added.refused, now)
 
 
@@ -667,7 +674,7 @@ def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
     return known.refused
 
 
-def _append(txn: Transaction, number: int, step: Step, totals: Totals, digest: int) -> None:
+def _append(txn: Transaction, number: int, step: Step, stored: Stored, totals: Totals, digest: int) -> None:
     txn.note_news()
     values = [number, *_values(step), step.args_digest, step.meta_digest]
     txn.connection.insert("step", _STEP, txn.learner_id, values)
@@ -678,7 +685,7 @@ def _append(txn: Transaction, number: int, step: Step, totals: Totals, digest: i
         " final = ?, digest = ?, status = CASE WHEN status = 'unfinished' THEN ? ELSE status END"
         " WHERE learner_id = ? AND episode_no = ?",
         [
-            *Stored.of(totals),
+            *stored,
             total,
             final,
             grown,

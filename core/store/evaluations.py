@@ -132,10 +132,12 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     txn.note_news()
     first = txn.number("evaluation", len(judgements))
     numbers = range(first, first + len(judgements))
-    judged = _judged_before(txn, {one.run_no for one in judgements})
+    run_nos = {one.run_no for one in judgements} - {0}
+    judged = _judged_before(txn, run_nos) if run_nos else set()
     superseded = _superseded_by(txn, numbers, judgements, judged)
     gone = set(superseded) - {0}
-    _stop_counting(txn, sorted(number for number in gone if number < first))
+    if gone:
+        _stop_counting(txn, sorted(number for number in gone if number < first))
     rows = (
         _row(txn, number, one, before, counts=number not in gone, import_no=import_no)
         for number, one, before in zip(numbers, judgements, superseded, strict=True)
@@ -146,12 +148,13 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
         for number, one in zip(numbers, judgements, strict=True)
         for arm_no, weight in sorted(one.credit.items())
     )
-    txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
+    if run_nos:
+        txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
     if not import_no:  # an import has named what it tells
         layers = {one.layer_no for one in judgements}
         name_again(txn, {"layer": layers, "execution": {one.execution_no for one in judgements}})
     _gain(txn, numbers, judgements, superseded)
-    observations = _credit(txn, numbers, judgements, superseded, judged)
+    observations = _credit(txn, numbers, judgements, superseded, judged) if run_nos else {}
     return [
         Added(number, before, observations.get(number, ()))
         for number, before in zip(numbers, superseded, strict=True)
@@ -164,7 +167,7 @@ def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
         f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         " AND run_no IN ({})",
         [txn.learner_id],
-        sorted({*run_nos} - {0}),
+        sorted(run_nos),
     )
     return {run_no for (run_no,) in rows}
 

@@ -113,7 +113,8 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
     epochs = txn.epochs_of(
         [(entry.arm_no, entry.run_revision if entry.run_no else txn.revision) for entry in counted]
     )
-    standing = standing_corrections(txn, {entry.run_no for entry in counted if entry.kind == "correction"})
+    corrected = {entry.run_no for entry in counted if entry.kind == "correction"}
+    standing = standing_corrections(txn, corrected) if corrected else {}
     for entry, epoch in zip(counted, epochs, strict=True):
         place = (hour_of(entry.at_ms), entry.arm_no, epoch)
         amounts = (entry.success_micro, entry.failure_micro)

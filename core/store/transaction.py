@@ -265,7 +265,6 @@ class Transaction:
         self.together = connection.together
         self.name = name
         self.actor = actor
-        self.shows_texts = may(actor, "read_texts", name)
         self.now_ms = now_ms
         row = None if memory is None else self._opened(memory.learner_id)
         if row is None:
@@ -291,10 +290,10 @@ class Transaction:
         self.epochs = Epochs(connection, self.learner_id)
         self._arms: dict[str, Known] = {}
         self._present: dict[int, int] = {}
-        self._descriptions = Descriptions(connection, self.learner_id, {})
+        self._described: dict[int, Description] = {}
         if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], connection.file):
             self._arms, self._present = memory.arms, memory.epochs
-            self._descriptions.known = memory.descriptions
+            self._described = memory.descriptions
             if memory.erased is not None:
                 self.erased = memory.erased
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
@@ -302,6 +301,15 @@ class Transaction:
         self._told_by: tuple[str, list[Any]] | None = None
         """What asks for a fact of this write that no other can have recorded."""
         self._keep_before_what_is_staged()
+
+    @cached_property
+    def shows_texts(self) -> bool:
+        """True if the actor may read what people wrote, and excerpts."""
+        return may(self.actor, "read_texts", self.name)
+
+    @cached_property
+    def _descriptions(self) -> Descriptions:
+        return Descriptions(self.connection, self.learner_id, self._described)
 
     @cached_property
     def erased(self) -> Erased:
@@ -335,7 +343,7 @@ class Transaction:
     @property
     def has_news(self) -> bool:
         """Whether anything was told so far that was not known before."""
-        return self._has_news or self._descriptions.changed()
+        return self._has_news or ("_descriptions" in self.__dict__ and self._descriptions.changed())
 
     def number(self, name: str, count: int = 1) -> int:
         """Take the next ``count`` numbers of a kind; the first of them."""
@@ -385,14 +393,14 @@ class Transaction:
     def memory(self) -> Memory:
         """What the next write may still know, once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
-            self._arms, self._present, self._descriptions.known = {}, {}, {}
+            self._arms, self._present, self._described = {}, {}, {}
         moment = Moment(self.origin, self.revision, self._token, self.connection.file)
         return Memory(
             self.learner_id,
             moment,
             self._arms,
             self._present,
-            self._descriptions.known,
+            self._described,
             self.__dict__.get("erased"),
         )
 

@@ -125,7 +125,7 @@ def test_one_that_fails_keeps_no_other_waiting(desk: Desk) -> None:
     with receiving(failing) as (bad, refused), receiving() as (good, taken):
         for port in (bad, good):
             add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
-        look(desk.context, ask=lambda _: ALARMS)
+        look(desk.context, find=lambda _: ALARMS)
         deliver(desk.context)
         assert (len(refused), len(taken)) == (1, N)
         desk.pass_minutes(1)
@@ -144,7 +144,7 @@ def test_a_process_without_the_secret_leaves_it_to_one_that_has_it(
             secret_from="ARMSCOPE_WEBHOOK_SECRET_OTHER",
             private=True,
         )
-        look(desk.context, ask=lambda _: ALARMS)
+        look(desk.context, find=lambda _: ALARMS)
         deliver(desk.context)
         assert [path for path, _, _ in received] == ["/"] * N
         (_, waiting) = alerts(desk.context).webhooks
@@ -157,7 +157,7 @@ def test_a_process_without_the_secret_leaves_it_to_one_that_has_it(
 def test_a_test_is_sent_at_once_whatever_waits(desk: Desk) -> None:
     with receiving() as (port, received):
         made = add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
-        look(desk.context, ask=lambda _: ALARMS)
+        look(desk.context, find=lambda _: ALARMS)
         assert send_test(desk.context, made.id).ok
     assert len(received) == 1
     assert b'"type":"test"' in received[0][2]

@@ -37,6 +37,8 @@ def find_runs(facts: Facts, names: Collection[str]) -> dict[str, FoundRun]:
     """Those that there are of the runs with these names, asked for together."""
     found = {run.uid: run for run in _found_by(facts, f"{RUNS_BY_UID} WHERE uid", names)}
     numbers = {name: number for name in names if name not in found and (number := _number(name)) is not None}
+    if not numbers:
+        return found
     numbered = {run.run_no: run for run in _found_by(facts, "WHERE run_no", set(numbers.values()))}
     return found | {name: numbered[number] for name, number in numbers.items() if number in numbered}
 
@@ -94,6 +96,8 @@ def flags_of(facts: Facts, places: Iterable[tuple[int, int]]) -> dict[tuple[int,
     runs_of: dict[int, set[int]] = defaultdict(set)
     for run_no, arm_no in places:
         runs_of[arm_no].add(run_no)
+    if not runs_of:
+        return {}
     asked = [partial(_flags_of, facts, arm_no, runs_of[arm_no]) for arm_no in sorted(runs_of)]
     return dict(chain.from_iterable(facts.together(*asked)))
 

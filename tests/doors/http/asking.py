@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from core.doors.http.app import Api, Message
+from starlette.types import Message
+
+from core.doors.http.app import Api
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Asking:
         sent = {"host": "localhost", **self.headers, **headers}
         scope: dict[str, Any] = {
             "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
             "method": method,
             "scheme": "http",
             "path": place,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.doors.http.body import MAX_BYTES, MAX_DEPTH, document
 from core.errors import InvalidInput
+from core.formats.strict import MAX_BODY_BYTES, MAX_DEPTH, json_body
 
 _TREES = st.recursive(
     st.none()
@@ -24,8 +24,8 @@ _TREES = st.recursive(
 
 @given(_TREES)
 def test_what_is_json_is_read_as_it_is(tree: object) -> None:
-    assert document(json.dumps(tree).encode()) == tree
-    assert document(json.dumps(tree, ensure_ascii=False).encode()) == tree
+    assert json_body(json.dumps(tree).encode()) == tree
+    assert json_body(json.dumps(tree, ensure_ascii=False).encode()) == tree
 
 
 BROKEN = {
@@ -49,7 +49,7 @@ BROKEN = {
     "deep": b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1),
     "very deep": b"[" * 10_000,
     "deep objects": b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
-    "large": b'"' + b"x" * MAX_BYTES + b'"',
+    "large": b'"' + b"x" * MAX_BODY_BYTES + b'"',
     "a comment": b"{} // no",
     "single quotes": b"{'a': 1}",
 }
@@ -58,9 +58,9 @@ BROKEN = {
 @pytest.mark.parametrize("what", BROKEN)
 def test_what_is_not_is_refused_in_our_own_words(what: str) -> None:
     with pytest.raises(InvalidInput, match=r"^The body must be JSON, got one that ") as refusal:
-        document(BROKEN[what])
+        json_body(BROKEN[what])
     assert len(str(refusal.value)) < 200
 
 
 def test_the_deepest_that_is_allowed_is_read() -> None:
-    assert document(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
+    assert json_body(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None

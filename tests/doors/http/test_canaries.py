@@ -17,7 +17,7 @@ from core.flows.members import add_member
 from core.flows.settings import change
 from core.flows.tokens import create_token, revoke_token
 from core.records.parameters import EXPORT_FORMATS
-from core.records.token import TokenMade
+from core.records.token import NewToken
 from core.records.view import View
 from dashboard.report import gather, rendered, report
 from tests.doors.http.test_served import server
@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(folder: Path) -> list[TokenMade]:
+def made(folder: Path) -> list[NewToken]:
     """Tokens of one who reads, one who ingests, and one who was let go; and a member."""
     context = context_at(folder / "a.db", learner="agents")
     change(context, "keep_texts", True)
@@ -74,7 +74,7 @@ def made(folder: Path) -> list[TokenMade]:
 
 
 @pytest.fixture(scope="module")
-def asked(folder: Path, made: list[TokenMade]) -> tuple[list[bytes], list[bytes]]:
+def asked(folder: Path, made: list[NewToken]) -> tuple[list[bytes], list[bytes]]:
     """What everybody was answered, and apart from that what a reader of figures was."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -151,7 +151,7 @@ def test_what_was_planted_is_there_for_whom_it_is_for(
 
 
 def test_a_secret_is_in_nothing_that_is_kept_or_told(
-    folder: Path, made: list[TokenMade], asked: tuple[list[bytes], list[bytes]]
+    folder: Path, made: list[NewToken], asked: tuple[list[bytes], list[bytes]]
 ) -> None:
     """Neither in the database, whose pages, exports, backups and reports can't show it then, nor in log or answer."""
     with open_learner(folder / "a.db", "agents") as learner:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 import pytest
+from starlette.types import Message
 
 from core.doors.exchange import Answer, Call
 from core.doors.http import files, serving
-from core.doors.http.app import Api, Message
-from core.doors.http.body import MAX_BYTES
+from core.doors.http.app import Api
 from core.doors.http.guard import Listener, Rate
 from core.doors.http.refusals import TooMany
 from core.doors.http.routes import NDJSON, Route
@@ -23,6 +23,7 @@ from core.flows import queries
 from core.flows.audit import denials
 from core.flows.context import Context
 from core.flows.tokens import create_token, revoke_token
+from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action, may
 from core.records.actor import Actor, Grant, Role
 from tests.doors.examples import ARM, RUN
@@ -313,7 +314,7 @@ def test_a_body_has_its_limits(context: Context, ask_as: Asked) -> None:
     asking = ask_as(Listener(local=MARA, patience_s=0.05))
     before = queries.revision(context).revision
     body = json.dumps(NOTE).encode()
-    told = asking.ask("POST", f"{AT}/notes", [body], {**JSON, "content-length": str(MAX_BYTES + 1)})
+    told = asking.ask("POST", f"{AT}/notes", [body], {**JSON, "content-length": str(MAX_BODY_BYTES + 1)})
     assert told.status == 413
     large = [b"x" * (1 << 20)] * 5
     assert asking.ask("POST", f"{AT}/notes", large, JSON).status == 413

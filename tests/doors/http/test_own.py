@@ -281,7 +281,7 @@ def test_the_document_has_every_route_and_the_records_that_bodies_become(asking:
 
 def test_no_route_reaches_files_of_the_server() -> None:
     """A path in a body would be one on the server's disk."""
-    reached = {one.verb.name for one in (row.told for row in own.ROWS) if one.verb is not None}
+    reached = {one.verb.name for one in (row.text for row in own.ROWS) if one.verb is not None}
     with_paths = {
         one.name for one in VERBS if any("Path" in str(kind) for kind in get_type_hints(one.input).values())
     }
