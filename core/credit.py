@@ -64,9 +64,9 @@ def deal(total: int, parts: Sequence[int]) -> list[int]:
     whole = sum(parts)
     shares = [total * part // whole for part in parts]
     left = total - sum(shares)
-    by_remainder = sorted(range(len(parts)), key=lambda place: (-(total * parts[place] % whole), place))
-    for place in by_remainder[:left]:
-        shares[place] += 1
+    by_remainder = sorted(range(len(parts)), key=lambda index: (-(total * parts[index] % whole), index))
+    for index in by_remainder[:left]:
+        shares[index] += 1
     return shares
 
 

@@ -67,8 +67,8 @@ def decimal_text(value: Decimal) -> str:
     """
     if not value:
         return "0"
-    found = f"{value:f}"
-    return found.rstrip("0").rstrip(".") if "." in found else found
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def added(rewards: Iterable[float | None]) -> Decimal | None:
@@ -86,13 +86,13 @@ def running(rewards: Iterable[float | None]) -> list[Decimal | None]:
     >>> running([None, 0.5, None, 0.25])
     [None, Decimal('0.5'), Decimal('0.5'), Decimal('0.75')]
     """
-    found: list[Decimal | None] = []
+    sums: list[Decimal | None] = []
     so_far: Decimal | None = None
     for reward in rewards:
         if reward is not None:
             so_far = written(reward) if so_far is None else _EXACT.add(so_far, written(reward))
-        found.append(so_far)
-    return found
+        sums.append(so_far)
+    return sums
 
 
 def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
@@ -118,12 +118,12 @@ def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
     """
     if all(reward is None for reward in rewards):
         return None
-    factor, found = written(gamma), Decimal(0)
+    factor, result = written(gamma), Decimal(0)
     for reward in reversed(rewards):
-        found = _NEAR.multiply(found, factor)
+        result = _NEAR.multiply(result, factor)
         if reward is not None:
-            found = _NEAR.add(found, written(reward))
-    return float(found)
+            result = _NEAR.add(result, written(reward))
+    return float(result)
 
 
 def closed(steps: Iterable[Step]) -> Iterator[Step]:
@@ -168,8 +168,8 @@ def totals_of(steps: Sequence[Step]) -> Totals:
     """What steps came to.
 
     >>> steps = [Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True)]
-    >>> found = totals_of(steps)
-    >>> found.total, found.final, found.n_steps, found.n_paid, found.succeeded(Scale())
+    >>> result = totals_of(steps)
+    >>> result.total, result.final, result.n_steps, result.n_paid, result.succeeded(Scale())
     (Decimal('1.1'), Decimal('1.0'), 3, 2, True)
     """
     n_steps = n_paid = n_refused = 0

@@ -69,8 +69,8 @@ class ArmscopeError(Exception):
         return {"ok": False, "error": self.problem, "code": self.code, "next": self.next_step}
 
 
-def _again(kind: type[ArmscopeError], *told: object) -> ArmscopeError:
-    return kind.__new__(kind, *told)
+def _again(kind: type[ArmscopeError], *args: object) -> ArmscopeError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidInput(ArmscopeError, ValueError):

@@ -77,17 +77,17 @@ def grade_all(
     Examples
     --------
     >>> yes, no = np.array([True]), np.array([False])
-    >>> found = grade_all(yes, np.array([0.6]), is_named=yes, has_rubric=no)
-    >>> LABELS[found.label[0]], found.sft_blocked.tolist()
+    >>> result = grade_all(yes, np.array([0.6]), is_named=yes, has_rubric=no)
+    >>> LABELS[result.label[0]], result.sft_blocked.tolist()
     ('bronze', [[True, False, False, True]])
     """
     normalized = np.where(np.isnan(score), is_success.astype(np.float64), score)
     good = np.array([LABELS.index("bronze"), LABELS.index("silver"), LABELS.index("gold")])
-    place = np.where(normalized >= thresholds.sft, 1, 0)
-    place[normalized >= thresholds.gold] = 2
+    level = np.where(normalized >= thresholds.sft, 1, 0)
+    level[normalized >= thresholds.gold] = 2
     shared = (~has_rubric, ~is_named)
     return GradeColumns(
-        label=np.where(is_success, good[place], LABELS.index("rejected")),
+        label=np.where(is_success, good[level], LABELS.index("rejected")),
         # A blocker lies in one piece: they are counted one by one.
         sft_blocked=np.array((*shared, ~is_success, normalized < thresholds.sft)).T,
         preference_blocked=np.array((*shared, normalized < thresholds.preference)).T,
@@ -131,8 +131,8 @@ def grade(
 
     Examples
     --------
-    >>> given = grade("success", 0.8, rater="mara", model=None, rubric="v2")
-    >>> given.label, given.grader_kind, given.exportable_for_sft
+    >>> result = grade("success", 0.8, rater="mara", model=None, rubric="v2")
+    >>> result.label, result.grader_kind, result.exportable_for_sft
     ('silver', 'human', True)
     >>> grade("failure", None, rater=None, model="judge-1", rubric="v2").preference_blockers
     ('score_below_preference_threshold',)

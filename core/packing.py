@@ -18,7 +18,7 @@ from core.columns import UNKNOWN, Bools, Floats, Ints
 _ROUNDS: Final = 24
 """Vectorised passes before going on arm by arm: an unlucky order of costs takes one pass per arm."""
 
-_STRETCH: Final = 1_024
+_BLOCK: Final = 1_024
 """Arms added up in one pass; a budget rarely reaches further."""
 
 
@@ -63,8 +63,8 @@ def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
     >>> seed_places(("tool:a:a", "tool:b:b", "tool:c:c"), ("tool:c:c", "tool:x:x", "tool:a:a")).tolist()
     [0, 2]
     """
-    found = {(bisect_left(keys, seed), seed) for seed in seed_arms}
-    places = sorted(place for place, seed in found if place < len(keys) and keys[place] == seed)
+    candidates = {(bisect_left(keys, seed), seed) for seed in seed_arms}
+    places = sorted(index for index, seed in candidates if index < len(keys) and keys[index] == seed)
     return np.array(places, dtype=np.int64)
 
 
@@ -199,7 +199,7 @@ def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> N
     """Packs in passes: a stretch that fits as a whole, then only among those that can still fit."""
     places = np.arange(start, len(cost))
     for _ in range(_ROUNDS):
-        running = np.cumsum(cost[places[:_STRETCH]])
+        running = np.cumsum(cost[places[:_BLOCK]])
         n_in = min(int(np.searchsorted(running, left, side="right")), room)
         packed[places[:n_in]] = True
         room -= n_in
@@ -208,8 +208,8 @@ def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> N
         places = places[np.flatnonzero(cost[places] <= left)] if n_in < len(running) else places
         if room == 0 or not len(places):
             return
-    for place, tokens in zip(places.tolist(), cost[places].tolist(), strict=True):
+    for index, tokens in zip(places.tolist(), cost[places].tolist(), strict=True):
         if room and tokens <= left:
-            packed[place] = True
+            packed[index] = True
             left -= tokens
             room -= 1

@@ -157,10 +157,10 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
         return _packed(columns, settings, "baseline", order, seeds=seeds)
     draws = rng.beta(columns.alpha, columns.beta)
     leading = LEADING if settings.budget_tokens or settings.k else 0
-    found = _pack_selected(columns, settings, draws, seeds, leading)
-    if leading and not _is_final(found):
+    result = _pack_selected(columns, settings, draws, seeds, leading)
+    if leading and not _is_final(result):
         return _pack_selected(columns, settings, draws, seeds, 0)
-    return found
+    return result
 
 
 def _pack_selected(
@@ -198,18 +198,18 @@ def _packed(
     )
 
 
-def _is_final(found: Packed) -> bool:
+def _is_final(packed: Packed) -> bool:
     """Whether nothing behind the leading arms can go in: no number left, or too few tokens for any of them."""
-    if len(found.leading) == len(found.token_cost):
+    if len(packed.leading) == len(packed.token_cost):
         return True
-    if found.k and int(found.packed.sum()) >= found.k:
+    if packed.k and int(packed.packed.sum()) >= packed.k:
         return True
-    if not found.budget_tokens:
+    if not packed.budget_tokens:
         return False
-    left = found.budget_tokens - int(found.token_cost[found.included_places].sum())
-    behind = np.ones(len(found.token_cost), dtype=np.bool_)
-    behind[found.leading] = False
-    return left < int(found.token_cost.min(where=behind, initial=np.iinfo(np.int64).max))
+    left = packed.budget_tokens - int(packed.token_cost[packed.included_places].sum())
+    behind = np.ones(len(packed.token_cost), dtype=np.bool_)
+    behind[packed.leading] = False
+    return left < int(packed.token_cost.min(where=behind, initial=np.iinfo(np.int64).max))
 
 
 def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int = 0) -> Selection:
@@ -339,7 +339,7 @@ def _decisions(packed: Packed, keys: tuple[str, ...]) -> tuple[Decision, ...]:
     )
     return tuple(
         Decision(
-            arm=keys[place],
+            arm=keys[index],
             included=is_in,
             reason=reason,
             rank=rank,
@@ -347,7 +347,7 @@ def _decisions(packed: Packed, keys: tuple[str, ...]) -> tuple[Decision, ...]:
             draw=draw,
             budget_left=budget_left,
         )
-        for rank, (place, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
+        for rank, (index, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
     )
 
 

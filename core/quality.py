@@ -35,7 +35,7 @@ from core.records.quality import (
     Update,
 )
 
-NOBODY: Final = "reward"
+UNNAMED_RATER: Final = "reward"
 """Who rated, where nobody is named."""
 _Z: Final = 1.96
 _BASIC: Final[Mapping[EvaluationOutcome, float]] = {"success": 1.0, "failure": -0.2}
@@ -137,22 +137,22 @@ def updates(rated: Iterable[Rated]) -> list[Update]:
     ([6.0, 6.0], 12.0)
     """
     histories: dict[str, ModelHistory] = {}
-    made: list[Update] = []
+    results: list[Update] = []
     for each in rated:
         update = step(histories.values(), each)
         histories[update.rater] = update.history
-        made.append(update)
-    return made
+        results.append(update)
+    return results
 
 
-def histories(made: Iterable[Update]) -> list[ModelHistory]:
+def histories(applied: Iterable[Update]) -> list[ModelHistory]:
     """A layer's model histories after its updates, by rank.
 
     >>> rated = Rated(outcome="failure", score=None, rater="mara", model=None, at_ms=0)
     >>> histories(updates([rated, rated]))
     [ModelHistory(model='mara', rank=0, attempts=2, successes=0)]
     """
-    latest = {update.rater: update.history for update in made}
+    latest = {update.rater: update.history for update in applied}
     return sorted(latest.values(), key=lambda history: history.rank)
 
 
@@ -162,7 +162,7 @@ def evaluator(rater: str | None, model: str | None) -> str:
     >>> evaluator("mara", "judge-1"), evaluator("mara", None), evaluator("mara", ""), evaluator(None, None)
     ('judge-1', 'mara', 'reward', 'reward')
     """
-    return (rater if model is None else model) or NOBODY
+    return (rater if model is None else model) or UNNAMED_RATER
 
 
 def implementation_bonus(
@@ -286,11 +286,11 @@ def quality_score(description: str, task: str, type_: str, tags: Sequence[str]) 
     >>> quality_score("strict mode", "security review", "pattern", ["docker"]).total
     28
     """
-    described, asked = description.lower(), task.lower()
+    described, requested = description.lower(), task.lower()
     parts = (
-        _specificity(described, asked, type_),
-        _expert_value(asked, tags),
-        _broad_utility(asked, tags),
+        _specificity(described, requested, type_),
+        _expert_value(requested, tags),
+        _broad_utility(requested, tags),
         _longevity(described, type_),
     )
     return QualityScore(

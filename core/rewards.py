@@ -150,22 +150,22 @@ def continuous(error: float, max_error: float) -> float:
     >>> continuous(abs(correct_answer - submitted_answer), max_error=100), continuous(0, 100), continuous(500, 100)
     (0.75, 1.0, 0.0)
     """
-    found = number("The error", error, lowest=0)
+    amount = number("The error", error, lowest=0)
     most = number("The largest error", max_error, lowest=0)
     if not most:
         raise InvalidInput(
             f"The largest error must be above 0, got {max_error!r}.",
             next_step="Say from which error on an answer is worth nothing.",
         )
-    return max(0.0, 1.0 - found / most)
+    return max(0.0, 1.0 - amount / most)
 
 
 def _checked(cases: tuple[Case, ...]) -> list[Case]:
-    found = []
+    checked = []
     for amount, happened in cases:
         flag("Whether it happened", happened)
-        found.append((number("An amount", amount, lowest=0, highest=1), happened))
-    return found
+        checked.append((number("An amount", amount, lowest=0, highest=1), happened))
+    return checked
 
 
 def _sum(amounts: list[float]) -> float:

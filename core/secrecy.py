@@ -48,8 +48,8 @@ SecretKind = Literal[
 SECRET_KINDS: Final[tuple[SecretKind, ...]] = get_args(SecretKind)
 
 _SHORTEST_RUN: Final = 20
-_SHORTEST_DRAWN: Final = 32
-_LONGEST_DRAWN: Final = 512
+_SHORTEST_RANDOM: Final = 32
+_LONGEST_RANDOM: Final = 512
 _FEWEST_DIGITS: Final = 3
 _LEAST_BITS: Final = 4.25
 """Of a letter: 32 letters drawn from 62 have 4.6 on average and less than this once in thousands; names of 32 letters
@@ -106,7 +106,7 @@ _IDS: Final = re.compile(
     r"(?:call|toolu|srvtoolu|msg|resp|req|run|chatcmpl|fc|rs|thread|asst|file|item|step|cmpl|gen|ws|evt)[_-]"
 )
 _ESCAPE: Final = re.compile(r"\\(?:[nrtbf]|u[0-9A-Fa-f]{4})")
-_FILE: Final = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LONGEST_DRAWN + 1},}}")
+_FILE: Final = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LONGEST_RANDOM + 1},}}")
 """Longer than anything that is drawn; base64 has strokes, which paths have, too."""
 _RUN_BIT: Final = 1 << 7
 _WIDTHS: Final = (1, 2, 4, 8, 4)
@@ -129,16 +129,16 @@ _AT_ONCE: Final = 1 << 16
 """Bytes glanced at together: what is made of them stays in a processor's cache."""
 
 
-def _bits_at(place: int) -> bytes:
+def _bits_at(index: int) -> bytes:
     """Of each byte, the signs that may have it at a place, a bit each; at the first place runs have a bit, too."""
-    signs = [sum(1 << n for n, sign in enumerate(_SIGNS) if chr(byte) in sign[place]) for byte in range(256)]
+    signs = [sum(1 << n for n, sign in enumerate(_SIGNS) if chr(byte) in sign[index]) for byte in range(256)]
     in_run = [chr(byte) in "_+-" or (byte < 128 and chr(byte).isalnum()) for byte in range(256)]
     return bytes(
-        sign | (_RUN_BIT if place == 0 and runs else 0) for sign, runs in zip(signs, in_run, strict=True)
+        sign | (_RUN_BIT if index == 0 and runs else 0) for sign, runs in zip(signs, in_run, strict=True)
     )
 
 
-_BITS: Final = tuple(_bits_at(place) for place in range(len(_HEAD)))
+_BITS: Final = tuple(_bits_at(index) for index in range(len(_HEAD)))
 
 
 def secrets_in(text: str) -> tuple[SecretKind, ...]:
@@ -149,8 +149,8 @@ def secrets_in(text: str) -> tuple[SecretKind, ...]:
     >>> secrets_in("postgresql://app:hunter2@db/app"), secrets_in('{"password": "correct-horse-9"}')
     (('password_in_address',), ('password',))
     """
-    (found,) = secrets_in_all([text])
-    return found
+    (result,) = secrets_in_all([text])
+    return result
 
 
 def secrets_in_all(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
@@ -165,38 +165,38 @@ def secrets_in_all(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
 def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Texts that are short enough to be glanced at together, and long ones by themselves."""
     first = n_letters = 0
-    for place, text in enumerate(texts):
-        if n_letters + len(text) > _AT_ONCE and place > first:
-            yield texts[first:place]
-            first, n_letters = place, 0
+    for index, text in enumerate(texts):
+        if n_letters + len(text) > _AT_ONCE and index > first:
+            yield texts[first:index]
+            first, n_letters = index, 0
         n_letters += len(text)
     if first < len(texts):
         yield texts[first:]
 
 
 def _of_group(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
-    found: list[tuple[SecretKind, ...]] = [()] * len(texts)
-    seen = _glance("\n".join(texts).encode(errors="replace"))
-    if not any(map(len, seen)):
-        return found
+    result: list[tuple[SecretKind, ...]] = [()] * len(texts)
+    signs = _signs_in("\n".join(texts).encode(errors="replace"))
+    if not any(map(len, signs)):
+        return result
     ends = np.cumsum([len(text.encode(errors="replace")) + 1 for text in texts])
     runs, names, heads, addresses = (
-        set(np.searchsorted(ends, places, side="right").tolist()) for places in seen
+        set(np.searchsorted(ends, places, side="right").tolist()) for places in signs
     )
-    for place in runs | names | heads | addresses:
-        text = texts[place]
-        kinds = set(_formed(text)) if place in runs else set()
-        if place in heads and _PRIVATE_KEY in text and _PRIVATE_KEYS.search(text) is not None:
+    for index in runs | names | heads | addresses:
+        text = texts[index]
+        kinds = set(_formed(text)) if index in runs else set()
+        if index in heads and _PRIVATE_KEY in text and _PRIVATE_KEYS.search(text) is not None:
             kinds.add("private_key")
-        if place in names and _names_a_secret(text):
+        if index in names and _names_a_secret(text):
             kinds.add("password")
-        if place in addresses and _has_password(text):
+        if index in addresses and _has_password(text):
             kinds.add("password_in_address")
-        found[place] = tuple(kind for kind in SECRET_KINDS if kind in kinds)
-    return found
+        result[index] = tuple(kind for kind in SECRET_KINDS if kind in kinds)
+    return result
 
 
-class _Seen(NamedTuple):
+class _Signs(NamedTuple):
     """Places where letters run on, where a name may stand, the head of a private key, an address."""
 
     runs: Ints
@@ -205,14 +205,14 @@ class _Seen(NamedTuple):
     addresses: Ints
 
 
-def _glance(told: bytes) -> _Seen:
+def _signs_in(data: bytes) -> _Signs:
     """What there may be in it: all there is, and some that isn't."""
-    starts = range(0, len(told) or 1, _AT_ONCE)
-    parts = [_glance_at(told[start : start + _AT_ONCE + _SHORTEST_RUN], start) for start in starts]
-    return _Seen(*(np.concatenate(found) for found in zip(*parts, strict=True)))
+    starts = range(0, len(data) or 1, _AT_ONCE)
+    parts = [_signs_at(data[start : start + _AT_ONCE + _SHORTEST_RUN], start) for start in starts]
+    return _Signs(*(np.concatenate(result) for result in zip(*parts, strict=True)))
 
 
-def _glance_at(part: bytes, start: int) -> _Seen:
+def _signs_at(part: bytes, start: int) -> _Signs:
     """Bits of four letters that follow each other are laid over each other: what is left is a sign. Of letters of a
     run two are laid over each other, then four, and so on.
     """
@@ -225,7 +225,7 @@ def _glance_at(part: bytes, start: int) -> _Seen:
     for shift, other in enumerate(others, start=1):
         signs = signs & other[shift : n + shift]
     is_sign = signs.any()
-    return _Seen(
+    return _Signs(
         np.flatnonzero(runs) + start,
         *(
             np.flatnonzero(signs & bits if is_sign else signs[:0]) + start
@@ -236,27 +236,29 @@ def _glance_at(part: bytes, start: int) -> _Seen:
 
 def _formed(text: str) -> Iterator[SecretKind]:
     """Known forms in a text; where there is none, what looks drawn by chance."""
-    found = False
+    has_form = False
     for kind, (stems, form) in _FORMS.items():
         if any(stem in text for stem in stems) and form.search(text) is not None:
-            found = True
+            has_form = True
             yield kind
     for kind, is_there in (("api_key", _has_api_key), ("json_web_token", _has_web_token)):
         if is_there(text):
-            found = True
+            has_form = True
             yield kind
-    if not found and any(_is_drawn(run) for run in _RUNS.findall(_FILE.sub(" ", _ESCAPE.sub(" ", text)))):
+    if not has_form and any(
+        _looks_random(run) for run in _RUNS.findall(_FILE.sub(" ", _ESCAPE.sub(" ", text)))
+    ):
         yield "drawn_by_chance"
 
 
 def _has_api_key(text: str) -> bool:
     """Words that are joined by hyphens may begin like one; a key has digits."""
-    return "sk-" in text and any(any(map(str.isdigit, found[0])) for found in _API_KEY.finditer(text))
+    return "sk-" in text and any(any(map(str.isdigit, result[0])) for result in _API_KEY.finditer(text))
 
 
 def _has_web_token(text: str) -> bool:
     """Three parts with dots between them, the first of which may have something before it."""
-    return ".eyJ" in text and any(_is_web_token(text, found) for found in _DOTTED.finditer(text))
+    return ".eyJ" in text and any(_is_web_token(text, result) for result in _DOTTED.finditer(text))
 
 
 def _is_web_token(text: str, dotted: re.Match[str]) -> bool:
@@ -273,18 +275,18 @@ def _is_web_token(text: str, dotted: re.Match[str]) -> bool:
 def _names_a_secret(text: str) -> bool:
     """Whether a name is given a value that could be one, and not a variable or a word in its place."""
     return any(
-        _PLACEHOLDER.fullmatch(found["value"]) is None and any(map(str.isdigit, found["value"]))
-        for found in _NAMED.finditer(text)
+        _PLACEHOLDER.fullmatch(result["value"]) is None and any(map(str.isdigit, result["value"]))
+        for result in _NAMED.finditer(text)
     )
 
 
 def _has_password(text: str) -> bool:
-    return any(_PLACEHOLDER.fullmatch(found["value"]) is None for found in _ADDRESS.finditer(text))
+    return any(_PLACEHOLDER.fullmatch(result["value"]) is None for result in _ADDRESS.finditer(text))
 
 
-def _is_drawn(run: str) -> bool:
+def _looks_random(run: str) -> bool:
     """Whether letters look drawn by chance: of three kinds, none of them most, and few that come again."""
-    if not _SHORTEST_DRAWN <= len(run) <= _LONGEST_DRAWN or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
+    if not _SHORTEST_RANDOM <= len(run) <= _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
         return False
     kinds = [sum(map(is_kind, run)) for is_kind in (str.islower, str.isupper, str.isdigit)]
     if min(kinds) < _FEWEST_DIGITS or max(kinds) > _MOST_SHARE_OF_ONE_KIND * len(run):

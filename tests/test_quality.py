@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput
 from core.quality import (
-    NOBODY,
+    UNNAMED_RATER,
     evaluator,
     gained,
     healer_bonus,
@@ -142,9 +142,9 @@ def test_a_newcomer_earns_most_where_others_fail() -> None:
     [
         ("mara", "judge-1", "judge-1"),
         ("mara", None, "mara"),
-        ("mara", "", NOBODY),  # a model was named, by no name
-        ("", None, NOBODY),
-        (None, None, NOBODY),
+        ("mara", "", UNNAMED_RATER),  # a model was named, by no name
+        ("", None, UNNAMED_RATER),
+        (None, None, UNNAMED_RATER),
         (" ", None, " "),
     ],
 )

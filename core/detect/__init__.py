@@ -28,7 +28,7 @@ from core.records.run import Inventory, Run
 class Mentions(Protocol):
     """What to look for in texts and metadata: wanted arm by arm, then searched run by run."""
 
-    def want(self, place: int, arm: Arm) -> None: ...
+    def want(self, index: int, arm: Arm) -> None: ...
 
     def ready(self) -> None: ...
 
@@ -67,22 +67,22 @@ def detect(run: Run, mode: Mode = "standard", meta_tools: Collection[str] = ("me
     (True, True)
     """
     if run.referenced is not None:
-        return _given(run, run.referenced, mode, meta_tools)
-    return _seen(run, _plan_of(run.inventory, mode), meta_tools)
+        return _from_source(run, run.referenced, mode, meta_tools)
+    return _from_calls(run, _plan_of(run.inventory, mode), meta_tools)
 
 
-def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
+def _from_calls(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     names = [call.name for call in run.calls]
     called = set(names)
-    found = bytearray(plan.always)
+    flags = bytearray(plan.always)
     for name in called:
-        for place in plan.tools.get(name) or plan.spelled(name):
-            found[place] = 1
+        for index in plan.tools.get(name) or plan.spelled(name):
+            flags[index] = 1
     references = plan.references(run) if plan.reads_text else ()
-    for place, _ in references:
-        found[place] = 1
+    for index, _ in references:
+        flags[index] = 1
     return Evidence(
-        referenced=tuple(map(bool, found)),
+        referenced=tuple(map(bool, flags)),
         references=tuple([reference for _, reference in references]) if references else (),
         n_calls=len(names),
         n_real_calls=len(names)
@@ -92,7 +92,7 @@ def _seen(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     )
 
 
-def _given(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Collection[str]) -> Evidence:
+def _from_source(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Collection[str]) -> Evidence:
     """The source's own flags; without calls, its referenced tools are the calls that we know of."""
     arms = run.inventory.arms
     chosen = set(referenced)
@@ -135,17 +135,17 @@ class _Plan:
             return ()
         if self._spelled is None:  # most inventories are never asked
             self._spelled = {}
-            for place in chain.from_iterable(self.tools.values()):
-                for spelling in set(spellings(self.arms[place])):
-                    self._spelled.setdefault(spelling, []).append(place)
+            for index in chain.from_iterable(self.tools.values()):
+                for spelling in set(spellings(self.arms[index])):
+                    self._spelled.setdefault(spelling, []).append(index)
         return self._spelled.get(name, ())
 
     def references(self, run: Run) -> Sequence[tuple[int, Reference]]:
         """Where each mentioned arm was first seen, in the inventory's order."""
         hits: dict[int, Reference] = {}
-        for place, where, excerpt in self.mentions.search(run):
-            if place not in hits:
-                hits[place] = Reference(arm=self.arms[place].key, where=where, excerpt=excerpt)
+        for index, where, excerpt in self.mentions.search(run):
+            if index not in hits:
+                hits[index] = Reference(arm=self.arms[index].key, where=where, excerpt=excerpt)
         return sorted(hits.items())
 
 
@@ -166,14 +166,14 @@ def _plan_of(inventory: Inventory, mode: Mode) -> _Plan:
 def _plan(inventory: Inventory, mode: Mode) -> _Plan:
     arms = inventory.arms
     plan = _Plan(bytearray(len(arms)), arms, MENTIONS[mode](), reads_spellings=mode == "standard")
-    for place, arm in enumerate(arms):
+    for index, arm in enumerate(arms):
         kind = arm.type
         if kind == "tool":
-            plan.tools.setdefault(arm.name, []).append(place)
+            plan.tools.setdefault(arm.name, []).append(index)
         elif kind == "section":
-            plan.always[place] = 1
+            plan.always[index] = 1
         else:
-            plan.mentions.want(place, arm)
+            plan.mentions.want(index, arm)
             plan.reads_text = True
     plan.mentions.ready()
     return plan

@@ -35,9 +35,9 @@ class OpenclawMentions:
         self._short: dict[str, list[int]] = {}
         self._prefixes: dict[re.Pattern[str], list[int]] = {}
 
-    def want(self, place: int, arm: Arm) -> None:
-        """Look for an arm too, which stands at ``place`` in the inventory."""
-        _WANTS[arm.type](self, place, arm)
+    def want(self, index: int, arm: Arm) -> None:
+        """Look for an arm too, which stands at ``index`` in the inventory."""
+        _WANTS[arm.type](self, index, arm)
 
     def ready(self) -> None:
         """Nothing more is wanted."""
@@ -59,26 +59,26 @@ class OpenclawMentions:
             start = text.find(label)
             if start >= 0:
                 excerpt = excerpt_of(text, start, start + len(label))
-                yield from ((place, "text", excerpt) for place in places)
+                yield from ((index, "text", excerpt) for index in places)
         hay = Haystack.of([text], str.lower)
         for prefix, places in self._prefixes.items():
             match = prefix.search(hay.folded)
             if match is not None:
                 excerpt = hay.excerpt(*match.span())
-                yield from ((place, "text", excerpt) for place in places)
+                yield from ((index, "text", excerpt) for index in places)
 
-    def _skill(self, place: int, arm: Arm) -> None:
-        self._skills.setdefault(skill_name(arm.key).lower(), []).append(place)
+    def _skill(self, index: int, arm: Arm) -> None:
+        self._skills.setdefault(skill_name(arm.key).lower(), []).append(index)
 
-    def _file(self, place: int, arm: Arm) -> None:
-        self._files.setdefault(arm.name.lower(), []).append(place)
+    def _file(self, index: int, arm: Arm) -> None:
+        self._files.setdefault(arm.name.lower(), []).append(index)
 
-    def _memory(self, place: int, arm: Arm) -> None:
+    def _memory(self, index: int, arm: Arm) -> None:
         label = arm.name if arm.content is None else arm.content
         if units(label) < SHORT_UNITS:
-            self._short.setdefault(label, []).append(place)
+            self._short.setdefault(label, []).append(index)
         else:
-            self._prefixes.setdefault(_pattern(first_units(label, PREFIX_UNITS).lower()), []).append(place)
+            self._prefixes.setdefault(_pattern(first_units(label, PREFIX_UNITS).lower()), []).append(index)
 
 
 _WANTS: Final[dict[ArmType, Callable[[OpenclawMentions, int, Arm], None]]] = {
@@ -93,7 +93,7 @@ def _substrings(names: dict[str, list[int]], hay: Haystack, where: Where) -> Ite
         start = hay.folded.find(name)
         if start >= 0:
             excerpt = hay.excerpt(start, start + len(name))
-            yield from ((place, where, excerpt) for place in places)
+            yield from ((index, where, excerpt) for index in places)
 
 
 def _pattern(prefix: str) -> re.Pattern[str]:

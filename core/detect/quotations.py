@@ -46,26 +46,26 @@ class Grams:
 
     def search(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Place of each memory that a text quotes, with the surroundings of its first quotation."""
-        found: set[str] = set()
+        quoted: set[str] = set()
         for text in texts:
             folded = spaced(text)
             offsets: Sequence[int] = ()
-            for content, start, end in self._quotations(folded, found):
-                found.add(content)
+            for content, start, end in self._quotations(folded, quoted):
+                quoted.add(content)
                 offsets = offsets or _spaced_offsets(text, folded)
                 excerpt = excerpt_of(text, offsets[start], offsets[end - 1] + 1)
-                for place in self.contents[content]:
-                    yield place, excerpt
+                for arm in self.contents[content]:
+                    yield arm, excerpt
 
-    def _quotations(self, text: str, found: set[str]) -> Iterator[tuple[str, int, int]]:
+    def _quotations(self, text: str, quoted: set[str]) -> Iterator[tuple[str, int, int]]:
         for content in self.short:
-            start = -1 if content in found else text.find(content)
+            start = -1 if content in quoted else text.find(content)
             if start >= 0:
                 yield content, start, start + len(content)
         refused: set[tuple[str, str]] = set()
         for at in range(0, len(text) - _GRAM + 1, self.text_step):
             for content in self.index.get(text[at : at + _GRAM], ()):
-                start = -1 if content in found else _window(text, at, content, refused)
+                start = -1 if content in quoted else _window(text, at, content, refused)
                 if start >= 0:
                     yield content, start, start + MEMORY_WINDOW_CHARS
 
@@ -92,12 +92,12 @@ def _spaced_offsets(text: str, folded: str) -> Sequence[int]:
         return range(len(text))
     offsets: list[int] = []
     is_gap = False
-    for place, char in enumerate(text):
+    for position, char in enumerate(text):
         if char.isspace():
             is_gap = bool(offsets)
             continue
         if is_gap:
-            offsets.append(place - 1)
+            offsets.append(position - 1)
             is_gap = False
-        offsets.extend([place] * len(char.casefold()))
+        offsets.extend([position] * len(char.casefold()))
     return offsets

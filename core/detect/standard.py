@@ -24,9 +24,9 @@ class StandardMentions:
         self._memories: dict[str, list[int]] = {}
         self._grams: Grams | None = None
 
-    def want(self, place: int, arm: Arm) -> None:
-        """Look for an arm too, which stands at ``place`` in the inventory."""
-        _WANTS[arm.type](self, place, arm)
+    def want(self, index: int, arm: Arm) -> None:
+        """Look for an arm too, which stands at ``index`` in the inventory."""
+        _WANTS[arm.type](self, index, arm)
 
     def ready(self) -> None:
         """Nothing more is wanted."""
@@ -43,21 +43,21 @@ class StandardMentions:
             metadata = Haystack.of([call.metadata for call in run.calls], str.casefold)
             yield from _words(self._skills, metadata, "metadata", _SKILL_TIES)
         if self._grams is not None:
-            for place, excerpt in self._grams.search(run.texts):
-                yield place, "text", excerpt
+            for index, excerpt in self._grams.search(run.texts):
+                yield index, "text", excerpt
 
-    def _skill(self, place: int, arm: Arm) -> None:
-        _add(self._skills, skill_name(arm.key).casefold(), place)
+    def _skill(self, index: int, arm: Arm) -> None:
+        _add(self._skills, skill_name(arm.key).casefold(), index)
 
-    def _file(self, place: int, arm: Arm) -> None:
+    def _file(self, index: int, arm: Arm) -> None:
         # Whoever writes the path has written the file name at its end, after a slash, which starts a word:
         # looking for the file name alone finds both.
         path = arm.name.replace("\\", "/").rstrip("/")
-        _add(self._files, path.rsplit("/", 1)[-1].casefold(), place)
+        _add(self._files, path.rsplit("/", 1)[-1].casefold(), index)
 
-    def _memory(self, place: int, arm: Arm) -> None:
+    def _memory(self, index: int, arm: Arm) -> None:
         if arm.content is not None:
-            _add(self._memories, spaced(arm.content), place)
+            _add(self._memories, spaced(arm.content), index)
 
 
 _WANTS: Final[dict[ArmType, Callable[[StandardMentions, int, Arm], None]]] = {
@@ -74,10 +74,10 @@ def _words(
         start = find_word(hay.folded, name, ties)
         if start >= 0:
             excerpt = hay.excerpt(start, start + len(name))
-            for place in places:
-                yield place, where, excerpt
+            for index in places:
+                yield index, where, excerpt
 
 
-def _add(names: dict[str, list[int]], name: str, place: int) -> None:
+def _add(names: dict[str, list[int]], name: str, index: int) -> None:
     if name.strip():  # a blank name would be found everywhere
-        names.setdefault(name, []).append(place)
+        names.setdefault(name, []).append(index)

@@ -44,14 +44,14 @@ def find_word(text: str, name: str, ties: str = "-") -> int:
     return -1
 
 
-def _lengthened(text: str, place: int, step: int, ties: str) -> bool:
-    """Does the character at ``place``, just outside a name, carry the word on in direction ``step``?"""
-    if not 0 <= place < len(text):
+def _lengthened(text: str, position: int, step: int, ties: str) -> bool:
+    """Does the character at ``position``, just outside a name, carry the word on in direction ``step``?"""
+    if not 0 <= position < len(text):
         return False
-    if _in_word(text[place]):
+    if _in_word(text[position]):
         return True
-    beyond = place + step
-    return text[place] in ties and 0 <= beyond < len(text) and _in_word(text[beyond])
+    beyond = position + step
+    return text[position] in ties and 0 <= beyond < len(text) and _in_word(text[beyond])
 
 
 def _in_word(char: str) -> bool:
@@ -79,7 +79,7 @@ class Haystack:
     def excerpt(self, start: int, end: int) -> str:
         """Surroundings, within one text, of the part of ``folded`` from ``start`` to ``end``."""
         if len(self.folded) != len(self.text):  # a letter such as ß or İ folds into two
-            offsets = [place for place, char in enumerate(self.text) for _ in self.fold(char)]
+            offsets = [position for position, char in enumerate(self.text) for _ in self.fold(char)]
             start, end = offsets[start], offsets[end - 1] + 1
         lowest = self.text.rfind(_SEPARATOR, 0, start) + 1
         highest = self.text.find(_SEPARATOR, end)

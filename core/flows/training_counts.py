@@ -32,7 +32,7 @@ from core.records.training import (
 )
 from core.secrecy import SecretKind, secrets_in_all
 from core.statistics.agreement import Agreement, Metric, against_rest, agreement
-from core.statistics.clusters import falls_aside
+from core.statistics.clusters import held_out
 from core.store.evaluations import given_name
 from core.store.reads.training import Told
 from core.store.rubrics import rubric_of
@@ -55,7 +55,7 @@ class _Pick(NamedTuple):
     """The best of its group so far, without its texts."""
 
     stated: float
-    told: Told
+    row: Told
 
 
 @dataclass
@@ -86,23 +86,29 @@ class Counting:
         self._sessions, self._digests = array("q"), array("q")  # of each row
         self._line_of_link = array("q")
         self._texts = array("q")
-        self._seen: set[int] = set()
+        self._used_pairs: set[int] = set()
         self._suspicions: list[Suspicion] = []
         self._n_suspicions = 0
 
     # Rows
 
     def rows(
-        self, judged: Iterable[Sequence[Told]], wanted: Callable[[Grade], bool], *, once: bool = False
+        self, judged: Iterable[Sequence[Told]], accepts: Callable[[Grade], bool], *, once: bool = False
     ) -> Iterator[Kept]:
         """Rows that are kept, each of which becomes a line; ``once``: one for each pair."""
         for part in judged:
-            yield from self._kept(self._eligible(part, wanted), once=once)
+            yield from self._rows_of(self._eligible(part, accepts), once=once)
 
     def unjudged(self, pairs: Iterable[Sequence[Told]]) -> Iterator[Kept]:
         """Rows of pairs of which no evaluation was read."""
         for part in pairs:
-            yield from self._kept([told for told in part if _pair(told) not in self._seen])
+            yield from self._rows_of(
+                [
+                    manifest_counts
+                    for manifest_counts in part
+                    if _pair(manifest_counts) not in self._used_pairs
+                ]
+            )
 
     def best(
         self, judged: Iterable[Sequence[Told]], with_texts: Callable[[Told], Told]
@@ -120,7 +126,7 @@ class Counting:
             if group.success is None or group.failure is None:
                 self._left_out["no_other"] += 1
                 continue
-            chosen, rejected = with_texts(group.success.told), with_texts(group.failure.told)
+            chosen, rejected = with_texts(group.success.row), with_texts(group.failure.row)
             if chosen.response == rejected.response:
                 self._left_out["same_answer"] += 2
                 continue
@@ -139,7 +145,7 @@ class Counting:
         if known is None or stated > known.stated:
             setattr(group, told.outcome, _Pick(stated, told._replace(instruction=None, response=None)))
 
-    def _eligible(self, part: Sequence[Told], wanted: Callable[[Grade], bool]) -> list[Told]:
+    def _eligible(self, part: Sequence[Told], accepts: Callable[[Grade], bool]) -> list[Told]:
         """Those whose grade is wanted. What an evaluation says is counted, whether or not it becomes a row."""
         thresholds, who = self._thresholds, self._raters
         grades = [
@@ -156,8 +162,8 @@ class Counting:
         self._labels.extend([_WORDS[graded.label] for _, graded in words])
         self._scores.extend([graded.signed_score for _, graded in words])
         if self._query.format == "trace_jsonl":
-            self._seen.update(map(_pair, part))
-        eligible = [told for told, graded in zip(part, grades, strict=True) if wanted(graded)]
+            self._used_pairs.update(map(_pair, part))
+        eligible = [told for told, graded in zip(part, grades, strict=True) if accepts(graded)]
         if len(eligible) < len(part):
             self._left_out["not_eligible"] += len(part) - len(eligible)
         proven = [told for told in eligible if not self._is_unproven(told)]
@@ -170,7 +176,7 @@ class Counting:
         tunes = self._query.format in {"sft_jsonl", "preference_jsonl"}
         return tunes and bool(told.claimed_by) and told.claimed_by not in self._trusted
 
-    def _kept(self, part: Sequence[Told], *, once: bool = False) -> list[Kept]:
+    def _rows_of(self, part: Sequence[Told], *, once: bool = False) -> list[Kept]:
         """Rows of those that can be one; what keeps the others from it is counted."""
         first, rows = self._n_rows, []
         for told, kinds in zip(part, self._secrets(part), strict=True):
@@ -180,9 +186,9 @@ class Counting:
         self._sessions.extend([_name_of(_session(told)) for told in rows])
         self._digests.extend([_signed(told.digest) for told in rows])
         self._line_of_link.extend(range(first, self._n_rows))
-        kept = list(map(_training_row, rows))
-        self._texts.extend([hash((row.instruction, row.response)) for row in kept])
-        return kept
+        training_rows = list(map(_training_row, rows))
+        self._texts.extend([hash((row.instruction, row.response)) for row in training_rows])
+        return training_rows
 
     def _is_row(self, told: Told, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
         """Whether a pair may be a row; where it may not, that is counted."""
@@ -194,27 +200,29 @@ class Counting:
             self._left_out[reason] += 1
             return False
         if once:
-            self._seen.add(_pair(told))
+            self._used_pairs.add(_pair(told))
         return True
 
     def _why_not(self, told: Told, *, once: bool) -> str | None:
         if told.instruction is None or told.response is None:
             return "no_text"
-        if once and _pair(told) in self._seen:
+        if once and _pair(told) in self._used_pairs:
             return "second_opinion"
         is_shaped = _is_object(told.instruction) and _is_object(told.response)
         return None if is_shaped else "other_shape"
 
     def _secrets(self, part: Sequence[Told]) -> list[tuple[SecretKind, ...]]:
         """What each row would seem to hold, in its texts and then in its feedback."""
-        found = secrets_in_all([f"{told.instruction}\n{told.response}" for told in part])
-        if self._says_feedback and any(told.feedback is not None for told in part):
-            said = secrets_in_all([told.feedback or "" for told in part])
-            return [tuple(dict.fromkeys(one + other)) for one, other in zip(found, said, strict=True)]
-        return found
+        in_texts = secrets_in_all([f"{told.instruction}\n{told.response}" for told in part])
+        if self._writes_feedback and any(told.feedback is not None for told in part):
+            in_feedback = secrets_in_all([told.feedback or "" for told in part])
+            return [
+                tuple(dict.fromkeys(one + other)) for one, other in zip(in_texts, in_feedback, strict=True)
+            ]
+        return in_texts
 
     @property
-    def _says_feedback(self) -> bool:
+    def _writes_feedback(self) -> bool:
         if self._query.format == "preference_jsonl":
             return False
         return self._query.include_reward or self._query.format in {"reward_jsonl", "reward_csv"}
@@ -271,10 +279,10 @@ class Counting:
         return self._raters.get(("", ""), -1)
 
     def _blocked(self, which: int) -> dict[Blocker, int]:
-        found: Counter[Blocker] = Counter()
+        n_by_blocker: Counter[Blocker] = Counter()
         for blockers, times in self._blockers.items():
-            found.update(dict.fromkeys(blockers[which], times))
-        return {name: found[name] for name in BLOCKERS if found[name]}
+            n_by_blocker.update(dict.fromkeys(blockers[which], times))
+        return {name: n_by_blocker[name] for name in BLOCKERS if n_by_blocker[name]}
 
     def _versions(self, snapshot: Snapshot) -> tuple[RubricRows, ...]:
         return tuple(
@@ -287,7 +295,7 @@ class Counting:
         )
 
     def _split(self) -> Split:
-        aside = falls_aside(_column(self._sessions), _column(self._digests), TEST_SHARE)
+        aside = held_out(_column(self._sessions), _column(self._digests), TEST_SHARE)
         lines = np.unique(_column(self._line_of_link)[aside])
         return Split(
             share=TEST_SHARE,

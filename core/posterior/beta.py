@@ -203,12 +203,12 @@ def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
     >>> float(quantile(1, 1, 0.2))
     0.2
     """
-    found = np.array(
+    result = np.array(
         scipy.special.betaincinv(*_parts(alpha, beta), np.asarray(prob, dtype=np.float64)), dtype=np.float64
     )
     # Where the answer underflows SciPy gives the smallest normal float, which reads like a measured value.
-    found[found <= np.finfo(np.float64).tiny] = 0.0
-    return found
+    result[result <= np.finfo(np.float64).tiny] = 0.0
+    return result
 
 
 def interval(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Floats, Floats]:
@@ -273,9 +273,9 @@ class IntervalTable:
 
     def extended(self, alpha: Floats, beta: Floats) -> tuple[IntervalTable, Ints]:
         """The table with these pairs too, and the place of each one in it; what it knows is looked up."""
-        wanted = alpha + 1j * beta
-        places = np.searchsorted(self.pairs, wanted)
-        is_new = np.take(self.pairs, places, mode="clip") != wanted if len(self.pairs) else places == 0
+        requested = alpha + 1j * beta
+        places = np.searchsorted(self.pairs, requested)
+        is_new = np.take(self.pairs, places, mode="clip") != requested if len(self.pairs) else places == 0
         if not is_new.any():
             return self, places
         new, new_places = IntervalTable.of(alpha[is_new], beta[is_new], self.prob)
@@ -396,12 +396,12 @@ def _upper(a: Floats, b: Floats, low: Floats, prob: float) -> Floats:
     With large parts SciPy's quantile is right to some 1e-10 of itself only, as in Beta(1000, 100000); one step of
     Newton's method brings it to what the floats can tell.
     """
-    wanted = np.minimum(cumulative(a, b, low) + prob, 1)
-    found = quantile(a, b, wanted)
+    target = np.minimum(cumulative(a, b, low) + prob, 1)
+    end = quantile(a, b, target)
     with np.errstate(all="ignore"):
-        step = (cumulative(a, b, found) - wanted) / density(a, b, found)
+        step = (cumulative(a, b, end) - target) / density(a, b, end)
     # Where the density is next to nothing, or beyond the floats, the step says nothing.
-    return np.where(np.abs(step) < 1e-6 * np.minimum(found, 1 - found), found - step, found)
+    return np.where(np.abs(step) < 1e-6 * np.minimum(end, 1 - end), end - step, end)
 
 
 def _density_gap(a: Floats, b: Floats, log_low: Floats, prob: float) -> tuple[Floats, Floats]:

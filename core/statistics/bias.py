@@ -177,8 +177,8 @@ def spread_by_group(
     """
     _check_codes(group, n_groups, "group")
     _check_codes(label, n_labels, "label")
-    given = ~np.isnan(score)
-    outside = score[given & ~((score >= 0) & (score <= 1))]
+    has_score = ~np.isnan(score)
+    outside = score[has_score & ~((score >= 0) & (score <= 1))]
     if len(outside):
         raise InvalidInput(
             f"score must be within 0..1, got {outside[0]}.", next_step="Leave it out, or send it in range."
@@ -186,8 +186,8 @@ def spread_by_group(
     n = np.bincount(group, minlength=n_groups)
     n_good = np.bincount(group[is_success], minlength=n_groups)
     labels = np.bincount(group * n_labels + label, minlength=n_groups * n_labels).reshape(n_groups, n_labels)
-    place = np.minimum((score[given] * N_BINS).astype(np.int64), N_BINS - 1)
-    bins = np.bincount(group[given] * N_BINS + place, minlength=n_groups * N_BINS)
+    bin_index = np.minimum((score[has_score] * N_BINS).astype(np.int64), N_BINS - 1)
+    bins = np.bincount(group[has_score] * N_BINS + bin_index, minlength=n_groups * N_BINS)
     bins = bins.reshape(n_groups, N_BINS)
     return tuple(
         GroupSpread(
@@ -195,7 +195,7 @@ def spread_by_group(
             n=int(n[one]),
             n_scored=int(bins[one].sum()),
             success=share(int(n_good[one]), int(n[one]), prob=prob),
-            score=mean_score(score[given & (group == one)], prob=prob),
+            score=mean_score(score[has_score & (group == one)], prob=prob),
             labels=tuple(labels[one].tolist()),
             bins=tuple(bins[one].tolist()),
         )
@@ -206,27 +206,14 @@ def spread_by_group(
 def mean_score(score: Floats, *, prob: float = 0.95) -> Estimate:
     """A mean score with Student's interval, kept within [0, 1].
 
-    Parameters
-    ----------
-    score : array of float, shape (n_scores,)
-        In [0, 1].
-    prob : float, optional
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        In [0, 1], or why not: fewer than 2 (``few_runs``) give no figure; fewer than 10 (``few_for_interval``) or
-        only equal ones (``no_variation``) no interval.
-
     References
     ----------
     Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
 
     Examples
     --------
-    >>> found = mean_score(np.array([0.7, 0.9] * 8))
-    >>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3)
+    >>> result = mean_score(np.array([0.7, 0.9] * 8))
+    >>> round(result.value, 3), round(result.lower, 3), round(result.upper, 3)
     (0.8, 0.745, 0.855)
     """
     n = len(score)
@@ -285,10 +272,10 @@ def readiness(
     --------
     >>> good, held = np.array([True, True, False]), np.array([[False, False], [True, False], [True, True]])
     >>> names = ["missing_rubric_version", "outcome_not_success"]
-    >>> found = readiness(good, held, held[:, :1], sft_names=names, preference_names=names[:1])
-    >>> found.n_sft, found.n_chosen, found.n_rejected
+    >>> result = readiness(good, held, held[:, :1], sft_names=names, preference_names=names[:1])
+    >>> result.n_sft, result.n_chosen, result.n_rejected
     (1, 1, 0)
-    >>> [(one.n, one.n_alone) for one in found.sft_blockers]
+    >>> [(one.n, one.n_alone) for one in result.sft_blockers]
     [(2, 1), (1, 0)]
     """
     n = len(is_success)

@@ -19,7 +19,7 @@ _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
 
 
-def falls_aside(left: Ints, right: Ints, share: float) -> Bools:
+def held_out(left: Ints, right: Ints, share: float) -> Bools:
     """Which links fall into the smaller heap, whole clusters at a time.
 
     A cluster is what links lead to from each other. Its least name, mixed, is a number drawn evenly; below ``share``
@@ -51,8 +51,8 @@ def falls_aside(left: Ints, right: Ints, share: float) -> Bools:
 
     Examples
     --------
-    >>> found = falls_aside(np.array([1, 2, 2, 3]), np.array([10, 10, 11, 12]), 0.5)
-    >>> len({bool(one) for one in found[:3]})
+    >>> result = held_out(np.array([1, 2, 2, 3]), np.array([10, 10, 11, 12]), 0.5)
+    >>> len({bool(one) for one in result[:3]})
     1
     """
     if left.shape != right.shape or not 0 <= share <= 1:
@@ -62,12 +62,12 @@ def falls_aside(left: Ints, right: Ints, share: float) -> Bools:
         )
     if not len(left):
         return np.zeros(0, dtype=np.bool_)
-    names, place = np.unique(
+    names, index = np.unique(
         np.concatenate((left, right)).astype(np.int64).view(np.uint64), return_inverse=True
     )
-    one, other = place[: len(left)], place[len(left) :]
-    drawn = _mixed(names[_least(one, other, len(names))[one]]).astype(np.float64) / 2.0**64
-    return np.asarray(drawn < share)
+    one, other = index[: len(left)], index[len(left) :]
+    number = _mixed(names[_least(one, other, len(names))[one]]).astype(np.float64) / 2.0**64
+    return np.asarray(number < share)
 
 
 def _least(one: Ints, other: Ints, n_nodes: int) -> Ints:
@@ -88,7 +88,7 @@ def _mixed(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
     >>> _mixed(np.array([0, 1], dtype=np.uint64)).tolist()
     [16294208416658607535, 10451216379200822465]
     """
-    found = names + _GOLDEN
-    found = (found ^ (found >> np.uint64(30))) * _FIRST
-    found = (found ^ (found >> np.uint64(27))) * _SECOND
-    return found ^ (found >> np.uint64(31))
+    mixed = names + _GOLDEN
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+    return mixed ^ (mixed >> np.uint64(31))

@@ -122,25 +122,6 @@ def reference_curve(mean: float, *, up_to: int = 200, prob: float = 0.95) -> Ref
     The posterior is Beta(mean (n + 2), (1 - mean) (n + 2)): n pulls on top of a prior that weighs 2, like
     Beta(1, 1), with the mean held.
 
-    Parameters
-    ----------
-    mean : float
-        Posterior mean that is held, in (0, 1).
-    up_to : int, optional
-        Most pulls, 0 or more.
-    prob : float, optional
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    ReferenceCurve
-        Limits and widths for 0, 1, ..., ``up_to`` pulls.
-
-    Raises
-    ------
-    InvalidInput
-        Unless ``prob`` lies strictly between 0 and 1.
-
     Examples
     --------
     >>> curve = reference_curve(0.5, up_to=50)
@@ -158,7 +139,7 @@ def _counts(band: Ints) -> tuple[int, ...]:
 
 
 def _median_widths(band: Ints, width: Floats) -> tuple[float | None, ...]:
-    held = [width[band == place] for place in range(len(BANDS))]
+    held = [width[band == index] for index in range(len(BANDS))]
     return tuple(float(np.median(widths)) if len(widths) else None for widths in held)
 
 
@@ -172,7 +153,7 @@ def _by_type(types: tuple[ArmType, ...], band: Ints) -> tuple[TypeBands, ...]:
     )
 
 
-def _first(value: Ints, wanted: Bools) -> Ints:
+def _first(value: Ints, mask: Bools) -> Ints:
     """Places of the wanted arms, smallest value first, ties by id."""
-    places = np.flatnonzero(wanted)
+    places = np.flatnonzero(mask)
     return places[np.argsort(value[places], kind="stable")]

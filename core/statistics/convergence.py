@@ -35,25 +35,12 @@ class Convergence:
 
 
 def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
-    """How far learning has come; ``summary`` is that of ``columns``.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-    summary : Summary of n_arms
-        What is believed of the same arms.
-
-    Returns
-    -------
-    Convergence
-        Arms and interval widths by band.
-    """
+    """How far learning has come; ``summary`` is that of ``columns``."""
     n_arms = len(columns)
     counts = np.bincount(summary.band, minlength=len(BANDS))
-    place = np.searchsorted(_PULLS_FROM, columns.pulls, side="right") - 1
-    held = np.unique(place)
-    widths = [summary.width[place == one] for one in held]
+    size_class = np.searchsorted(_PULLS_FROM, columns.pulls, side="right") - 1
+    held = np.unique(size_class)
+    widths = [summary.width[size_class == one] for one in held]
     return Convergence(
         n_arms=n_arms,
         shares=tuple(float(count / n_arms) if n_arms else None for count in counts),
@@ -65,14 +52,14 @@ def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
     )
 
 
-def means_over_time(columns: ArmColumns, place: Ints, success_micro: Ints, failure_micro: Ints) -> Floats:
+def means_over_time(columns: ArmColumns, arm: Ints, success_micro: Ints, failure_micro: Ints) -> Floats:
     """Posterior mean of an arm after each of its entries, reckoned back from what is believed now.
 
     Parameters
     ----------
     columns : ArmColumns
         What is believed now.
-    place : array of int, shape (n,)
+    arm : array of int, shape (n,)
         Which arm each entry is of; the entries of an arm ascend in time and end at the present.
     success_micro : array of int, shape (n,)
         What the arm gathered of success in the entry, in millionths.
@@ -84,9 +71,9 @@ def means_over_time(columns: ArmColumns, place: Ints, success_micro: Ints, failu
     array of float, shape (n,)
         The means.
     """
-    means = np.empty(len(place), dtype=np.float64)
-    for one in np.unique(place):
-        mine = np.flatnonzero(place == one)
+    means = np.empty(len(arm), dtype=np.float64)
+    for one in np.unique(arm):
+        mine = np.flatnonzero(arm == one)
         later = [_after(amounts[mine]) for amounts in (success_micro, failure_micro)]
         alpha, beta = columns.alpha[one] - later[0] / 1e6, columns.beta[one] - later[1] / 1e6
         means[mine] = alpha / (alpha + beta)

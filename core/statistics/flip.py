@@ -114,7 +114,7 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
         k = 0
     elif "k" in reasons:
         k = n_in
-    blocked = [int(before[place]) + 1 for place, reason in enumerate(reasons) if reason == "budget"]
+    blocked = [int(before[index]) + 1 for index, reason in enumerate(reasons) if reason == "budget"]
     draw = np.array([np.nan if row.draw is None else row.draw for row in rows], dtype=np.float64)
     return Recorded(
         keys=tuple(row.arm for row in rows),
@@ -129,12 +129,12 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     )
 
 
-def flips(made: Recorded) -> Flips | None:
+def flips(record: Recorded) -> Flips | None:
     """What would have flipped each arm; None where the record doesn't replay, so that nothing can be said.
 
     Parameters
     ----------
-    made : Recorded
+    record : Recorded
         A selection by rank.
 
     Returns
@@ -151,22 +151,22 @@ def flips(made: Recorded) -> Flips | None:
     ...     budget_tokens=1000, decisions=tuple(
     ...     Decision(arm=arm, included=is_in, reason=why, rank=rank, token_cost=cost, draw=draw)
     ...     for rank, (arm, is_in, why, cost, draw) in enumerate(rows, 1)))
-    >>> found = flips(recorded(chosen, k=0))
-    >>> found.budget[2], found.cost[2], found.rank[2], found.draw[2] > 0.8
+    >>> result = flips(recorded(chosen, k=0))
+    >>> result.budget[2], result.cost[2], result.rank[2], result.draw[2] > 0.8
     (np.int64(1200), np.int64(100), np.int64(2), np.True_)
     """
-    if not made.replays:
+    if not record.replays:
         return None
-    budget, tried = _least_budgets(made)
-    rank, draw = _coming_in(made)
-    _going_out(made, rank, draw)
+    budget, tried = _least_budgets(record)
+    rank, draw = _coming_in(record)
+    _going_out(record, rank, draw)
     return Flips(
         budget=budget,
         budget_tried=tried,
-        cost=_highest_costs(made),
+        cost=_highest_costs(record),
         rank=rank,
         draw=draw,
-        k=_least_numbers(made),
+        k=_least_numbers(record),
     )
 
 
@@ -181,132 +181,132 @@ def _left(cost: Ints, packed: Bools, budget_tokens: int) -> Ints:
     return left
 
 
-def _room(made: Recorded, before: Ints) -> Bools:
+def _room(record: Recorded, before: Ints) -> Bools:
     """Whether the number of arms leaves room for one more after so many."""
-    return before < made.k if made.k else np.ones(len(before), dtype=np.bool_)
+    return before < record.k if record.k else np.ones(len(before), dtype=np.bool_)
 
 
-def _highest_costs(made: Recorded) -> Ints:
+def _highest_costs(record: Recorded) -> Ints:
     """What an arm might have cost at its own rank: the tokens that were left, where there was room for it."""
-    if made.left is None:
-        return np.full(len(made), UNKNOWN, dtype=np.int64)
-    fits = ~made.included & _room(made, made.before) & (made.left >= 0)
-    return np.where(fits, made.left, UNKNOWN)
+    if record.left is None:
+        return np.full(len(record), UNKNOWN, dtype=np.int64)
+    fits = ~record.included & _room(record, record.before) & (record.left >= 0)
+    return np.where(fits, record.left, UNKNOWN)
 
 
-def _least_numbers(made: Recorded) -> Ints:
+def _least_numbers(record: Recorded) -> Ints:
     """The number of arms that would have let in those it kept out: fill without it, and count."""
-    least = np.zeros(len(made), dtype=np.int64)
-    if not made.k:
+    least = np.zeros(len(record), dtype=np.int64)
+    if not record.k:
         return least
-    packed = fill(made.cost, made.n_seeds, made.budget_tokens, 0)
-    kept_out = packed & ~made.included
-    least[kept_out] = np.cumsum(packed)[kept_out]
+    packed = fill(record.cost, record.n_seeds, record.budget_tokens, 0)
+    excluded = packed & ~record.included
+    least[excluded] = np.cumsum(packed)[excluded]
     return least
 
 
-def _least_budgets(made: Recorded) -> tuple[Ints, int | None]:
+def _least_budgets(record: Recorded) -> tuple[Ints, int | None]:
     """Raise the budget from one that changes the packing to the next, and note when each arm comes in.
 
     Between two such budgets nothing changes: an arm that was blocked stays so until its own shortfall is made
     up, whatever comes after it. A larger budget may take in something large and leave less for an arm behind
     it, so the least budget is not simply its own shortfall; it is where no arm ahead of it falls short by less.
     """
-    least = np.full(len(made), UNKNOWN, dtype=np.int64)
-    if made.budget_tokens == 0:
+    least = np.full(len(record), UNKNOWN, dtype=np.int64)
+    if record.budget_tokens == 0:
         return least, None
-    first = _first_to_come_in(made)
-    least[first] = made.budget_tokens + _shortfall(made)[first]
-    unsure = np.zeros(len(made), dtype=np.bool_)
-    budget = made.budget_tokens
-    for _ in range(min(_STEPS, max(_CELLS // max(len(made), 1), 32))):
-        packed = fill(made.cost, made.n_seeds, budget, made.k or 0)
+    first = _first_to_come_in(record)
+    least[first] = record.budget_tokens + _shortfall(record)[first]
+    unsure = np.zeros(len(record), dtype=np.bool_)
+    budget = record.budget_tokens
+    for _ in range(min(_STEPS, max(_CELLS // max(len(record), 1), 32))):
+        packed = fill(record.cost, record.n_seeds, budget, record.k or 0)
         before = _before(packed)
-        fresh = packed & ~made.included & (least == UNKNOWN) & ~unsure
-        if made.k is None:
-            unsure |= fresh & (before >= made.k_sure)
-            fresh &= before < made.k_sure
+        fresh = packed & ~record.included & (least == UNKNOWN) & ~unsure
+        if record.k is None:
+            unsure |= fresh & (before >= record.k_sure)
+            fresh &= before < record.k_sure
         least[fresh] = budget
-        blocked = ~packed & _room(made, before)
+        blocked = ~packed & _room(record, before)
         if not blocked.any():
             return least, None
-        budget += int((made.cost - _left(made.cost, packed, budget))[blocked].min())
+        budget += int((record.cost - _left(record.cost, packed, budget))[blocked].min())
     return least, budget
 
 
-def _shortfall(made: Recorded) -> Ints:
-    return made.cost - _left(made.cost, made.included, made.budget_tokens)
+def _shortfall(record: Recorded) -> Ints:
+    return record.cost - _left(record.cost, record.included, record.budget_tokens)
 
 
-def _first_to_come_in(made: Recorded) -> Bools:
+def _first_to_come_in(record: Recorded) -> Bools:
     """Arms left out for the budget that fall short by less than every such arm ahead of them."""
-    blocked = ~made.included & _room(made, made.before)
-    short = np.where(blocked, _shortfall(made), np.iinfo(np.int64).max)
+    blocked = ~record.included & _room(record, record.before)
+    short = np.where(blocked, _shortfall(record), np.iinfo(np.int64).max)
     least_ahead = np.concatenate(([np.iinfo(np.int64).max], np.minimum.accumulate(short)[:-1]))
     return blocked & (short < least_ahead)
 
 
-def _coming_in(made: Recorded) -> tuple[Ints, Floats]:
+def _coming_in(record: Recorded) -> tuple[Ints, Floats]:
     """The last rank at which each arm that was left out fits, and the least draw that brings it there."""
-    rank = np.full(len(made), NO_RANK, dtype=np.int64)
-    draw = np.full(len(made), np.nan)
-    out = np.flatnonzero(~made.included)
+    rank = np.full(len(record), NO_RANK, dtype=np.int64)
+    draw = np.full(len(record), np.nan)
+    out = np.flatnonzero(~record.included)
     if not len(out):
         return rank, draw
-    n_places = int(_room(made, made.before).sum())  # room runs out once and for all
-    left = made.left
+    n_places = int(_room(record, record.before).sum())  # room runs out once and for all
+    left = record.left
     if left is None:
         n_fitting = np.full(len(out), n_places)
     else:
-        n_fitting = np.minimum(np.searchsorted(-left, -made.cost[out], side="right"), n_places)
-    rank[out] = np.where(n_fitting > made.n_seeds, n_fitting, NO_RANK)
-    for place, place_after in zip(out.tolist(), n_fitting.tolist(), strict=True):
-        if place >= made.n_ahead and place_after > made.n_ahead:
-            draw[place] = _just_ahead(made, place, place_after - 1)
+        n_fitting = np.minimum(np.searchsorted(-left, -record.cost[out], side="right"), n_places)
+    rank[out] = np.where(n_fitting > record.n_seeds, n_fitting, NO_RANK)
+    for index, index_after in zip(out.tolist(), n_fitting.tolist(), strict=True):
+        if index >= record.n_ahead and index_after > record.n_ahead:
+            draw[index] = _just_ahead(record, index, index_after - 1)
     return rank, draw
 
 
-def _just_ahead(made: Recorded, place: int, of: int) -> float:
+def _just_ahead(record: Recorded, index: int, of: int) -> float:
     """The least draw that puts an arm ahead of another; equal draws stand in the order of their ids."""
-    other = float(made.draw[of])
-    enough = other if made.keys[place] < made.keys[of] else float(np.nextafter(other, np.inf))
+    other = float(record.draw[of])
+    enough = other if record.keys[index] < record.keys[of] else float(np.nextafter(other, np.inf))
     return enough if enough <= 1 else float("nan")
 
 
-def _just_behind(made: Recorded, place: int, of: int) -> float:
+def _just_behind(record: Recorded, index: int, of: int) -> float:
     """The highest draw that puts an arm behind another."""
-    other = float(made.draw[of])
-    enough = other if made.keys[place] > made.keys[of] else float(np.nextafter(other, -np.inf))
+    other = float(record.draw[of])
+    enough = other if record.keys[index] > record.keys[of] else float(np.nextafter(other, -np.inf))
     return enough if enough >= 0 else float("nan")
 
 
-def _going_out(made: Recorded, rank: Ints, draw: Floats) -> None:
+def _going_out(record: Recorded, rank: Ints, draw: Floats) -> None:
     """The same for arms that a draw brought in: pack the others without each of them, and put it in again."""
-    if made.budget_tokens == 0 and made.k == 0:
+    if record.budget_tokens == 0 and record.k == 0:
         return
-    drawn = np.flatnonzero(made.included[made.n_ahead :]) + made.n_ahead
-    for place in drawn[:_LEAVING].tolist():
-        last = _first_misfit(made, place)
+    by_draw = np.flatnonzero(record.included[record.n_ahead :]) + record.n_ahead
+    for index in by_draw[:_LEAVING].tolist():
+        last = _first_misfit(record, index)
         if last is not None:
-            rank[place] = last + 1
-            draw[place] = _just_behind(made, place, last)
+            rank[index] = last + 1
+            draw[index] = _just_behind(record, index, last)
 
 
-def _first_misfit(made: Recorded, place: int) -> int | None:
+def _first_misfit(record: Recorded, index: int) -> int | None:
     """The first place behind its own where an arm doesn't fit, all others keeping their order; None: anywhere.
 
     Places are those of the whole order, so the arm would stand behind the one that is there now.
     """
-    cost = np.delete(made.cost, place)
-    packed = fill(cost, made.n_seeds, made.budget_tokens, made.k or 0)
+    cost = np.delete(record.cost, index)
+    packed = fill(cost, record.n_seeds, record.budget_tokens, record.k or 0)
     n_before = np.concatenate(([0], np.cumsum(packed)))
-    is_out = ~_room(made, n_before)
-    if made.budget_tokens:
+    is_out = ~_room(record, n_before)
+    if record.budget_tokens:
         spent = np.concatenate(([0], np.cumsum(cost * packed)))
-        is_out |= made.budget_tokens - spent < made.cost[place]
-    found = np.flatnonzero(is_out[place:])
-    if not len(found):
+        is_out |= record.budget_tokens - spent < record.cost[index]
+    misfits = np.flatnonzero(is_out[index:])
+    if not len(misfits):
         return None
-    last = place + int(found[0])
-    is_unsure = made.k is None and int(n_before[last - 1]) >= made.k_sure
+    last = index + int(misfits[0])
+    is_unsure = record.k is None and int(n_before[last - 1]) >= record.k_sure
     return None if is_unsure else last

@@ -175,7 +175,7 @@ def _states(flags: Ints) -> Ints:
     was_in: Bools = flags & INCLUDED != 0
     judged: Bools = flags & OBSERVED != 0
     used: Bools = flags & REFERENCED != 0
-    places = {name: place for place, name in enumerate(CELL_STATES)}
+    places = {name: index for index, name in enumerate(CELL_STATES)}
     return np.select(
         [~was_in, ~judged, used],
         [places["left_out"], places["unjudged"], places["rewarded"]],

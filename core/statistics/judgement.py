@@ -10,7 +10,7 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints
 from core.posterior.beta import highest_density
 from core.records.arm import MICRO
-from core.records.judgement import ENOUGH_PULLS, Judgement, JudgementName, Stretch
+from core.records.judgement import ENOUGH_PULLS, Judgement, JudgementName, RecentMean
 from core.records.posterior import Interval
 from core.records.times import DAY_MS
 from core.statistics.change import Changes, Shift
@@ -44,12 +44,12 @@ def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, Jud
     dict of str to JudgementName
         The name of what is wrong, by arm.
     """
-    found: dict[str, JudgementName] = {}
+    names: dict[str, JudgementName] = {}
     never = never_referenced(columns)
-    for place in np.flatnonzero(stale | never).tolist():
-        found[columns.keys[place]] = "stale" if stale[place] else "never_referenced"
-    found |= {shift.arm: shift.kind for shift in changes.shifts}
-    return found | {arm: "poisoned" for group in changes.poisoned for arm in group.arms}
+    for index in np.flatnonzero(stale | never).tolist():
+        names[columns.keys[index]] = "stale" if stale[index] else "never_referenced"
+    names |= {shift.arm: shift.kind for shift in changes.shifts}
+    return names | {arm: "poisoned" for group in changes.poisoned for arm in group.arms}
 
 
 def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None) -> Bools:
@@ -76,18 +76,7 @@ def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None)
 
 
 def never_referenced(columns: ArmColumns) -> Bools:
-    """Arms that at least 20 observations never referenced.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-
-    Returns
-    -------
-    array of bool, shape (n_arms,)
-        True where an arm never was.
-    """
+    """Arms that at least 20 observations never referenced."""
     return np.asarray((columns.pulls >= ENOUGH_PULLS) & (columns.success_micro == 0))
 
 
@@ -128,49 +117,49 @@ def judge(
     alarmed = alarms(columns, changes, stale)
     shifts = {shift.arm: shift for shift in changes.shifts}
     shifts |= {shift.arm: shift for group in changes.poisoned for shift in group.shifts}
-    beside = {arm: group.arms for group in changes.poisoned for arm in group.arms}
+    groups = {arm: group.arms for group in changes.poisoned for arm in group.arms}
     lower, upper, is_near = _intervals(summary)
     weight = (columns.base_alpha_micro + columns.base_beta_micro) / MICRO
-    found = []
-    for place, key in enumerate(columns.keys):
+    judgements = []
+    for index, key in enumerate(columns.keys):
         chance, shift = chances.get(key, _NOT_OFFERED), shifts.get(key)
         interval = Interval(
-            lower=float(lower[place]),
-            upper=float(upper[place]),
-            method="highest-density" if is_near[place] else "exact",
+            lower=float(lower[index]),
+            upper=float(upper[index]),
+            method="highest-density" if is_near[index] else "exact",
             prob=summary.prob,
         )
-        pulls = int(columns.pulls[place])
-        missing = max(max(ENOUGH_PULLS, int(weight[place]) + 1) - pulls, 0)
-        name = alarmed.get(key) or _by_rule(columns, seeds, place) or _by_worth(missing, interval, chance)
-        last = int(columns.last_at_ms[place])
-        found.append(
+        pulls = int(columns.pulls[index])
+        missing = max(max(ENOUGH_PULLS, int(weight[index]) + 1) - pulls, 0)
+        name = alarmed.get(key) or _by_rule(columns, seeds, index) or _by_worth(missing, interval, chance)
+        last = int(columns.last_at_ms[index])
+        judgements.append(
             Judgement(
                 arm=key,
                 name=name,
-                mean=float(summary.mean[place]),
+                mean=float(summary.mean[index]),
                 interval=interval,
                 pulls=pulls,
-                inclusions=int(columns.inclusions[place]),
-                prior_weight=float(weight[place]),
+                inclusions=int(columns.inclusions[index]),
+                prior_weight=float(weight[index]),
                 missing_pulls=missing,
-                recent=None if shift is None else _stretch(shift),
-                others=_others(key, shift, beside),
+                recent=None if shift is None else _recent_mean(shift),
+                others=_others(key, shift, groups),
                 last_at_ms=None if last == UNKNOWN else last,
-                pulls_exact=columns.exact_pulls(place),
+                pulls_exact=columns.exact_pulls(index),
                 chance=chance.chance,
                 chance_error=chance.standard_error,
                 break_even=chance.break_even_mean,
                 no_break_even=chance.no_break_even,
             )
         )
-    return tuple(found)
+    return tuple(judgements)
 
 
-def _by_rule(columns: ArmColumns, seeds: frozenset[str], place: int) -> JudgementName | None:
-    if columns.types[place] == "section":
+def _by_rule(columns: ArmColumns, seeds: frozenset[str], index: int) -> JudgementName | None:
+    if columns.types[index] == "section":
         return "section"
-    return "seed" if columns.keys[place] in seeds else None
+    return "seed" if columns.keys[index] in seeds else None
 
 
 def _by_worth(missing: int, interval: Interval, chance: Chance) -> JudgementName:
@@ -200,8 +189,8 @@ def _intervals(summary: Summary) -> tuple[Floats, Floats, Bools]:
     return lower, upper, near
 
 
-def _stretch(shift: Shift) -> Stretch:
-    return Stretch(
+def _recent_mean(shift: Shift) -> RecentMean:
+    return RecentMean(
         since_ms=shift.since_ms,
         mean=shift.mean_after,
         n=shift.n_after,
@@ -210,7 +199,7 @@ def _stretch(shift: Shift) -> Stretch:
     )
 
 
-def _others(key: str, shift: Shift | None, beside: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    if key in beside:
-        return tuple(arm for arm in beside[key] if arm != key)
+def _others(key: str, shift: Shift | None, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    if key in groups:
+        return tuple(arm for arm in groups[key] if arm != key)
     return () if shift is None else shift.rivals

@@ -61,7 +61,7 @@ class PartingGrader:
     """The same, of a grader who has a name."""
 
     grader: Grader
-    found: Parting
+    parting: Parting
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class _Sides:
     way: PartingWay
     rater: Ints
     n_items: Ints
-    n_seen: Ints
+    n_hits: Ints
     n_others: Floats
     prob: Floats
 
     @property
     def far(self) -> Bools:
-        return np.abs(self.n_seen - self.n_others) >= LEAST_APART * np.maximum(self.n_items, 1)
+        return np.abs(self.n_hits - self.n_others) >= LEAST_APART * np.maximum(self.n_items, 1)
 
 
 def parting_raters(item: Ints, rater: Ints, is_success: Bools) -> tuple[Parting, ...]:
@@ -112,38 +112,24 @@ def parting_raters(item: Ints, rater: Ints, is_success: Bools) -> tuple[Parting,
     --------
     >>> item, rater = np.tile(np.arange(60), 3), np.repeat([0, 1, 2], 60)
     >>> good = np.arange(60) % 2 == 0
-    >>> found = parting_raters(item, rater, np.concatenate((good, good, np.ones(60, dtype=np.bool_))))
-    >>> [(one.rater, one.way, one.share, round(one.others, 3)) for one in found]
+    >>> result = parting_raters(item, rater, np.concatenate((good, good, np.ones(60, dtype=np.bool_))))
+    >>> [(one.rater, one.way, one.share, round(one.others, 3)) for one in result]
     [(2, 'more_success', 1.0, 0.5)]
     """
     _check(item, rater, is_success)
-    found: list[Parting] = []
+    parted: list[Parting] = []
     while len(item):
         named = _named(item, rater, is_success)
         if not named:
             break
-        found += named
-        kept = ~np.isin(rater, [one.rater for one in named])
-        item, rater, is_success = item[kept], rater[kept], is_success[kept]
-    return tuple(found)
+        parted += named
+        remaining = ~np.isin(rater, [one.rater for one in named])
+        item, rater, is_success = item[remaining], rater[remaining], is_success[remaining]
+    return tuple(parted)
 
 
 def tail_of_trials(prob: Floats, n_trials: Ints, at_least: int) -> float:
     """Chance of at least so many successes in independent trials, exact.
-
-    Parameters
-    ----------
-    prob : array of float, shape (n_kinds,)
-        Chance of success of each kind of trial, in [0, 1].
-    n_trials : array of int, shape (n_kinds,)
-        How many there are of it, 0 or more.
-    at_least : int
-        Successes asked for.
-
-    Returns
-    -------
-    float
-        In [0, 1].
 
     References
     ----------
@@ -171,23 +157,23 @@ def _named(item: Ints, rater: Ints, is_success: Bools) -> list[Parting]:
     if least > FALSE_ALARM:
         return []
     first = np.flatnonzero(np.min(sure, axis=0) <= least * (1 + _ALIKE)).tolist()
-    return [_parting(sides, sure, place, divided=len(first) > 1) for place in first]
+    return [_parting(sides, sure, index, divided=len(first) > 1) for index in first]
 
 
-def _parting(sides: list[_Sides], sure: list[Floats], place: int, *, divided: bool) -> Parting:
+def _parting(sides: list[_Sides], sure: list[Floats], index: int, *, divided: bool) -> Parting:
     """By the first way that is sure: more or fewer successes say more than standing alone."""
-    way = next(number for number, prob in enumerate(sure) if prob[place] <= FALSE_ALARM)
-    side, n_items = sides[way], int(sides[way].n_items[place])
-    share, others = int(side.n_seen[place]) / n_items, float(side.n_others[place]) / n_items
+    way = next(number for number, prob in enumerate(sure) if prob[index] <= FALSE_ALARM)
+    side, n_items = sides[way], int(sides[way].n_items[index])
+    share, others = int(side.n_hits[index]) / n_items, float(side.n_others[index]) / n_items
     if side.way == "less_success":
         share, others = 1 - share, 1 - others
     return Parting(
-        rater=int(side.rater[place]),
+        rater=int(side.rater[index]),
         way=side.way,
         share=share,
         others=others,
         n_items=n_items,
-        prob=float(sure[way][place]),
+        prob=float(sure[way][index]),
         divided=divided,
     )
 
@@ -205,26 +191,26 @@ def _sides(item: Ints, rater: Ints, is_success: Bools) -> list[_Sides]:
     who = np.unique(rater)
     more, less = (n_good - is_success) / (n - 1), (n - n_good - ~is_success) / (n - 1)
     return [
-        _side("more_success", who, rater, said=is_success, chance=n_good / n, others=more),
-        _side("less_success", who, rater, said=~is_success, chance=(n - n_good) / n, others=less),
-        _side("stands_alone", who, rater[odd], said=is_few[odd], chance=few[odd], others=few[odd]),
+        _side("more_success", who, rater, hits=is_success, chance=n_good / n, others=more),
+        _side("less_success", who, rater, hits=~is_success, chance=(n - n_good) / n, others=less),
+        _side("stands_alone", who, rater[odd], hits=is_few[odd], chance=few[odd], others=few[odd]),
     ]
 
 
-def _side(way: PartingWay, who: Ints, rater: Ints, *, said: Bools, chance: Floats, others: Floats) -> _Sides:
-    """``said``: whether the rater said so; ``chance`` of it among alike raters, ``others``' share who did."""
-    place = np.searchsorted(who, rater)
-    n_items = np.bincount(place, minlength=len(who))
-    n_seen = np.bincount(place[said], minlength=len(who))
+def _side(way: PartingWay, who: Ints, rater: Ints, *, hits: Bools, chance: Floats, others: Floats) -> _Sides:
+    """``hits``: whether the rater said so; ``chance`` of it among alike raters, ``others``' share who did."""
+    index = np.searchsorted(who, rater)
+    n_items = np.bincount(index, minlength=len(who))
+    n_hits = np.bincount(index[hits], minlength=len(who))
     n_others = np.zeros(len(who))
-    np.add.at(n_others, place, others)
+    np.add.at(n_others, index, others)
     prob = np.ones(len(who))
     open_ = (chance > 0) & (chance < 1)
-    for one in np.flatnonzero(n_seen > n_others).tolist():
-        mine = open_ & (place == one)
+    for one in np.flatnonzero(n_hits > n_others).tolist():
+        mine = open_ & (index == one)
         kinds, count = np.unique(chance[mine], return_counts=True)
-        prob[one] = tail_of_trials(kinds, count, int(said[mine].sum()))
-    return _Sides(way, who, n_items, n_seen, n_others, prob)
+        prob[one] = tail_of_trials(kinds, count, int(hits[mine].sum()))
+    return _Sides(way, who, n_items, n_hits, n_others, prob)
 
 
 def _check(item: Ints, rater: Ints, is_success: Bools) -> None:

@@ -47,7 +47,7 @@ class Path:
     def __len__(self) -> int:
         return len(self.day)
 
-    def place(self, day: int) -> int | None:
+    def index(self, day: int) -> int | None:
         """Where a day stands in the path: the last one for later days, None before the first."""
         if not len(self.day) or day < int(self.day[0]):
             return None
@@ -92,7 +92,7 @@ def path(
         Unless ``prob`` lies strictly between 0 and 1.
     """
     days = np.arange(first_day, max(last_day, first_day - 1) + 1, dtype=np.int64)
-    standing, base_alpha, base_beta = _standing(days, boundaries)
+    epochs, base_alpha, base_beta = _epochs(days, boundaries)
     amounts = np.stack(
         [
             gathered.inclusions,
@@ -103,8 +103,8 @@ def path(
         ]
     )
     totals = np.zeros((len(amounts), len(days)), dtype=np.int64)
-    for wanted in np.unique(standing):
-        within, own = standing == wanted, gathered.epoch == wanted
+    for epoch in np.unique(epochs):
+        within, own = epochs == epoch, gathered.epoch == epoch
         sums = np.concatenate(
             [np.zeros((len(amounts), 1), dtype=np.int64), np.cumsum(amounts[:, own], axis=1)],
             axis=1,
@@ -117,7 +117,7 @@ def path(
     lower, upper = interval(alpha, beta, prob)
     return Path(
         day=days,
-        epoch=standing,
+        epoch=epochs,
         alpha=alpha,
         beta=beta,
         mean=alpha_micro / (alpha_micro + beta_micro),
@@ -129,7 +129,7 @@ def path(
     )
 
 
-def _standing(days: Ints, boundaries: Sequence[Boundary]) -> tuple[Ints, Ints, Ints]:
+def _epochs(days: Ints, boundaries: Sequence[Boundary]) -> tuple[Ints, Ints, Ints]:
     """The epoch that stands at the end of each day, and what it started from."""
     epoch, alpha, beta = (np.zeros(len(days), dtype=np.int64) for _ in range(3))
     for boundary in sorted(boundaries, key=lambda one: one.epoch):

@@ -195,8 +195,8 @@ def _decided(plan: Plan, arms: Ints, thresholds: Floats) -> tuple[Ints, Ints, In
     inside = np.where((at > 0) & (at < 1), at, 0.0)
     weight = inside * (1 - inside) * density(plan.alpha[columns, None], plan.beta[columns, None], inside)
     weight[inside == 0] = 0.0
-    place, run = np.nonzero(weight > _NEGLIGIBLE)
-    return offered[place], run, columns[place], weight[place, run]
+    index, run = np.nonzero(weight > _NEGLIGIBLE)
+    return offered[index], run, columns[index], weight[index, run]
 
 
 def _leaning(n: Ints, hits: Ints, wider: float | Floats) -> Floats:

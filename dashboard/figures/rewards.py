@@ -1,4 +1,4 @@
-"""What an environment pays → how often which total was come to, how success goes on, and models on the same tasks."""
+"""Figures of an environment: distribution of totals, success over time, and models on the same tasks."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def progress(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> 
 
 
 def _begins(stretches: Sequence[EpisodeSegment]) -> list[str]:
-    """When stretches began: days where those differ, else minutes."""
+    """Return labels for the beginnings of spans: days where they differ, else minutes."""
     year = stretches[-1].last_ms if stretches else None
     days = [wording.day(one.first_ms, year_of_ms=year) for one in stretches]
     if len(set(days)) == len(days):

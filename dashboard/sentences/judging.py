@@ -1,11 +1,11 @@
-"""Evaluations: how much was judged, how far those who judge agree, who parts, and what blocks an export, in words."""
+"""Sentences about evaluations: numbers, agreement, outlier raters, and blockers of an export."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from core.flows.queries import AgreementSeen, BiasWatch, LayersSeen
+from core.flows.queries import AgreementReport, BiasWatch, LayersView
 from core.records.evaluation import GRADER_KINDS, Blocker, GraderKind
 from core.records.evaluation_page import Evaluation, EvaluationState, Grader
 from core.statistics.agreement import Agreement
@@ -21,7 +21,7 @@ BLOCKER_WORDS: Final[dict[Blocker, str]] = {
     "score_below_sft_threshold": "score too low for fine-tuning",
     "score_below_preference_threshold": "score too low for pairs",
 }
-"""What holds an evaluation back, short enough for a cell."""
+"""Words for blockers, short enough for a cell."""
 KIND_WORDS: Final[dict[GraderKind, str]] = {"human": "people", "model": "models", "unknown": "nobody named"}
 STATE_WORDS: Final[dict[EvaluationState, str]] = {
     "counts": "",
@@ -33,11 +33,7 @@ NO_RUBRIC: Final = "no rubric"
 
 
 def grader_name(one: Grader) -> str:
-    """Who judged, as plain text.
-
-    >>> grader_name(Grader("model", "judge-1")), grader_name(Grader("human", " ")), grader_name(Grader("unknown", ""))
-    ('judge-1 (model)', 'a blank name', 'nobody named')
-    """
+    """Return the grader's name as plain text."""
     if one.kind == "unknown":
         return NOBODY
     name = one.name if one.name.strip() else "a blank name"
@@ -53,8 +49,8 @@ def rubric_name(version: str) -> str:
     return version if version.strip() else "a blank rubric" if version else NO_RUBRIC
 
 
-def evaluations(watch: BiasWatch, seen: AgreementSeen) -> Sentence:
-    """How much was judged, and how far those who judge agree on what it came to."""
+def evaluations(watch: BiasWatch, seen: AgreementReport) -> Sentence:
+    """Return the number of evaluations, and the agreement of raters on outcomes."""
     start: Sentence = (Phrase(wording.things(watch.n, "evaluation")), f" by {_graders(watch)}")
     found = seen.outcome
     if watch.n == 0:
@@ -73,7 +69,7 @@ def _graders(watch: BiasWatch) -> str:
     return NOBODY if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}"
 
 
-def evaluations_numbers(watch: BiasWatch, seen: AgreementSeen) -> str:
+def evaluations_numbers(watch: BiasWatch, seen: AgreementReport) -> str:
     """The numbers of that sentence, and whose evaluations they are, in Markdown."""
     parts = [_alpha(seen.outcome)]
     shares = watch.kinds.shares
@@ -98,8 +94,8 @@ def _alpha(found: Agreement) -> str:
     )
 
 
-def agreement_note(seen: AgreementSeen) -> str:
-    """What takes part in the comparison, in Markdown."""
+def agreement_note(seen: AgreementReport) -> str:
+    """Return what takes part in the comparison, as Markdown."""
     if seen.n_panel == seen.n:
         return ""
     left = seen.n - seen.n_panel
@@ -110,8 +106,8 @@ def agreement_note(seen: AgreementSeen) -> str:
 
 
 def parting(one: PartingGrader) -> str:
-    """Who parts from the others, how, and by how much, in Markdown."""
-    found, name = one.found, wording.literal(grader_name(one.grader))
+    """Return outlier raters with direction and size, as Markdown."""
+    found, name = one.parting, wording.literal(grader_name(one.grader))
     either = " Which of the two is off, nobody can tell from two." if found.divided else ""
     return f"**{name} {_way(found)}**: {parting_numbers(found)}.{either}"
 
@@ -123,7 +119,7 @@ def _way(found: Parting) -> str:
 
 
 def parting_numbers(found: Parting) -> str:
-    """The shares that a claim about a rater stands on."""
+    """Return the shares behind a claim about a rater."""
     mine, others = wording.percent(found.share, 0), wording.percent(found.others, 0)
     things = wording.things(found.n_items, "thing")
     if found.way == "stands_alone":
@@ -135,23 +131,23 @@ def parting_claim(first: PartingGrader, n: int) -> tuple[str, str]:
     """The same for the list of what needs a look: claim and evidence, in Markdown."""
     name = wording.literal(grader_name(first.grader))
     claim = (
-        f"{name} {_way(first.found)}"
+        f"{name} {_way(first.parting)}"
         if n == 1
         else f"{wording.capital(wording.number_word(n))} raters part from the others"
     )
     who = "" if n == 1 else f"{name}: "
-    return claim, f"{who}{parting_numbers(first.found)}"
+    return claim, f"{who}{parting_numbers(first.parting)}"
 
 
-def nobody_parts(seen: AgreementSeen) -> str:
-    """Where nobody is known to part, in Markdown."""
+def nobody_parts(seen: AgreementReport) -> str:
+    """Return the sentence where no rater is an outlier, as Markdown."""
     if seen.n_items == 0:
         return "Who parts from the others shows once two have judged the same."
     return "Nobody is known to part from the others on the same things."
 
 
 def ready(watch: BiasWatch) -> str:
-    """How much of it is good enough for training, in Markdown."""
+    """Return how many are good enough for training, as Markdown."""
     found = watch.readiness
     pairs = f"{wording.count(found.n_chosen)} to choose, {wording.count(found.n_rejected)} to reject"
     return (
@@ -168,7 +164,7 @@ def blockers(watch: BiasWatch) -> dict[Blocker, tuple[int, int]]:
 
 
 def blocked_by(one: Evaluation) -> str:
-    """What holds an evaluation back, as plain text; what it is ready for where nothing does."""
+    """Return the blockers of an evaluation as plain text, or its permitted uses."""
     names = dict.fromkeys((*one.sft_blockers, *one.preference_blockers))
     if not names:
         return "ready"
@@ -176,7 +172,7 @@ def blocked_by(one: Evaluation) -> str:
 
 
 def judged(one: Evaluation) -> str:
-    """What was judged, as plain text."""
+    """Return the judged object as plain text."""
     subject = one.subject
     if subject.layer:
         return f"layer {_short(subject.layer)}" + (" in an execution" if subject.execution else "")
@@ -195,7 +191,7 @@ def _short(uid: str) -> str:
     return uid if len(uid) <= 14 else f"{uid[:8]}…{uid[-4:]}"
 
 
-def beside_rest(seen: AgreementSeen) -> dict[str, list[object]]:
+def beside_rest(seen: AgreementReport) -> dict[str, list[object]]:
     """Each grader beside the others, as a table of plain text."""
     rows = seen.graders
     hits = {one.grader: one.found for one in seen.models}
@@ -217,7 +213,7 @@ def beside_rest(seen: AgreementSeen) -> dict[str, list[object]]:
     }
 
 
-def each_two(seen: AgreementSeen) -> dict[str, list[object]]:
+def each_two(seen: AgreementReport) -> dict[str, list[object]]:
     """Each two graders, as a table of plain text."""
     return {
         "rater": [wording.plain(grader_name(one.grader)) for one in seen.pairs],
@@ -235,7 +231,7 @@ def each_two(seen: AgreementSeen) -> dict[str, list[object]]:
     }
 
 
-def layers(seen: LayersSeen, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
+def layers(seen: LayersView, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
     """Layers by quality with their heads, as a table of plain text."""
     rows = seen.judged
     return {
@@ -255,11 +251,7 @@ def layers(seen: LayersSeen, *, year_of_ms: int | None = None) -> dict[str, list
 
 
 def shown_of(n_shown: int, n_all: int) -> str:
-    """Whether a list holds all there are.
-
-    >>> shown_of(3, 3), shown_of(50, 1200)
-    ('', 'the first 50 of 1,200')
-    """
+    """Return whether a list is complete."""
     return "" if n_shown == n_all else f"the first {wording.count(n_shown)} of {wording.count(n_all)}"
 
 

@@ -1,4 +1,4 @@
-"""Overview: its sentence, claims and figures in words."""
+"""Sentences of the overview: its first sentence, claims and figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dashboard.sentences.savings import limits, named
 
 
 def overview(seen: Overview) -> Sentence:
-    """What the agent gains, and how much needs a look."""
+    """Return the agent's gain, and how much needs attention."""
     runs = f"After {wording.things(seen.n_runs, 'run')} "
     return (runs, *_gain(seen.savings, seen), " ", needs(len(seen.attention)))
 
@@ -30,7 +30,7 @@ def _gain(saved: Comparison, seen: Overview) -> Sentence:
 
 
 def _learned(saved: Comparison, seen: Overview) -> Sentence:
-    """What is known where no savings can be claimed: how many arms are known well, and why there is no more."""
+    """Return how many arms are well known, and why no savings can be claimed."""
     total, known = sum(seen.bands), sum(seen.bands[3:])
     arms = f"{wording.count(known)} of {wording.things(total, 'arm')}"
     has = "has" if total == 1 else "have"
@@ -49,11 +49,7 @@ def _none(why: str) -> str:
 
 
 def needs(n_things: int) -> str:
-    """How many things need a look.
-
-    >>> needs(5), needs(1), needs(0)
-    ('Five things need a look.', 'One thing needs a look.', 'Nothing needs a look.')
-    """
+    """Return how many things need attention."""
     if n_things == 0:
         return "Nothing needs a look."
     word = wording.capital(wording.number_word(n_things))
@@ -134,7 +130,7 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
 
 
 def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
-    """How much waits past its time, and in which queue."""
+    """Return the number of overdue items, and their queue."""
     left = wording.things(item.count, "item")
     since = wording.moment(item.since_ms, year_of_ms=year_of_ms)
     name = (
@@ -147,13 +143,13 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
 
 
 def _paid(item: Attention) -> tuple[str, str]:
-    """What an environment pays that needs a look."""
+    """Return an environment's finding that needs attention."""
     found = item.paid
     if found is None:
         return "An environment needs a look", ""
     name = short(found.environment)
     if found.before is None or found.after is None:
-        return f"The reward of {name} looks hacked", wording.literal(found.seen)
+        return f"The reward of {name} looks hacked", wording.literal(found.evidence)
     fell = (
         f"from {wording.percent(found.before, 0)} of the first episodes to {wording.percent(found.after, 0)}"
     )
@@ -186,7 +182,7 @@ def changed(item: Attention, year_of_ms: int | None) -> Claim:
 
 
 def _zeros(seen: ArmEvidence, year_of_ms: int | None) -> str:
-    """What the observations since then were, no more: counted as 0 only where nothing was earned."""
+    """Return the observations since then; counted as 0 only where nothing was earned."""
     since = "" if seen.since_ms is None else f" since {wording.since(seen.since_ms, year_of_ms=year_of_ms)}"
     if seen.reward == 0:
         return f"{_all_of(seen.n)}{since} were 0"
@@ -251,11 +247,7 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
 
 
 def by_day(name: FigureName, values: Sequence[float]) -> str:
-    """What the line under a key figure shows, for those who can't see it.
-
-    >>> by_day("runs", [80.0, 104.0, 96.0])
-    'Runs by day, the last 3 days: between 80 and 104, 96 on the last.'
-    """
+    """Return the text of the line under a key figure, for readers who can't see it."""
     label = {
         "runs": "Runs",
         "arms_in_use": "Arms in use",
@@ -288,7 +280,7 @@ def _whole(value: float | None) -> str:
 
 
 def bands(counts: Sequence[int], min_pulls: int) -> str:
-    """How many arms are well known and how many are hardly known, in Markdown."""
+    """Return how many arms are well known and how many hardly, as Markdown."""
     total, known, few = sum(counts), sum(counts[3:]), sum(counts[:2])
     tail = (
         "" if min_pulls != 5 else " and are always tried first" if few != 1 else " and is always tried first"

@@ -18,7 +18,7 @@ from core.flows.importing import import_files
 from core.formats.armscope import write
 from core.records.episode import Episode, Scale, Step
 from core.records.episode_page import EpisodeCursor
-from core.statistics.rewards.lint import FINDINGS, found_in
+from core.statistics.rewards.lint import FINDINGS, findings_in
 from core.statistics.rewards.paid import Paid, columns_of
 from core.store.episodes import tell_episodes
 from core.store.reads.episodes import alike_columns, environment_names, episode_columns
@@ -195,7 +195,7 @@ def lint(scale: harness.Scale, folder: Path) -> list[Row]:
     """All findings against as many passes of NumPy over the rewards, by episode."""
     n = scale.n_judged_items
     paid = columns_of([episode(number) for number in range(n)], Scale())
-    timed = pairs(lambda _: _passes(paid), lambda _: found_in(paid), scale.n_number_pairs)
+    timed = pairs(lambda _: _passes(paid), lambda _: findings_in(paid), scale.n_number_pairs)
     return [timed.row(f"lint of {n:,} episodes × {N_STEPS} steps", "one NumPy pass a finding", 2.0)]
 
 

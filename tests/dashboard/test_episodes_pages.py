@@ -219,14 +219,14 @@ def test_a_scale_is_offered_previewed_declared_and_taken_back(open_page: Open, d
     page.number_input(key="scale threshold rich").set_value(1.2).run()
     check(page)
     assert "3 of 16 episodes** instead of 6 of 16 by a total above 0.90" in said(page)
-    assert not queries.environment(context, "rich").seen.declared
+    assert not queries.environment(context, "rich").summary.declared
     page.button(key="declare scale").click().run()
     check(page)
     assert "19% succeed" in title(page)
-    assert queries.environment(context, "rich").seen.declared
+    assert queries.environment(context, "rich").summary.declared
     page.button(key="undo last scale-1").click().run()
     check(page)
-    assert not queries.environment(context, "rich").seen.declared
+    assert not queries.environment(context, "rich").summary.declared
     assert page.number_input(key="scale hi rich").value == 1.0
 
 
@@ -356,14 +356,14 @@ def test_what_the_overview_asks_for_is_what_the_pages_of_environments_say(databa
         found = paid_wrong(snapshot)
     pages = [queries.environment(context, name) for name in sorted({*ENVIRONMENTS, "shell", "sums"})]
     seen = {
-        page.seen.environment: one.seen
+        page.summary.environment: one.seen
         for page in pages
         for one in page.design.findings
         if one.kind == "hacking"
     }
-    assert {one.environment: one.seen for one in found if one.after is None} == seen
+    assert {one.environment: one.evidence for one in found if one.after is None} == seen
     assert {"shell", "shell/scavenger"} <= {*seen}
-    down = {page.seen.environment for page in pages if page.progress.way == "falls"}
+    down = {page.summary.environment for page in pages if page.progress.way == "falls"}
     assert {"sums"} <= {one.environment for one in found if one.after is not None} <= down
 
 

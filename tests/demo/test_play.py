@@ -32,7 +32,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.queries.chances import simulated
 from core.flows.queues import queues
-from core.flows.review import look_at
+from core.flows.review import view_item
 from core.flows.rubrics import rubrics
 from core.flows.training import export_training
 from core.records.actor import Actor
@@ -156,7 +156,7 @@ def test_environments_pay_as_planted(world: World) -> None:
             told = paid.columns_of(
                 [*read_episodes(snapshot, [number for (number,) in rows])], seen[name].scale
             )
-            found = {one.kind for one in lint.found_in(told)}
+            found = {one.kind for one in lint.findings_in(told)}
             if planted_world.wrong is None:
                 assert {one.pattern for one in pattern.patterns(told)} == planted_world.patterns, name
                 assert found <= ({"delayed"} if "sparse" in planted_world.patterns else set()), name
@@ -367,7 +367,7 @@ def test_three_people_and_a_model_judge_by_two_rubrics_and_by_none(world: World)
 
 def test_the_careless_rater_parts_from_the_others_and_nobody_else_does(world: World) -> None:
     parting = queries.bias_watch(world.context).parting
-    assert [(one.grader.name, one.found.divided) for one in parting] == [(JON.name, False)]
+    assert [(one.grader.name, one.parting.divided) for one in parting] == [(JON.name, False)]
 
 
 def test_agreement_can_be_measured_and_is_that_of_two_who_look_and_one_who_does_not(world: World) -> None:
@@ -411,7 +411,7 @@ def test_thirty_replies_wait_for_two_reviewers_each(world: World) -> None:
     assert (queue.progress.total, queue.progress.open, queue.overdue) == (N_OPEN, N_OPEN, False)
     reviewer = replace(world.context, actor=Actor(name="visitor", role="reviewer"))
     for number in range(1, N_OPEN + 1):
-        item = look_at(reviewer, queue.progress.queue, number)
+        item = view_item(reviewer, queue.progress.queue, number)
         assert item.rubric == SECOND_RUBRIC
         assert [text.layer for text in item.texts] == [DRAFT.uid]
         assert all(text.instruction and text.response for text in item.texts)

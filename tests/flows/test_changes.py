@@ -144,7 +144,7 @@ def test_sessions_are_read_as_they_stand_in_the_present_epoch(context: Context) 
     assert found.success_micro.sum() == 20_000_000 + 2_000_000
     with context.reading() as snapshot:
         none = reads.arm_sessions(snapshot, columns, np.empty(0, dtype=np.int64), walk)
-    assert len(none.place) == 0
+    assert len(none.arm) == 0
 
 
 def test_as_of_an_earlier_day_a_later_change_is_not_known(context: Context) -> None:

@@ -148,7 +148,7 @@ def test_a_row_says_what_was_told_and_what_became_of_it(world: World) -> None:
 def test_pages_walk_through_all_of_them_once(world: World) -> None:
     wanted, before, seen = EvaluationFilter(kind="human"), None, []
     while True:
-        page = queries.seen_evaluations(world.context, wanted, before=before, limit=7)
+        page = queries.page_of_evaluations(world.context, wanted, before=before, limit=7)
         seen += [one.id for one in page.rows]
         if page.onward is None:
             break
@@ -257,7 +257,7 @@ def test_nothing_judged_is_said_as_nothing(tmp_path: Path) -> None:
     watch, seen = queries.bias_watch(context), queries.agreement(context)
     assert (watch.n, watch.kinds.shares, watch.by_grader, watch.parting) == (0, None, (), ())
     assert (seen.n_items, seen.outcome.missing, seen.pairs, seen.models) == (0, "no_pairs", (), ())
-    assert queries.layers(context) == queries.LayersSeen(judged=(), n_judged=0, bare=(), n_bare=0)
+    assert queries.layers(context) == queries.LayersView(judged=(), n_judged=0, bare=(), n_bare=0)
 
 
 def test_a_preview_says_what_would_come_and_records_nothing(tmp_path: Path) -> None:
@@ -291,13 +291,13 @@ def test_the_ledger_names_the_evaluation_and_its_undo_works(tmp_path: Path) -> N
         False,
     )
     undo(context, row.id)
-    for shown in (queries.rewards(context)[0], queries.arm_ledger(context, ARM).rows[0].given):
+    for shown in (queries.rewards(context)[0], queries.arm_ledger(context, ARM).rows[0].entry):
         assert shown is not None
         assert (shown.id, shown.counts, shown.undone, shown.mean_moved) == (given.id, False, True, 0.0)
     redo(context, given.id)
     assert queries.rewards(context)[0].counts
     later = evaluate(context, "r1", "failure", arm=ARM)
-    rows = [one.given.id for one in queries.arm_ledger(context, ARM).rows if one.given is not None]
+    rows = [one.entry.id for one in queries.arm_ledger(context, ARM).rows if one.entry is not None]
     assert rows == [later.id], "what a later one took the place of moves nothing, and nobody took it back"
     assert {one.state for one in queries.evaluations(context, EvaluationFilter(arm=ARM, counting=False))} == {
         "counts",
@@ -361,8 +361,8 @@ def test_the_overview_names_a_planted_careless_rater_and_nobody_among_equals(tmp
     (item,) = found
     assert (item.severity, item.count) == ("warning", 1)
     assert item.parting is not None
-    assert (item.parting.grader.name, item.parting.found.way) == ("lee", "more_success")
-    assert item.parting.found.share == 1.0
+    assert (item.parting.grader.name, item.parting.parting.way) == ("lee", "more_success")
+    assert item.parting.parting.share == 1.0
     equal = queries.overview(panel(tmp_path / "equal", careless=False).context)
     assert "raters_part" not in {one.kind for one in equal.attention}
 
@@ -384,7 +384,7 @@ def test_what_is_open_to_me_in_a_blind_queue_hides_what_others_judge_of_it(tmp_p
             queries.bias_watch(jo).n,
             queries.agreement(jo).n_items,
             {one.run for one in queries.rewards(jo)},
-            {one.run for one in ledger if one.given is not None},
+            {one.run for one in ledger if one.entry is not None},
             sum(len(arm.by_hand) for arm in queries.run(jo, "r1").arms),
         )
 

@@ -1,12 +1,14 @@
-"""Every public function of the numbers says what it takes and gives: names, types, shapes."""
+"""Functions of the numbers that other rooms call document their parameters: names, types, shapes."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
@@ -19,14 +21,39 @@ _PARAMETER: Final = re.compile(r"^(\w+) : (.+)$", re.MULTILINE)
 _ARRAYS: Final = ("Ints", "Floats", "Bools", "ArrayLike")
 
 
+_ROOT: Final = Path(__file__).parents[2]
+
+
 def public_functions() -> Iterator[FunctionType]:
     names = [policy.__name__, packing.__name__]
     for package in (statistics, posterior):
-        names += [found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+        names += [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     for name in names:
-        for each, made in sorted(vars(import_module(name)).items()):
-            if isinstance(made, FunctionType) and made.__module__ == name and not each.startswith("_"):
-                yield made
+        for each, value in sorted(vars(import_module(name)).items()):
+            if isinstance(value, FunctionType) and value.__module__ == name and not each.startswith("_"):
+                yield value
+
+
+def called_elsewhere() -> Iterator[object]:
+    """Objects of the statistics that core and dashboard import, by name or through their module."""
+    room = _ROOT / "core" / "statistics"
+    for path in (*_ROOT.glob("core/**/*.py"), *_ROOT.glob("dashboard/**/*.py")):
+        text = "" if path.is_relative_to(room) else path.read_text()
+        tree = ast.parse(text if "core.statistics" in text else "")
+        modules = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(statistics.__name__):
+                for alias in node.names:
+                    modules[alias.asname or alias.name] = value = imported(node.module or "", alias.name)
+                    yield value
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                yield getattr(modules.get(node.value.id), node.attr, None)
+
+
+def imported(module: str, name: str) -> object:
+    source = import_module(module)
+    return getattr(source, name) if hasattr(source, name) else import_module(f"{module}.{name}")
 
 
 def sections(function: Callable[..., Any]) -> dict[str, str]:
@@ -39,19 +66,31 @@ def named(function: FunctionType) -> str:
     return f"{function.__module__.removeprefix('core.')}.{function.__name__}"
 
 
-@pytest.mark.parametrize("function", list(public_functions()), ids=named)
-def test_a_public_function_says_what_it_takes_and_gives(function: FunctionType) -> None:
-    told = sections(function)
-    types = dict(_PARAMETER.findall(told["Parameters"]))
-    taken = inspect.signature(function).parameters
-    assert list(types) == list(taken)
-    for name, parameter in taken.items():
+CALLED: Final = {value for value in called_elsewhere() if isinstance(value, FunctionType)}
+
+
+def is_inner(function: FunctionType) -> bool:
+    return function.__module__.startswith(statistics.__name__) and function not in CALLED
+
+
+@pytest.mark.parametrize("function", [one for one in public_functions() if not is_inner(one)], ids=named)
+def test_a_function_that_other_rooms_call_documents_its_parameters(function: FunctionType) -> None:
+    parts = sections(function)
+    types = dict(_PARAMETER.findall(parts["Parameters"]))
+    parameters = inspect.signature(function).parameters
+    assert list(types) == list(parameters)
+    for name, parameter in parameters.items():
         if any(array in str(parameter.annotation) for array in _ARRAYS):
             assert "shape" in types[name], f"{name} is an array: say its shape"
         assert types[name].endswith(", optional") == (parameter.default is not parameter.empty), name
-    assert told["Returns"].strip()
+    assert parts["Returns"].strip()
     # Any exception in its own lines is one that callers meet.
-    assert "raise " not in inspect.getsource(function) or told["Raises"].strip()
+    assert "raise " not in inspect.getsource(function) or parts["Raises"].strip()
+
+
+@pytest.mark.parametrize("function", [one for one in public_functions() if is_inner(one)], ids=named)
+def test_a_function_of_the_room_itself_has_no_sections_for_callers(function: FunctionType) -> None:
+    assert not {"Parameters", "Returns", "Raises"} & set(sections(function))
 
 
 def test_all_rooms_of_the_numbers_are_looked_at() -> None:

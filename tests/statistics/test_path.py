@@ -54,13 +54,13 @@ def test_two_stretches_by_hand() -> None:
     assert found.mean.tolist() == [2 / 3, 2 / 3, 2 / 3, 0.6, 2 / 3, 2 / 3]
     lower, upper = interval(4, 2)
     assert (found.lower[1], found.upper[1]) == (lower, upper)
-    assert [found.place(day) for day in (8, 9, 12, 14, 99)] == [None, 0, 3, 5, 5]
+    assert [found.index(day) for day in (8, 9, 12, 14, 99)] == [None, 0, 3, 5, 5]
 
 
 def test_nothing_known_is_an_empty_path() -> None:
     found = path_of([], [UNIFORM], 1, 0)
     assert len(found) == 0
-    assert found.place(5) is None
+    assert found.index(5) is None
 
 
 def test_an_arm_without_facts_stays_at_its_start() -> None:

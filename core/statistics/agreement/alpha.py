@@ -35,26 +35,6 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
     ``alpha = 1 - D_o / D_e``: how far the values of one item lie apart, by how far any two values do. Items with
     one judgement say nothing of agreement and are left out of both.
 
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged, 0 or more; numbers may be missing.
-    value : array of int or float, shape (n_rows,)
-        Levels 0 to 31 with -1 for absent (nominal, ordinal), or finite scores with NaN for absent (interval).
-    metric : Metric
-        How far two values lie apart.
-
-    Returns
-    -------
-    Alpha
-        In [-1, 1]; 1 where all agree, 0 as by chance, below where raters part systematically. None with
-        ``no_pairs`` or ``no_variation``.
-
-    Raises
-    ------
-    InvalidInput
-        Where rows are not aligned, an item is below 0, a level outside -1 to 31, or a score infinite.
-
     References
     ----------
     K. Krippendorff, *Computing Krippendorff's Alpha-Reliability*, 2011
@@ -75,24 +55,6 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
 
 def coincidences(item: Ints, level: Ints) -> Floats:
     """Coincidence matrix: how often each two levels meet in one item, every judgement counting once.
-
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged, 0 or more.
-    level : array of int, shape (n_rows,)
-        Levels 0 to 31, -1 where absent.
-
-    Returns
-    -------
-    array of float, shape (n_levels, n_levels)
-        Symmetric; its sum is the number of judgements of items that have two or more. ``n_levels`` is one more than
-        the highest level.
-
-    Raises
-    ------
-    InvalidInput
-        Where rows are not aligned, an item is below 0, or a level outside -1 to 31.
 
     References
     ----------
@@ -116,23 +78,6 @@ def coincidences(item: Ints, level: Ints) -> Floats:
 
 def level_counts(item: Ints, level: Ints) -> Floats:
     """How often each item was given each level.
-
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged, 0 or more.
-    level : array of int, shape (n_rows,)
-        Levels 0 to 31, -1 where absent.
-
-    Returns
-    -------
-    array of float, shape (n_items, n_levels)
-        Counts; ``n_items`` and ``n_levels`` are one more than the highest there are.
-
-    Raises
-    ------
-    InvalidInput
-        Where rows are not aligned, an item is below 0, or a level outside -1 to 31.
 
     Examples
     --------
@@ -160,24 +105,6 @@ def scored(item: Ints, score: Ints | Floats) -> Floats:
 
     Scores are moved and scaled so that those which are paired reach from 0 to 1; alpha stays what it is.
 
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged, 0 or more.
-    score : array of int or float, shape (n_rows,)
-        Finite scores, NaN where absent.
-
-    Returns
-    -------
-    array of float, shape (n_paired_items, 4)
-        Of each item with two or more scores: their number, sum, sum of squares, and the sum of squared differences
-        of its ordered pairs, by their number less one.
-
-    Raises
-    ------
-    InvalidInput
-        Where rows are not aligned, an item is below 0, or a score is infinite.
-
     Examples
     --------
     >>> scored(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.5])).tolist()
@@ -194,27 +121,6 @@ def scored(item: Ints, score: Ints | Floats) -> Floats:
 
 def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]:
     """Scores of items that have two or more, scaled to reach from 0 to 1.
-
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged, 0 or more.
-    score : array of int or float, shape (n_rows,)
-        Finite scores, NaN where absent.
-
-    Returns
-    -------
-    item : array of int, shape (n_paired_rows,)
-        What was judged.
-    scale : array of float, shape (n_paired_rows,)
-        In [0, 1]; all 0 where nothing varies.
-    n : array of int, shape (n_items,)
-        Scores of each item; 0 or 1 where it is not paired.
-
-    Raises
-    ------
-    InvalidInput
-        Where rows are not aligned, an item is below 0, or a score is infinite.
 
     Examples
     --------
@@ -247,18 +153,6 @@ def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]
 def alpha_of(sums: Floats, metric: Metric) -> Alpha:
     """Alpha of the sums over all items.
 
-    Parameters
-    ----------
-    sums : array of float, shape (n_levels * n_levels,) or (4,)
-        A flat coincidence matrix (nominal, ordinal) or the sums of `scored` (interval).
-    metric : Metric
-        How far two values lie apart.
-
-    Returns
-    -------
-    Alpha
-        None with the reason where nothing is paired, or nothing varies.
-
     Examples
     --------
     >>> alpha_of(np.array([2.0, 1.0, 1.0, 0.0]), "nominal").value
@@ -269,49 +163,25 @@ def alpha_of(sums: Floats, metric: Metric) -> Alpha:
     n = sums[0] if metric == "interval" else sums.sum()
     if n == 0:
         return Alpha(None, "no_pairs")
-    found = float(alphas_of(sums[None], metric)[0])
-    return Alpha(None, "no_variation") if np.isnan(found) else Alpha(found, None)
+    value = float(alphas_of(sums[None], metric)[0])
+    return Alpha(None, "no_variation") if np.isnan(value) else Alpha(value, None)
 
 
 def alphas_of(sums: Floats, metric: Metric) -> Floats:
     """Alpha of many such sums at once; NaN where nothing varies.
-
-    Parameters
-    ----------
-    sums : array of float, shape (n_sums, n_levels * n_levels) or (n_sums, 4)
-        Flat coincidence matrices (nominal, ordinal) or sums of `scored` (interval).
-    metric : Metric
-        How far two values lie apart.
-
-    Returns
-    -------
-    array of float, shape (n_sums,)
-        In [-1, 1], or NaN.
 
     Examples
     --------
     >>> alphas_of(np.array([[2.0, 0.0, 0.0, 2.0], [4.0, 0.0, 0.0, 0.0]]), "nominal").tolist()
     [1.0, nan]
     """
-    seen, expected = _scores_apart(sums) if metric == "interval" else _levels_apart(sums, metric)
+    observed, expected = _scores_apart(sums) if metric == "interval" else _levels_apart(sums, metric)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(expected > _FLAT, 1 - seen / expected, np.nan)
+        return np.where(expected > _FLAT, 1 - observed / expected, np.nan)
 
 
 def distances(margin: Floats, metric: Metric) -> Floats:
     """How far levels lie apart among values that occur so often.
-
-    Parameters
-    ----------
-    margin : array of float, shape (..., n_levels)
-        How often each level occurs, 0 or more.
-    metric : Metric
-        Nominal or ordinal.
-
-    Returns
-    -------
-    array of float, shape (..., n_levels, n_levels)
-        Nominal 0 or 1; ordinal the square of the share of all values that lies between the middles of two levels.
 
     Examples
     --------
@@ -327,21 +197,6 @@ def distances(margin: Floats, metric: Metric) -> Floats:
 
 def levels_of(value: Ints | Floats) -> Ints:
     """Values as levels, -1 where absent.
-
-    Parameters
-    ----------
-    value : array of int or float, shape (n_rows,)
-        Whole numbers, -1 or NaN where absent.
-
-    Returns
-    -------
-    array of int, shape (n_rows,)
-        The same as integers.
-
-    Raises
-    ------
-    InvalidInput
-        Where a value is no whole number.
 
     Examples
     --------
@@ -362,23 +217,6 @@ def levels_of(value: Ints | Floats) -> Ints:
 
 def check_rows(item: Ints, *aligned: Ints | Floats) -> None:
     """Refuse rows that are not aligned, and items below 0.
-
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged.
-    aligned : array of int or float, shape (n_rows,)
-        What stands beside it.
-
-    Returns
-    -------
-    None
-        Nothing.
-
-    Raises
-    ------
-    InvalidInput
-        Where they are not one-dimensional and equally long, or an item is below 0.
 
     Examples
     --------
@@ -405,9 +243,9 @@ def _levels_apart(sums: Floats, metric: Metric) -> tuple[Floats, Floats]:
     margin = matrix.sum(axis=-1)
     n = np.maximum(margin.sum(axis=-1), 1)
     apart = distances(margin, metric)
-    seen = np.einsum("bck,bck->b", matrix, apart) / n
+    observed = np.einsum("bck,bck->b", matrix, apart) / n
     expected = np.einsum("bc,bk,bck->b", margin, margin, apart) / (n * np.maximum(n - 1, 1))
-    return seen, expected
+    return observed, expected
 
 
 def _scores_apart(sums: Floats) -> tuple[Floats, Floats]:

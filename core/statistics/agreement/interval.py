@@ -81,9 +81,9 @@ class ItemSums:
         n_levels = round(len(self.total) ** 0.5)
         margin = self.total.reshape(n_levels, n_levels).sum(axis=-1)
         away = np.where(margin > 0, distances(margin, self.metric) @ margin, -1)
-        found = np.zeros((n_levels, n_levels))
-        found[away.argmax(), away.argmax()] = _PAIR
-        return found.ravel()
+        matrix = np.zeros((n_levels, n_levels))
+        matrix[away.argmax(), away.argmax()] = _PAIR
+        return matrix.ravel()
 
     def interval(self, rng: np.random.Generator, prob: float, n_resamples: int) -> tuple[float, float]:
         """Ends of the bootstrap interval; a resample in which nothing varies has no disagreement: 1."""
@@ -102,8 +102,8 @@ class ItemSums:
         sums = np.empty((n_resamples, self.kinds.shape[1]))
         for start in range(0, n_resamples, _BLOCK):
             block = slice(start, start + _BLOCK)
-            drawn = rng.multinomial(n_items + 1 - n_more[block], self.n_of / n_items)
-            sums[block] = drawn.astype(np.float64) @ self.kinds
+            counts = rng.multinomial(n_items + 1 - n_more[block], self.n_of / n_items)
+            sums[block] = counts.astype(np.float64) @ self.kinds
         return sums, n_more
 
 
@@ -157,8 +157,8 @@ def agreement(
     Examples
     --------
     >>> item = np.repeat(np.arange(20), 2)
-    >>> found = agreement(item, np.repeat([0, 1] * 10, 2), "nominal", seed=1)
-    >>> found.alpha, found.raw, found.word, found.n_pairs
+    >>> result = agreement(item, np.repeat([0, 1] * 10, 2), "nominal", seed=1)
+    >>> result.alpha, result.raw, result.word, result.n_pairs
     (1.0, 1.0, 'tentative', 20)
     """
     return agreement_of(item_sums(item, value, metric), seed=seed, prob=prob, n_resamples=n_resamples)
@@ -169,39 +169,23 @@ def agreement_of(
 ) -> Agreement:
     """Agreement of the sums of some items.
 
-    Parameters
-    ----------
-    sums : ItemSums of n_items
-        What alpha takes from each item that is paired.
-    seed : int or sequence of int
-        Of the resampling, each 0 or more.
-    prob : float, optional
-        Probability that the interval holds, in (0, 1).
-    n_resamples : int, optional
-        Resamples, 1 or more.
-
-    Returns
-    -------
-    Agreement
-        With its interval where there are 10 items.
-
     Examples
     --------
     >>> sums = item_sums(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), "nominal")
-    >>> found = agreement_of(sums, seed=1)
-    >>> found.alpha, found.lower, found.missing
+    >>> result = agreement_of(sums, seed=1)
+    >>> result.alpha, result.lower, result.missing
     (1.0, None, 'few_items')
     """
-    found, missing = alpha_of(sums.total, sums.metric)
+    value, missing = alpha_of(sums.total, sums.metric)
     lower = upper = None
-    if found is not None and sums.n_items < MIN_ITEMS:
+    if value is not None and sums.n_items < MIN_ITEMS:
         missing = "few_items"
-    elif found is not None:
+    elif value is not None:
         lower, upper = sums.interval(np.random.default_rng(seed), prob, n_resamples)
-        lower, upper = min(lower, found), max(upper, found)
+        lower, upper = min(lower, value), max(upper, value)
     return Agreement(
         metric=sums.metric,
-        alpha=found,
+        alpha=value,
         lower=lower,
         upper=upper,
         prob=prob,
@@ -214,25 +198,6 @@ def agreement_of(
 
 def item_sums(item: Ints, value: Ints | Floats, metric: Metric) -> ItemSums:
     """What alpha takes from each item with two or more judgements.
-
-    Parameters
-    ----------
-    item : array of int, shape (n_rows,)
-        What was judged, 0 or more.
-    value : array of int or float, shape (n_rows,)
-        Levels or scores, as `agreement` takes them.
-    metric : Metric
-        How far two values lie apart.
-
-    Returns
-    -------
-    ItemSums of n_paired_items
-        Flat coincidence matrices (nominal, ordinal) or the sums of `scored` (interval).
-
-    Raises
-    ------
-    InvalidInput
-        Where rows are not aligned, an item is below 0, a level outside -1 to 31, or a score infinite.
 
     Examples
     --------
@@ -248,22 +213,10 @@ def kinds_of(rows: Floats) -> tuple[Floats, Ints]:
 
     `np.unique` finds the same, comparing whole rows; to sort one column after the other takes a quarter of its time.
 
-    Parameters
-    ----------
-    rows : array of float, shape (n_rows, n_columns)
-        Finite numbers.
-
-    Returns
-    -------
-    kinds : array of float, shape (n_kinds, n_columns)
-        In order of the first column, then the next.
-    place : array of int, shape (n_rows,)
-        0 to ``n_kinds - 1``.
-
     Examples
     --------
-    >>> kinds, place = kinds_of(np.array([[2.0, 1.0], [1.0, 3.0], [2.0, 1.0]]))
-    >>> kinds.tolist(), place.tolist()
+    >>> kinds, index = kinds_of(np.array([[2.0, 1.0], [1.0, 3.0], [2.0, 1.0]]))
+    >>> kinds.tolist(), index.tolist()
     ([[1.0, 3.0], [2.0, 1.0]], [1, 0, 1])
     """
     if not len(rows):
@@ -272,23 +225,13 @@ def kinds_of(rows: Floats) -> tuple[Floats, Ints]:
     ordered = rows[order]
     is_new = np.ones(len(rows), dtype=np.bool_)
     is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    place = np.empty(len(rows), dtype=np.int64)
-    place[order] = np.cumsum(is_new) - 1
-    return ordered[is_new], place
+    index = np.empty(len(rows), dtype=np.int64)
+    index[order] = np.cumsum(is_new) - 1
+    return ordered[is_new], index
 
 
 def prob_differ(count: Ints | Floats) -> float:
     """Chance that two values, drawn without replacement, are not the same.
-
-    Parameters
-    ----------
-    count : array of int or float, shape (n_values,)
-        How often each different value occurs, 0 or more.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 for fewer than two values.
 
     Examples
     --------
@@ -301,30 +244,30 @@ def prob_differ(count: Ints | Floats) -> float:
 
 def _of_levels(item: Ints, level: Ints, metric: Metric) -> ItemSums:
     counts = level_counts(item, level)
-    counts, given = kinds_of(counts[counts.sum(axis=1) >= 2])
-    n_given = np.bincount(given, minlength=len(counts))
+    counts, row_kind = kinds_of(counts[counts.sum(axis=1) >= 2])
+    n_rows = np.bincount(row_kind, minlength=len(counts))
     n = counts.sum(axis=1)
     rows = counts[:, :, None] * counts[:, None, :]
     rows[:, np.arange(counts.shape[1]), np.arange(counts.shape[1])] -= counts
     rows /= (n - 1)[:, None, None]
-    kinds, place = kinds_of(rows.reshape(len(rows), counts.shape[1] ** 2))
+    kinds, index = kinds_of(rows.reshape(len(rows), counts.shape[1] ** 2))
     return ItemSums(
         metric=metric,
         kinds=kinds,
-        n_of=np.bincount(place, n_given, minlength=len(kinds)).astype(np.int64),
-        prob_differ=prob_differ(n_given @ counts),
-        n_pairs=int(n_given @ _two_of(n)),
-        n_equal=float(n_given @ _two_of(counts).sum(axis=1)),
+        n_of=np.bincount(index, n_rows, minlength=len(kinds)).astype(np.int64),
+        prob_differ=prob_differ(n_rows @ counts),
+        n_pairs=int(n_rows @ _two_of(n)),
+        n_equal=float(n_rows @ _two_of(counts).sum(axis=1)),
     )
 
 
 def _of_scores(item: Ints, score: Ints | Floats) -> ItemSums:
-    kinds, place = kinds_of(scored(item, score))
+    kinds, index = kinds_of(scored(item, score))
     _, scale, n = paired_scores(item, score)
     return ItemSums(
         metric="interval",
         kinds=kinds,
-        n_of=np.bincount(place, minlength=len(kinds)),
+        n_of=np.bincount(index, minlength=len(kinds)),
         prob_differ=prob_differ(np.unique(scale, return_counts=True)[1]),
         n_pairs=int(_two_of(n).sum()),
         n_equal=float(_two_of(_n_alike(item, np.asarray(score, dtype=np.float64))).sum()),
@@ -344,5 +287,5 @@ def _two_of(count: Ints | Floats) -> Floats:
     return np.asarray(count * (count - 1) / 2)
 
 
-def _or_one(found: Floats) -> Floats:
-    return np.where(np.isnan(found), 1.0, found)
+def _or_one(alphas: Floats) -> Floats:
+    return np.where(np.isnan(alphas), 1.0, alphas)

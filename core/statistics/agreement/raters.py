@@ -49,10 +49,10 @@ class RaterAgreement:
         gives all the same, tells nothing, and what may be chance is taken for it. None where too few items are shared
         (or nothing varies) to say either: a rater is not silenced for being new.
         """
-        found, lower = self.agreement.alpha, self.agreement.lower
-        if found is None or lower is None:
+        alpha, lower = self.agreement.alpha, self.agreement.lower
+        if alpha is None or lower is None:
             return None
-        return min(max(found, 0.0), 1.0) if lower > 0 else 0.0
+        return min(max(alpha, 0.0), 1.0) if lower > 0 else 0.0
 
 
 def pairwise(
@@ -96,13 +96,13 @@ def pairwise(
     --------
     >>> item, rater = np.tile(np.arange(20), 3), np.repeat([0, 1, 2], 20)
     >>> good = np.tile([0, 1], 10)
-    >>> found = pairwise(item, rater, np.concatenate((good, good, 1 - good)), "nominal", seed=1)
-    >>> [(pair.rater, pair.other, round(pair.agreement.alpha, 3)) for pair in found]
+    >>> result = pairwise(item, rater, np.concatenate((good, good, 1 - good)), "nominal", seed=1)
+    >>> [(pair.rater, pair.other, round(pair.agreement.alpha, 3)) for pair in result]
     [(0, 1, 1.0), (0, 2, -0.95), (1, 2, -0.95)]
     """
     item, rater, value = _present(item, rater, value, metric)
     rows = {one: np.flatnonzero(rater == one) for one in np.unique(rater).tolist()}
-    found = []
+    pairs = []
     for one, other in combinations(rows, 2):
         _, mine, theirs = np.intersect1d(
             item[rows[one]], item[rows[other]], assume_unique=True, return_indices=True
@@ -110,8 +110,8 @@ def pairwise(
         if len(mine):
             both = value[np.concatenate((rows[one][mine], rows[other][theirs]))]
             of_pair = _of_two(both, metric, seed=(seed, one, other))
-            found.append(PairAgreement(rater=one, other=other, agreement=of_pair))
-    return tuple(found)
+            pairs.append(PairAgreement(rater=one, other=other, agreement=of_pair))
+    return tuple(pairs)
 
 
 def graders_against_humans(
@@ -160,28 +160,28 @@ def graders_against_humans(
     >>> item, rater = np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 0, 1, 2, 2])
     >>> human, model = np.array([True, True, False]), np.array([False, False, True])
     >>> outcome = np.array([1, 1, 1, 1, 0, 0, 1])
-    >>> found = graders_against_humans(item, rater, outcome, is_human=human, is_model=model, seed=1)
-    >>> found[0].counts, found[0].n_ties, found[0].n_alone
+    >>> result = graders_against_humans(item, rater, outcome, is_human=human, is_model=model, seed=1)
+    >>> result[0].counts, result[0].n_ties, result[0].n_alone
     (((0, 0), (0, 1)), 1, 1)
     """
-    item, rater, said = _present(item, rater, outcome, "nominal")
-    said = said.astype(np.int64)
+    item, rater, outcomes = _present(item, rater, outcome, "nominal")
+    outcomes = outcomes.astype(np.int64)
     if len(rater) and int(rater.max()) >= min(len(is_human), len(is_model)):
         raise InvalidInput(
             f"rater must be below {min(len(is_human), len(is_model))}, got {int(rater.max())}.",
             next_step="Say of every rater whether it is a person or a model.",
         )
-    if len(said) and int(said.max()) > SUCCESS:
+    if len(outcomes) and int(outcomes.max()) > SUCCESS:
         raise InvalidInput(
-            f"outcome must be 1 (success), 0 (failure) or -1 (absent), got {int(said.max())}.",
+            f"outcome must be 1 (success), 0 (failure) or -1 (absent), got {int(outcomes.max())}.",
             next_step="Give outcomes, not labels.",
         )
-    people = _people(item, said, is_human[rater])
-    found = []
+    people = _people(item, outcomes, is_human[rater])
+    graders = []
     for one in np.unique(rater[is_model[rater]]).tolist():
         mine = rater == one
-        found.append(_beside_people(one, said[mine], people[:, item[mine]], seed=seed))
-    return tuple(found)
+        graders.append(_beside_people(one, outcomes[mine], people[:, item[mine]], seed=seed))
+    return tuple(graders)
 
 
 def against_rest(
@@ -231,8 +231,8 @@ def against_rest(
     >>> item, rater = np.tile(np.arange(40), 3), np.repeat([0, 1, 2], 40)
     >>> good = np.tile([0, 1], 20)
     >>> careless = np.ones(40, dtype=np.int64)
-    >>> found = against_rest(item, rater, np.concatenate((good, good, careless)), "nominal", seed=1)
-    >>> [one.weight for one in found][2], found[0].weight > 0.3
+    >>> result = against_rest(item, rater, np.concatenate((good, good, careless)), "nominal", seed=1)
+    >>> [one.weight for one in result][2], result[0].weight > 0.3
     (0.0, True)
     """
     item, rater, value = _present(item, rater, value, metric)
@@ -242,7 +242,7 @@ def against_rest(
     code = np.unique(value, return_inverse=True)[1]
     n_equal = _n_equal(item, code)
     kinds, kind = kinds_of(_rows_beside(item, value, metric))
-    found = []
+    agreements = []
     for one in np.unique(rater).tolist():
         mine = rater == one
         is_mine = np.bincount(item[mine], minlength=int(item.max()) + 1) > 0
@@ -256,8 +256,8 @@ def against_rest(
             n_pairs=int(n_others[mine].sum()),
             n_equal=float(n_equal[mine].sum()),
         )
-        found.append(RaterAgreement(rater=one, agreement=agreement_of(sums, seed=(seed, one))))
-    return tuple(found)
+        agreements.append(RaterAgreement(rater=one, agreement=agreement_of(sums, seed=(seed, one))))
+    return tuple(agreements)
 
 
 def _present(
@@ -289,9 +289,9 @@ def _twice(item: Ints, rater: Ints) -> tuple[int, int] | None:
 
 def _n_equal(item: Ints, code: Ints) -> Ints:
     """How many other judgements of the same item say just the same as each one."""
-    said = item * (int(code.max(initial=0)) + 1) + code
-    _, place, count = np.unique(said, return_inverse=True, return_counts=True)
-    return np.asarray(count[place] - 1)
+    judged = item * (int(code.max(initial=0)) + 1) + code
+    _, index, count = np.unique(judged, return_inverse=True, return_counts=True)
+    return np.asarray(count[index] - 1)
 
 
 def _rows_beside(item: Ints, value: Ints | Floats, metric: Metric) -> Floats:
@@ -320,20 +320,20 @@ def _scores_beside(item: Ints, score: Floats) -> Floats:
     return np.column_stack((np.full(len(own), 2.0), own + mean, own**2 + square, apart))
 
 
-def _people(item: Ints, said: Ints, counted: Bools) -> Ints:
+def _people(item: Ints, outcome: Ints, counted: Bools) -> Ints:
     """Of every item how many of the counted rows said failure, and success."""
     n_items = int(item.max(initial=-1)) + 1
     failures, successes = (
-        np.bincount(item[counted & (said == value)], minlength=n_items) for value in (FAILURE, SUCCESS)
+        np.bincount(item[counted & (outcome == value)], minlength=n_items) for value in (FAILURE, SUCCESS)
     )
     return np.array([failures, successes])
 
 
-def _beside_people(rater: int, said: Ints, people: Ints, *, seed: int) -> GraderAgreement:
+def _beside_people(rater: int, outcome: Ints, people: Ints, *, seed: int) -> GraderAgreement:
     """One grader; ``people`` counts failures and successes that people gave to the same items."""
     clear = people[FAILURE] != people[SUCCESS]
     alone = people.sum(axis=0) == 0
-    mine = said[clear]
+    mine = outcome[clear]
     theirs = (people[SUCCESS] > people[FAILURE])[clear].astype(np.int64)
     table = np.bincount(2 * theirs + mine, minlength=4).tolist()
     return GraderAgreement(

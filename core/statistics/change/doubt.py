@@ -18,7 +18,7 @@ _HALF: Final = 0.5
 _DECIMALS: Final = 6
 
 
-def doubted(found: Splits, row: int, sessions: ArmSessions) -> Floats:
+def doubted(table: Splits, row: int, sessions: ArmSessions) -> Floats:
     """For each day how often an arm's observations would lie so far apart, all dependence admitted: the largest of
 
     - the same for single observations, as `splits` has it,
@@ -29,75 +29,63 @@ def doubted(found: Splits, row: int, sessions: ArmSessions) -> Floats:
 
     Where sessions of that time were not read, because there are too many, their variance stands for their orders.
     Days that are not sure even by the first are left as they are.
-
-    Parameters
-    ----------
-    found : Splits of n_suspects arms
-        What lies on both sides of each day.
-    row : int
-        The arm's row in ``found``.
-    sessions : ArmSessions
-        Sums by session of the suspects.
-
-    Returns
-    -------
-    array of float, shape (n_days,)
-        Probabilities in [0, 1].
     """
-    prob: Floats = found.prob[row].copy()
-    hot = np.flatnonzero(prob * found.n_tested[row] <= FALSE_ALARM)
-    mine = sessions.place == found.place[row]
+    prob: Floats = table.prob[row].copy()
+    hot = np.flatnonzero(prob * table.n_tested[row] <= FALSE_ALARM)
+    mine = sessions.arm == table.arm[row]
     day, n = sessions.day[mine], (sessions.success_micro + sessions.failure_micro)[mine] / MICRO
     good = sessions.success_micro[mine] / MICRO
     unread = np.zeros(len(hot), dtype=np.bool_)
     if sessions.since_day is not None:
-        unread = found.day[hot] <= sessions.since_day
-    prob[hot] = np.maximum(prob[hot], _by_spread(found, row, hot, _spread_of_days(found, row, hot)))
+        unread = table.day[hot] <= sessions.since_day
+    prob[hot] = np.maximum(prob[hot], _by_spread(table, row, hot, _spread_of_days(table, row, hot)))
     read = hot[~unread]
-    prob[read] = np.maximum(prob[read], _by_order(found, row, read, (day, n, good)))
+    prob[read] = np.maximum(prob[read], _by_order(table, row, read, (day, n, good)))
     far = hot[unread]
     if len(far):
         spread = np.full(len(far), _spread(n, good, np.full(len(n), _mean(n, good))))
-        prob[far] = np.maximum(prob[far], _by_spread(found, row, far, spread))
+        prob[far] = np.maximum(prob[far], _by_spread(table, row, far, spread))
     return prob
 
 
-def _by_order(found: Splits, row: int, at: Ints, sessions: tuple[Ints, Floats, Floats]) -> Floats:
+def _by_order(table: Splits, row: int, at: Ints, sessions: tuple[Ints, Floats, Floats]) -> Floats:
     day, n, good = sessions
-    since = day[:, None] >= found.day[at]
+    since = day[:, None] >= table.day[at]
     n_since = since.sum(axis=0)
-    rose = found.mean_after[row, at] > found.mean_before[row, at]
+    rose = table.mean_after[row, at] > table.mean_before[row, at]
     off = good - n * _mean(n, good)
     prob = np.ones(len(at))
-    for sign, wanted in ((1.0, rose), (-1.0, ~rose)):
-        asked = np.flatnonzero(wanted & (n_since > 0) & (n_since < len(n)))
+    for sign, direction in ((1.0, rose), (-1.0, ~rose)):
+        tested = np.flatnonzero(direction & (n_since > 0) & (n_since < len(n)))
         value, count = np.unique(np.round(sign * off, _DECIMALS), return_counts=True)
-        if len(asked) and len(value) > 1:
-            sums = (sign * off) @ since[:, asked] - _HALF
-            tail = chance_of_sum(value, count, n_since[asked], sums)
-            prob[asked] = np.minimum(2 * np.maximum(tail, 1 / scipy.special.binom(len(n), n_since[asked])), 1)
+        if len(tested) and len(value) > 1:
+            sums = (sign * off) @ since[:, tested] - _HALF
+            tail = chance_of_sum(value, count, n_since[tested], sums)
+            prob[tested] = np.minimum(
+                2 * np.maximum(tail, 1 / scipy.special.binom(len(n), n_since[tested])), 1
+            )
     return prob
 
 
-def _by_spread(found: Splits, row: int, at: Ints, spread: Floats) -> Floats:
-    n_after, n_before = found.n_after[row, at], found.n_before[row, at]
-    mean = (found.good_after + found.good_before)[row, at] / (n_after + n_before)
+def _by_spread(table: Splits, row: int, at: Ints, spread: Floats) -> Floats:
+    n_after, n_before = table.n_after[row, at], table.n_before[row, at]
+    mean = (table.good_after + table.good_before)[row, at] / (n_after + n_before)
     variance = mean * (1 - mean) * (1 / n_after + 1 / n_before) * spread
-    apart = np.abs(found.mean_after - found.mean_before)[row, at]
+    apart = np.abs(table.mean_after - table.mean_before)[row, at]
     return np.asarray(2 * scipy.special.ndtr(-apart / np.sqrt(variance)))
 
 
-def _spread_of_days(found: Splits, row: int, at: Ints) -> Floats:
+def _spread_of_days(table: Splits, row: int, at: Ints) -> Floats:
     """How many times as much as binomial ones the days of the window vary, about their mean on either side."""
-    n = -np.diff(found.n_after[row], append=0)
-    good = -np.diff(found.good_after[row], append=0)
+    n = -np.diff(table.n_after[row], append=0)
+    good = -np.diff(table.good_after[row], append=0)
     columns = np.arange(len(n))
     return np.array(
         [
             _spread(
                 n,
                 good,
-                np.where(columns >= split, found.mean_after[row, split], found.mean_before[row, split]),
+                np.where(columns >= split, table.mean_after[row, split], table.mean_before[row, split]),
             )
             for split in at.tolist()
         ]

@@ -46,26 +46,26 @@ def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
     ----------
     R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
     """
-    took = [place for place in range(len(joined.keys)) if shift.fell and _took(shift, joined, place)]
-    took.sort(key=lambda place: -int(joined.n_joined_used[place] - joined.n_both_used[place]))
-    return tuple(joined.keys[place] for place in took)
+    took = [index for index in range(len(joined.keys)) if shift.fell and _took(shift, joined, index)]
+    took.sort(key=lambda index: -int(joined.n_joined_used[index] - joined.n_both_used[index]))
+    return tuple(joined.keys[index] for index in took)
 
 
-def _took(shift: Shift, joined: JoinedArms, place: int) -> bool:
-    n_with, n_used = int(joined.n_with[place]), int(joined.n_used[place])
+def _took(shift: Shift, joined: JoinedArms, index: int) -> bool:
+    n_with, n_used = int(joined.n_with[index]), int(joined.n_used[index])
     n_without, used_without = joined.n_all - n_with, joined.n_all_used - n_used
     if n_with < MIN_BEFORE:
         return False
     if n_without >= MIN_BEFORE:
-        kept = _kept(shift, n_without, used_without)
-        return kept and _fewer(n_used, n_with, used_without, n_without) <= _SURE
-    n_joined, n_both = int(joined.n_joined_used[place]), int(joined.n_both_used[place])
+        holds = _holds(shift, n_without, used_without)
+        return holds and _fewer(n_used, n_with, used_without, n_without) <= _SURE
+    n_joined, n_both = int(joined.n_joined_used[index]), int(joined.n_both_used[index])
     if shift.to_nothing:
         return n_joined / n_with >= shift.mean_before - MIN_CHANGE
     return _fewer(n_both, n_joined, n_used - n_both, n_with - n_joined) <= _SURE
 
 
-def _kept(shift: Shift, n_without: int, used_without: int) -> bool:
+def _holds(shift: Shift, n_without: int, used_without: int) -> bool:
     """Whether the older arm is as useful as before where the newcomer is not."""
     if used_without / n_without > shift.mean_before - MIN_CHANGE:
         return True

@@ -11,10 +11,10 @@ from core.statistics.change.shift import Shift
 from core.statistics.change.splits import FALSE_ALARM, Splits, least_prob, named
 
 
-def shifts(columns: ArmColumns, found: Splits, sessions: ArmSessions) -> tuple[Shift, ...]:
+def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[Shift, ...]:
     """Arms that changed in the last 28 days of the data, the surest first.
 
-    ``sessions`` are those of ``found.suspects``. An arm's chance is the least of its days', times their number
+    ``sessions`` are those of ``table.suspects``. An arm's chance is the least of its days', times their number
     (Bonferroni), the arms then pass Holm's procedure: whatever depends on whatever, at most one look in a hundred
     names an arm that did not change. The day said is, of those that are sure, the one with the largest likelihood
     ratio.
@@ -23,10 +23,10 @@ def shifts(columns: ArmColumns, found: Splits, sessions: ArmSessions) -> tuple[S
     ----------
     columns : ArmColumns of n_arms
         Counts of every arm, sorted by id.
-    found : Splits
+    table : Splits
         What `splits` says of the same columns.
     sessions : ArmSessions
-        Sums by session of the arms that ``found.suspects`` names.
+        Sums by session of the arms that ``table.suspects`` names.
 
     Returns
     -------
@@ -47,9 +47,9 @@ def shifts(columns: ArmColumns, found: Splits, sessions: ArmSessions) -> tuple[S
     ...     prior_beta_micro=ints(1_000_000), base_alpha_micro=ints(3_000_000), base_beta_micro=ints(1_000_000),
     ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130), part_micro=ints(0),
     ...     inclusions=ints(130), token_cost=ints(300), epoch=ints(0), last_at_ms=ints(0))
-    >>> sums = RecentDays(place=ints(0), day=ints(20_000), pulls=ints(30), part_micro=ints(0), success_micro=ints(0),
+    >>> sums = RecentDays(arm=ints(0), day=ints(20_000), pulls=ints(30), part_micro=ints(0), success_micro=ints(0),
     ...     failure_micro=ints(30_000_000))
-    >>> one_run_each = ArmSessions(place=np.zeros(130, dtype=np.int64),
+    >>> one_run_each = ArmSessions(arm=np.zeros(130, dtype=np.int64),
     ...     day=np.repeat(ints(19_990, 20_000), [100, 30]), since_day=None,
     ...     success_micro=np.repeat(ints(1_000_000, 0), [80, 50]),
     ...     failure_micro=np.repeat(ints(0, 1_000_000), [80, 50]))
@@ -57,27 +57,27 @@ def shifts(columns: ArmColumns, found: Splits, sessions: ArmSessions) -> tuple[S
     >>> shift.since_ms // 86_400_000, shift.mean_before, shift.mean_after, shift.n_after
     (20000, 0.8, 0.0, 30)
     """
-    prob = np.ones(found.prob.shape)
-    for row in found.suspects.tolist():
-        prob[row] = doubted(found, row, sessions)
-    least = least_prob(found, prob)
+    prob = np.ones(table.prob.shape)
+    for row in table.suspects.tolist():
+        prob[row] = doubted(table, row, sessions)
+    least = least_prob(table, prob)
     rows = named(least).tolist()
     surest_first = sorted(rows, key=lambda row: float(least[row]))
     return tuple(
-        _shift(columns, found, prob[row], row, n_left=len(least) - rank)
+        _shift(columns, table, prob[row], row, n_left=len(least) - rank)
         for rank, row in enumerate(surest_first)
     )
 
 
-def _shift(columns: ArmColumns, found: Splits, prob: Floats, row: int, *, n_left: int) -> Shift:
-    sure = prob * found.n_tested[row] * n_left <= FALSE_ALARM
-    at = int(np.argmax(np.where(sure, found.ratio[row], -np.inf)))
+def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left: int) -> Shift:
+    sure = prob * table.n_tested[row] * n_left <= FALSE_ALARM
+    at = int(np.argmax(np.where(sure, table.ratio[row], -np.inf)))
     return Shift(
-        arm=columns.keys[int(found.place[row])],
-        since_ms=int(found.day[at]) * DAY_MS,
-        mean_before=float(found.mean_before[row, at]),
-        mean_after=float(found.mean_after[row, at]),
-        n_before=int(found.pulls_before[row, at]),
-        n_after=int(found.pulls_after[row, at]),
+        arm=columns.keys[int(table.arm[row])],
+        since_ms=int(table.day[at]) * DAY_MS,
+        mean_before=float(table.mean_before[row, at]),
+        mean_after=float(table.mean_after[row, at]),
+        n_before=int(table.pulls_before[row, at]),
+        n_after=int(table.pulls_after[row, at]),
         prob=float(prob[at]),
     )

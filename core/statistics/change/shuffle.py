@@ -20,30 +20,14 @@ _NEAR_CENTRE: Final = 1e-3
 """So near to what is expected the formula divides 0 by 0; one half is right there."""
 
 
-def chance_of_sum(value: Floats, count: Ints, n_drawn: Ints, at_least: Floats) -> Floats:
+def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats) -> Floats:
     """How often so many, drawn without replacement, add up to at least so much.
 
-    The population holds each of ``value`` (at least two different ones) ``count`` times. ``n_drawn`` (above 0 and
+    The population holds each of ``value`` (at least two different ones) ``count`` times. ``n_sampled`` (above 0 and
     below the size of the population) and ``at_least`` have one entry for each question. The double saddlepoint
     approximation of Skovgaard for the conditional distribution that sampling without replacement is; its relative
     error is a few percent in tails where counting orders would take millions. 1 at or below the expected sum. Asked
     for half a step less, where sums have steps, it is on the safe side, by a half at most.
-
-    Parameters
-    ----------
-    value : array of float, shape (n_values,)
-        Different values of the population.
-    count : array of int, shape (n_values,)
-        How often it holds each, 1 or more.
-    n_drawn : array of int, shape (n_asked,)
-        How many are drawn.
-    at_least : array of float, shape (n_asked,)
-        Sums asked for.
-
-    Returns
-    -------
-    array of float, shape (n_asked,)
-        Probabilities in [0, 1].
 
     References
     ----------
@@ -53,44 +37,44 @@ def chance_of_sum(value: Floats, count: Ints, n_drawn: Ints, at_least: Floats) -
     Examples
     --------
     >>> from scipy.stats import hypergeom
-    >>> found = chance_of_sum(np.array([0.0, 1.0]), np.array([700, 300]), np.array([100]), np.array([59.5]))
-    >>> f"{found[0]:.1e}", f"{hypergeom.sf(59, 1_000, 300, 100):.1e}"
+    >>> result = chance_of_sum(np.array([0.0, 1.0]), np.array([700, 300]), np.array([100]), np.array([59.5]))
+    >>> f"{result[0]:.1e}", f"{hypergeom.sf(59, 1_000, 300, 100):.1e}"
     ('5.0e-11', '4.6e-11')
     """
     centre = float((value * count).sum() / count.sum())
     scale = float(np.abs(value - centre).max())
     away = (value - centre) / scale
-    wanted = (at_least - n_drawn * centre) / scale
-    found = np.ones(len(wanted))
-    beyond = np.flatnonzero((wanted > 0) & (wanted < _most(away, count, n_drawn)))
+    target = (at_least - n_sampled * centre) / scale
+    chance = np.ones(len(target))
+    beyond = np.flatnonzero((target > 0) & (target < _most(away, count, n_sampled)))
     if len(beyond):
-        asked = _Draw(away, count.astype(np.float64), n_drawn[beyond].astype(np.float64), wanted[beyond])
-        found[beyond] = asked.tail()
-    return found
+        draws = _Draw(away, count.astype(np.float64), n_sampled[beyond].astype(np.float64), target[beyond])
+        chance[beyond] = draws.tail()
+    return chance
 
 
-def _most(away: Floats, count: Ints, n_drawn: Ints) -> Floats:
+def _most(away: Floats, count: Ints, n_sampled: Ints) -> Floats:
     """The largest sum that so many can have."""
     order = np.argsort(-away)
     until = np.concatenate(([0], np.cumsum(count[order])))
     sums = np.concatenate(([0.0], np.cumsum(away[order] * count[order])))
-    return np.interp(n_drawn, until, sums)
+    return np.interp(n_sampled, until, sums)
 
 
 @dataclass(frozen=True)
 class _Draw:
-    """Sums ``wanted`` of ``n_drawn`` from a population with mean 0, its values within -1 and 1."""
+    """Sums ``target`` of ``n_sampled`` from a population with mean 0, its values within -1 and 1."""
 
     away: Floats
     count: Floats
-    n_drawn: Floats
-    wanted: Floats
+    n_sampled: Floats
+    target: Floats
 
     def tail(self) -> Floats:
         base, tilt = self._saddlepoint()
         root = np.sqrt(np.maximum(2 * (self._height(self._flat, 0 * tilt) - self._height(base, tilt)), 0))
         spread, both, twice = self._curvature(base, tilt)
-        of_number = self.n_drawn * (1 - self.n_drawn / self.count.sum())
+        of_number = self.n_sampled * (1 - self.n_sampled / self.count.sum())
         slope = tilt * np.sqrt(np.maximum(spread * twice - both**2, 0) / of_number)
         with np.errstate(divide="ignore", invalid="ignore"):
             tail = scipy.special.ndtr(-root) + np.exp(-(root**2) / 2) / np.sqrt(2 * np.pi) * (
@@ -101,12 +85,12 @@ class _Draw:
 
     def _saddlepoint(self) -> tuple[Floats, Floats]:
         """How far the population must be tilted to give the number drawn and the sum; Newton, damped, all at once."""
-        base, tilt = self._flat, np.zeros(len(self.wanted))
+        base, tilt = self._flat, np.zeros(len(self.target))
         height = self._height(base, tilt)
         for _ in range(_STEPS):
-            drawn = self._drawn(base, tilt) * self.count
-            off_n, off_sum = drawn.sum(axis=1) - self.n_drawn, drawn @ self.away - self.wanted
-            if max(np.abs(off_n / self.n_drawn).max(), np.abs(off_sum).max()) < _CLOSE:
+            expected = self._chances(base, tilt) * self.count
+            off_n, off_sum = expected.sum(axis=1) - self.n_sampled, expected @ self.away - self.target
+            if max(np.abs(off_n / self.n_sampled).max(), np.abs(off_sum).max()) < _CLOSE:
                 break
             spread, both, twice = self._curvature(base, tilt)
             area = np.maximum(spread * twice - both**2, 1e-300)
@@ -124,18 +108,18 @@ class _Draw:
 
     @property
     def _flat(self) -> Floats:
-        return np.asarray(np.log(self.n_drawn / (self.count.sum() - self.n_drawn)))
+        return np.asarray(np.log(self.n_sampled / (self.count.sum() - self.n_sampled)))
 
-    def _drawn(self, base: Floats, tilt: Floats) -> Floats:
+    def _chances(self, base: Floats, tilt: Floats) -> Floats:
         """How likely each value is drawn."""
         return np.asarray(scipy.special.expit(base[:, None] + tilt[:, None] * self.away))
 
     def _height(self, base: Floats, tilt: Floats) -> Floats:
         """What is least at the saddlepoint, a convex function."""
         sums = np.logaddexp(0, base[:, None] + tilt[:, None] * self.away) @ self.count
-        return np.asarray(sums - base * self.n_drawn - tilt * self.wanted)
+        return np.asarray(sums - base * self.n_sampled - tilt * self.target)
 
     def _curvature(self, base: Floats, tilt: Floats) -> tuple[Floats, Floats, Floats]:
-        drawn = self._drawn(base, tilt)
-        weight = drawn * (1 - drawn) * self.count
+        expected = self._chances(base, tilt)
+        weight = expected * (1 - expected) * self.count
         return weight.sum(axis=1), weight @ self.away, weight @ self.away**2

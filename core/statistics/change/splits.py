@@ -36,7 +36,7 @@ class Splits:
     changed and each were independent of all others: 1 where it is not worth the question.
     """
 
-    place: Ints
+    arm: Ints
     day: Ints
     n_after: Floats
     good_after: Floats
@@ -101,23 +101,23 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
     end = int(sums.day.max(initial=UNKNOWN))
     day = np.arange(end - WINDOW_DAYS + 1, end + 1)
     recent = dated & (sums.day >= day[0])
-    place, row = np.unique(sums.place[recent], return_inverse=True)
+    arm, row = np.unique(sums.arm[recent], return_inverse=True)
     column = sums.day[recent] - day[0]
 
     def since(amount: Ints) -> Ints:
-        grid = np.zeros((len(place), WINDOW_DAYS), dtype=np.int64)
+        grid = np.zeros((len(arm), WINDOW_DAYS), dtype=np.int64)
         grid[row, column] = amount[recent]
         return np.asarray(grid[:, ::-1].cumsum(axis=1)[:, ::-1], dtype=np.int64)
 
     def before(total: Ints, amount: Ints, after: Ints) -> Ints:
         undated = np.zeros(len(columns), dtype=np.int64)
-        np.add.at(undated, sums.place[~dated], amount[~dated])
-        return np.asarray((total - undated)[place][:, None] - after, dtype=np.int64)
+        np.add.at(undated, sums.arm[~dated], amount[~dated])
+        return np.asarray((total - undated)[arm][:, None] - after, dtype=np.int64)
 
     good, bad, pulls_micro = since(sums.success_micro), since(sums.failure_micro), since(sums.pulls_micro)
     success_before = before(columns.success_micro, sums.success_micro, good)
     failure_before = before(columns.failure_micro, sums.failure_micro, bad)
-    observed = np.zeros((len(place), WINDOW_DAYS), dtype=np.bool_)
+    observed = np.zeros((len(arm), WINDOW_DAYS), dtype=np.bool_)
     observed[row, column] = sums.pulls_micro[recent] > 0
     n_after, n_before = (good + bad) / MICRO, (success_before + failure_before) / MICRO
     good_after = np.clip(good / MICRO, 0, np.maximum(n_after, 0))
@@ -129,7 +129,7 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
     prob = np.ones(worth.shape)
     prob[worth] = apart_by_chance(good_after[worth], n_after[worth], good_before[worth], n_before[worth])
     return Splits(
-        place=place,
+        arm=arm,
         day=day,
         n_after=n_after,
         good_after=good_after,
@@ -143,23 +143,10 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
     )
 
 
-def least_prob(found: Splits, prob: Floats) -> Floats:
-    """Of each arm the least chance of any of its days, times their number (Bonferroni): days of one arm overlap.
-
-    Parameters
-    ----------
-    found : Splits of n_arms
-        What was tested.
-    prob : array of float, shape (n_arms, n_days)
-        Chances in [0, 1].
-
-    Returns
-    -------
-    array of float, shape (n_arms,)
-        Chances in [0, 1].
-    """
+def least_prob(table: Splits, prob: Floats) -> Floats:
+    """Of each arm the least chance of any of its days, times their number (Bonferroni): days of one arm overlap."""
     least = prob.min(axis=1, initial=1)
-    return np.where(found.n_tested > 0, np.minimum(least * found.n_tested, 1), 1.0)
+    return np.where(table.n_tested > 0, np.minimum(least * table.n_tested, 1), 1.0)
 
 
 def named(prob: Floats, *, false_alarm: float = FALSE_ALARM) -> Ints:
@@ -167,18 +154,6 @@ def named(prob: Floats, *, false_alarm: float = FALSE_ALARM) -> Ints:
 
     It holds however the arms depend on each other, and however many of them did change; a bound on the share of false
     names among the named (Benjamini and Yekutieli) would not be one on looks with a false name.
-
-    Parameters
-    ----------
-    prob : array of float, shape (n_arms,)
-        Each arm's chance if it did not change, in [0, 1].
-    false_alarm : float, optional
-        Share of looks in which any unchanged arm may be named, in (0, 1).
-
-    Returns
-    -------
-    array of int, shape (n_named,)
-        Their places, ascending.
 
     References
     ----------
@@ -200,24 +175,7 @@ def _share(good: Floats, n: Floats) -> Floats:
 
 
 def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
-    """Twice the log of how much likelier two means make the observations than one mean.
-
-    Parameters
-    ----------
-    good_after : array of float, any shape
-        Successes since a day.
-    n_after : array of float, same shape
-        Observations since then.
-    good_before : array of float, same shape
-        Successes before it.
-    n_before : array of float, same shape
-        Observations before it.
-
-    Returns
-    -------
-    array of float, same shape
-        0 or more but for rounding; 0 where both means are equal.
-    """
+    """Twice the log of how much likelier two means make the observations than one mean."""
 
     def log_likelihood(good: Floats, n: Floats) -> Floats:
         bad = np.maximum(n - good, 0)
@@ -233,22 +191,6 @@ def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n
 
 def apart_by_chance(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
     """Chance of so few successes after the day, or of so few failures where those became fewer; doubled.
-
-    Parameters
-    ----------
-    good_after : array of float, any shape
-        Successes since a day.
-    n_after : array of float, same shape
-        Observations since then.
-    good_before : array of float, same shape
-        Successes before it.
-    n_before : array of float, same shape
-        Observations before it.
-
-    Returns
-    -------
-    array of float, same shape
-        Probabilities in [0, 1].
 
     References
     ----------

@@ -83,13 +83,13 @@ class Chances:
         n_offering = np.round(self.offered * self.n_runs).astype(np.int64)
         return [
             Chance(
-                chance=self.chance[place].item() if n_offering[place] else None,
-                standard_error=self.standard_error[place].item() if n_offering[place] else None,
-                break_even_mean=None if reason is not None else break_even[place].item(),
+                chance=self.chance[index].item() if n_offering[index] else None,
+                standard_error=self.standard_error[index].item() if n_offering[index] else None,
+                break_even_mean=None if reason is not None else break_even[index].item(),
                 no_break_even=reason,
-                n_offering=int(n_offering[place]),
+                n_offering=int(n_offering[index]),
             )
-            for place, reason in enumerate(why)
+            for index, reason in enumerate(why)
         ]
 
     def break_even(self) -> tuple[Floats, tuple[NoBreakEven | None, ...]]:
@@ -99,11 +99,11 @@ class Chances:
         as of seeds, or where no run offered the arm.
         """
         least, most = self._at_ends()
-        found = np.full(len(self.chance), np.nan)
+        result = np.full(len(self.chance), np.nan)
         open_ = np.flatnonzero((least < _HALF) & (most > _HALF))
         if len(open_):
-            found[open_] = _crossing(open_, self._chance_at)
-        return found, tuple(map(_no_break_even, least.tolist(), most.tolist()))
+            result[open_] = _crossing(open_, self._chance_at)
+        return result, tuple(map(_no_break_even, least.tolist(), most.tolist()))
 
     def _at_ends(self) -> tuple[Floats, Floats]:
         """Chance of each arm if it always drew 0, and if it always drew 1."""
@@ -116,11 +116,11 @@ class Chances:
 
     def _chance_at(self, places: Ints, mean: Floats) -> Floats:
         """Chance of these arms if their means were these and their weights what they are."""
-        wanted = np.full(len(self.chance), -1)
-        wanted[places] = np.arange(len(places))
+        position = np.full(len(self.chance), -1)
+        position[places] = np.arange(len(places))
         total = np.zeros(len(self.chance))
         for one in self.samples:
-            at = wanted[one.plan.places]
+            at = position[one.plan.places]
             columns = np.flatnonzero(at >= 0)
             total[one.plan.places[columns]] += one.n_runs * one.selected_at(mean[at[columns]], columns)
         return _mixed(self.baseline, self._averaged(total), self.baseline_rate)[places]
@@ -178,16 +178,16 @@ def inclusion_chances(
         if len(places)
     ]
     while True:
-        found = _combined(samples, sets, len(columns), rate, seed)
-        times = np.nan_to_num(found.standard_error / standard_error) ** 2
-        wanted = [
+        combined = _combined(samples, sets, len(columns), rate, seed)
+        times = np.nan_to_num(combined.standard_error / standard_error) ** 2
+        growth = [
             float(times[one.plan.places].max()) if one.n_simulations < _most(one) else 0.0 for one in samples
         ]
-        if max(wanted, default=0) <= 1 or sum(one.n_numbers for one in samples) > _MOST_NUMBERS:
-            return found
+        if max(growth, default=0) <= 1 or sum(one.n_numbers for one in samples) > _MOST_NUMBERS:
+            return combined
         samples = [
             _grown(one, more, rate, seed) if more > 1 else one
-            for one, more in zip(samples, wanted, strict=True)
+            for one, more in zip(samples, growth, strict=True)
         ]
 
 
@@ -249,16 +249,16 @@ def _crossing(places: Ints, chance_at: Callable[[Ints, Floats], Floats]) -> Floa
     """The means at which chances that rise with them are one half: by the secant, where it goes slowly by halving."""
     least, most = np.zeros(len(places)), np.ones(len(places))
     low, high = np.full(len(places), -_HALF), np.full(len(places), _HALF)
-    found = np.full(len(places), _HALF)
+    means = np.full(len(places), _HALF)
     going = np.arange(len(places))
     for step in range(_STEPS):
-        off = chance_at(places[going], found[going]) - _HALF
+        off = chance_at(places[going], means[going]) - _HALF
         below, above = going[off < 0], going[off >= 0]
-        least[below], low[below] = found[below], off[off < 0]
-        most[above], high[above] = found[above], off[off >= 0]
+        least[below], low[below] = means[below], off[off < 0]
+        most[above], high[above] = means[above], off[off >= 0]
         going = going[np.abs(off) > _CLOSE]
         if not len(going):
             break
         secant = (least * high - most * low)[going] / (high - low)[going]
-        found[going] = secant if step % 3 else (least + most)[going] / 2
-    return found
+        means[going] = secant if step % 3 else (least + most)[going] / 2
+    return means

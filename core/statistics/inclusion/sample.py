@@ -67,10 +67,10 @@ class Sample:
             (1 - rate) * np.where(self.plan.is_certain("selected"), 0.0, _error(self.selected)),
         )
 
-    def selected_at(self, mean: Floats, wanted: Ints) -> Floats:
+    def selected_at(self, mean: Floats, columns: Ints) -> Floats:
         """Share of selected runs that the arms in these columns would go into if their means were these."""
-        weight = (self.plan.alpha + self.plan.beta)[wanted]
-        above = _above(self.thresholds[:, wanted], mean * weight, (1 - mean) * weight)
+        weight = (self.plan.alpha + self.plan.beta)[columns]
+        above = _above(self.thresholds[:, columns], mean * weight, (1 - mean) * weight)
         return np.asarray(above.mean(axis=0))
 
 
@@ -91,6 +91,6 @@ def _above(thresholds: Floats, alpha: Floats, beta: Floats) -> Floats:
     row, column = np.nonzero((thresholds > 0) & (thresholds < 1))
     least, a, b = thresholds[row, column], alpha[column], beta[column]
     beyond = np.maximum(least - a / (a + b), 0)
-    told = np.flatnonzero(2 * (a + b + 1) * beyond**2 < _NEGLIGIBLE)
-    above[row[told], column[told]] = 1 - cumulative(a[told], b[told], least[told])
+    near = np.flatnonzero(2 * (a + b + 1) * beyond**2 < _NEGLIGIBLE)
+    above[row[near], column[near]] = 1 - cumulative(a[near], b[near], least[near])
     return above

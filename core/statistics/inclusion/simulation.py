@@ -60,21 +60,21 @@ class Plan:
         The numbers that an arm draws are its own, named by ``stream`` (the set's number, the round's): they stay
         when another arm's belief or the settings change, so that two simulations differ by the change alone.
         """
-        found = np.full((n_simulations, len(self.places)), ALWAYS)
+        result = np.full((n_simulations, len(self.places)), ALWAYS)
         if self._all_fit(run_class):
-            return found
+            return result
         left = np.full(n_simulations, self._left)
         room = np.full(n_simulations, max(self._room(run_class), 0))
         for group in self._groups(run_class):
-            found[:, group] = NEVER
+            result[:, group] = NEVER
             runs = np.flatnonzero((left >= self.cost[group].min()) & (room > 0))
             arms = group[self.cost[group] <= left[runs].max(initial=-1)]
             if len(arms):
                 draws = self._draws(arms, run_class, n_simulations, seed, stream)[:, runs].T
                 state = left[runs], room[runs]
-                found[np.ix_(runs, arms)] = _of_group(draws, self.cost[arms], *state)
+                result[np.ix_(runs, arms)] = _of_group(draws, self.cost[arms], *state)
                 left[runs], room[runs] = state
-        return found
+        return result
 
     def order(self, n_simulations: int, *, seed: int, stream: tuple[int, int]) -> Ints:
         """Columns of all arms but the seeds in the order in which selected runs, one row each, come to them.
@@ -95,13 +95,13 @@ class Plan:
         the turn of the arm comes doesn't matter: what went in before it would have gone in after it, too, because
         what was left was enough for both. So the others are packed twice, with its cost taken off first, and without.
         """
-        asked = self.cost[order]
-        asked[order == arm[:, None]] = _NO_COST
+        costs = self.cost[order]
+        costs[order == arm[:, None]] = _NO_COST
         left, room = np.full(len(arm), self._left), np.full(len(arm), max(self._room("selected"), 0))
-        beside = _pack(asked, left - self.cost[arm], room - 1)
-        alone = _pack(asked, left, room)
+        joined = _pack(costs, left - self.cost[arm], room - 1)
+        alone = _pack(costs, left, room)
         change = np.zeros((len(arm), len(self.places)), dtype=np.int64)
-        np.put_along_axis(change, order, beside.astype(np.int64) - alone, axis=1)
+        np.put_along_axis(change, order, joined.astype(np.int64) - alone, axis=1)
         change[np.arange(len(arm)), arm] = 1
         return change
 
@@ -146,21 +146,21 @@ def _of_group(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
     >>> _of_group(np.array([[0.9, 0.4, 0.6, 0.2]]), np.array([6, 5, 7, 4]), left, room).tolist(), left.tolist()
     ([[0.6, 0.9, 0.9, 0.0]], [0])
     """
-    found = np.empty(draws.shape)
+    result = np.empty(draws.shape)
     rows = max(1, _BLOCK_NUMBERS // draws.shape[1])
     for start in range(0, len(draws), rows):
         block = slice(start, start + rows)
-        found[block] = _of_block(draws[block], cost, left[block], room[block])
-    return found
+        result[block] = _of_block(draws[block], cost, left[block], room[block])
+    return result
 
 
 def _of_block(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
     order = np.argsort(-draws, axis=1)
-    asked = cost[order]
+    costs = cost[order]
     before = left.copy(), room.copy()
-    packed = _pack(asked, left, room)
+    packed = _pack(costs, left, room)
     run, rank = np.nonzero(packed)
-    left_at = before[0][:, None] - np.cumsum(asked * packed, axis=1)
+    left_at = before[0][:, None] - np.cumsum(costs * packed, axis=1)
     room_at = before[1][:, None] - np.cumsum(packed, axis=1)
 
     rising = np.sort(cost)
@@ -168,15 +168,15 @@ def _of_block(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
     n_fit[:, 1] = _n_fit(rising, *before)
     n_fit[run, rank + 2] = _n_fit(rising, left_at[run, rank], room_at[run, rank])
     n_fit[:, -1] = 0
-    drawn = np.pad(
+    ordered_draws = np.pad(
         np.take_along_axis(draws, order, axis=1), ((0, 0), (1, 1)), constant_values=((0, 0), (NEVER, ALWAYS))
     )
-    found = np.empty(draws.shape)
-    found[:, np.argsort(cost)[::-1]] = _of_left_out(drawn, n_fit)
+    result = np.empty(draws.shape)
+    result[:, np.argsort(cost)[::-1]] = _of_left_out(ordered_draws, n_fit)
 
-    lacks = np.where(packed, _NO_COST, asked - left_at)
-    found[run, order[run, rank]] = drawn[run, _instead(lacks, run, rank, asked[run, rank]) + 1]
-    return found
+    lacks = np.where(packed, _NO_COST, costs - left_at)
+    result[run, order[run, rank]] = ordered_draws[run, _instead(lacks, run, rank, costs[run, rank]) + 1]
+    return result
 
 
 def _n_fit(rising: Ints, left: Ints, room: Ints) -> Ints:
@@ -184,11 +184,11 @@ def _n_fit(rising: Ints, left: Ints, room: Ints) -> Ints:
     return np.searchsorted(rising, left, side="right") * (room > 0)
 
 
-def _pack(asked: Ints, left: Ints, room: Ints) -> Bools:
+def _pack(costs: Ints, left: Ints, room: Ints) -> Bools:
     """Which of the costs go in, from the first on, one row a run; takes them off ``left`` and ``room``, in place."""
-    packed = np.zeros(asked.T.shape, dtype=np.bool_)
-    least = asked.min()
-    for rank, tokens in enumerate(np.ascontiguousarray(asked.T)):
+    packed = np.zeros(costs.T.shape, dtype=np.bool_)
+    least = costs.min()
+    for rank, tokens in enumerate(np.ascontiguousarray(costs.T)):
         packed[rank] = fits = (tokens <= left) & (room > 0)
         left -= tokens * fits
         room -= fits
@@ -197,14 +197,14 @@ def _pack(asked: Ints, left: Ints, room: Ints) -> Bools:
     return np.ascontiguousarray(packed.T)
 
 
-def _of_left_out(drawn: Floats, n_fit: Ints) -> Floats:
+def _of_left_out(ordered_draws: Floats, n_fit: Ints) -> Floats:
     """Draw of the arm whose packing left too little, from the highest cost down, for every arm as if left out.
 
     After each arm that goes in fewer costs still fit: its draw is what those must beat that fitted until then.
     ``n_fit`` counts them, from all at first to none at last, where an arm went in, and is no less elsewhere.
     """
     n_blocked = -np.diff(np.minimum.accumulate(n_fit, axis=1))
-    return np.repeat(drawn.ravel(), n_blocked.ravel()).reshape(len(drawn), -1)
+    return np.repeat(ordered_draws.ravel(), n_blocked.ravel()).reshape(len(ordered_draws), -1)
 
 
 def _instead(lacks: Ints, run: Ints, rank: Ints, frees: Ints) -> Ints:
@@ -215,15 +215,15 @@ def _instead(lacks: Ints, run: Ints, rank: Ints, frees: Ints) -> Ints:
     n_ranks = lacks.shape[1]
     least = _least_from(lacks)
     skipped = _least_from(np.where(lacks < _NO_COST, np.arange(n_ranks), n_ranks))
-    found = np.full(len(run), n_ranks)
+    ranks = np.full(len(run), n_ranks)
     open_ = np.flatnonzero(least[run, rank] <= frees)
     run, rank, frees = run[open_], skipped[run, rank][open_], frees[open_]
     while len(open_):
         fits = lacks[run, rank] <= frees
-        found[open_[fits]] = rank[fits]
+        ranks[open_[fits]] = rank[fits]
         open_, run, frees = open_[~fits], run[~fits], frees[~fits]
         rank = skipped[run, rank[~fits] + 1]
-    return found
+    return ranks
 
 
 def _least_from(values: Ints) -> Ints:
@@ -239,7 +239,7 @@ def _streams(
     start, rng = bits.state, np.random.Generator(bits)
     number, round_no = stream
     head = (number << 8 | round_no) << 1 | (run_class == "baseline")
-    for place in places.tolist():
+    for index in places.tolist():
         bits.state = start
-        bits.advance((head << 24 | place) * _STREAM)
+        bits.advance((head << 24 | index) * _STREAM)
         yield rng

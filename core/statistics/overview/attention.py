@@ -85,7 +85,7 @@ class PaidWrong:
 
     environment: str
     n: int
-    seen: str = ""
+    evidence: str = ""
     before: float | None = None
     after: float | None = None
 
@@ -154,32 +154,12 @@ def attention(
     """What needs a look; ``recent`` counts how often each arm was in lately (None = ever).
 
     Of arms it says what `core.statistics.judgement` judges them to be.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-    saved : Savings
-        What selection saves, of the same usage.
-    settings : LearnerSettings
-        Settings in force.
-    recent : array of int of shape (n_arms,), or None
-        How often each arm was in a prompt lately; None: ever.
-    happened : Happened
-        What only the store knows: arms that changed, lines rejected, the time.
-
-    Returns
-    -------
-    tuple of Attention
-        The most pressing first.
     """
     included = columns.inclusions if recent is None else recent
     changed = happened.changes.among(columns.places)
     end_ms = data_end_ms(columns, usage) if happened.end_ms is None else happened.end_ms
     alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms))
-    found = [
+    candidates = [
         *_about_poison(changed),
         *_about_shifts(changed),
         _about_silence(usage, happened),
@@ -195,12 +175,14 @@ def attention(
         _about_usage(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
     ]
-    items = [item for item in found if item is not None]
+    items = [item for item in candidates if item is not None]
     return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity)))
 
 
 def _places(columns: ArmColumns, alarmed: Mapping[str, JudgementName], name: JudgementName) -> Ints:
-    return np.array([columns.places[arm] for arm, found in alarmed.items() if found == name], dtype=np.int64)
+    return np.array(
+        [columns.places[arm] for arm, judged in alarmed.items() if judged == name], dtype=np.int64
+    )
 
 
 def _about_poison(changed: Changes) -> list[Attention]:
@@ -226,15 +208,15 @@ def _about_shifts(changed: Changes) -> list[Attention]:
         ("rival", "notice"),
         ("rising", "info"),
     )
-    found = []
+    rows = []
     for kind, severity in kinds:
         alike = [shift for shift in changed.shifts if shift.kind == kind]
         if len(alike) <= MAX_SHIFTS:
-            found += [_about_shift(shift, severity) for shift in alike]
+            rows += [_about_shift(shift, severity) for shift in alike]
         else:
             arms = tuple(shift.arm for shift in alike)
-            found.append(Attention(kind=kind, severity=severity, count=len(arms), arms=arms))
-    return found
+            rows.append(Attention(kind=kind, severity=severity, count=len(arms), arms=arms))
+    return rows
 
 
 def _about_shift(shift: Shift, severity: Severity) -> Attention:
@@ -406,24 +388,11 @@ def _about_phase(usage: UsageColumns, settings: LearnerSettings, since_ms: int |
 
 
 def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
-    return tuple(columns.keys[place] for place in places.tolist())
+    return tuple(columns.keys[index] for index in places.tolist())
 
 
 def data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:
-    """The latest time in the data; None when nothing is dated.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-
-    Returns
-    -------
-    int or None
-        Milliseconds since 1970.
-    """
+    """The latest time in the data; None when nothing is dated."""
     ends = [
         int(usage.hour.max(initial=UNKNOWN)) * HOUR_MS,
         int(columns.last_at_ms.max(initial=UNKNOWN)),

@@ -55,26 +55,7 @@ def key_figures(
     *,
     calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
-    """Five figures in the order of `FigureName`.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-    saved : Savings
-        What selection saves, of the same usage.
-    series : DaySeries
-        What happened on each day.
-    calls_per_run : float or None
-        Tool calls of a run on average, where no run was chosen.
-
-    Returns
-    -------
-    tuple of KeyFigure, 5 long
-        Value, path and comparison of each.
-    """
+    """Five figures in the order of `FigureName`."""
     last, before = _weeks(series.day)
     return (
         KeyFigure(
@@ -154,8 +135,8 @@ def _mean_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
     """Over the days on which anything happened."""
     if week is None or amount is None:
         return None
-    seen = amount[(day >= week[0]) & (day <= week[1]) & (amount > 0)]
-    return float(seen.mean()) if len(seen) else None
+    amounts = amount[(day >= week[0]) & (day <= week[1]) & (amount > 0)]
+    return float(amounts.mean()) if len(amounts) else None
 
 
 def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:
@@ -169,11 +150,11 @@ def _tokens_in(usage: UsageColumns, week: Week | None, run_class: str | None = N
 
 def _mean_tokens(usage: UsageColumns, run_class: str | None = None) -> float | None:
     """Mean tokens of the runs, of one class or any, that ended normally with known usage."""
-    wanted = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
+    mask = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
     if run_class is not None:
-        wanted &= np.array(usage.run_class, dtype=np.str_) == run_class
-    n_runs = int(usage.n[wanted].sum())
-    return int(usage.tokens[wanted].sum()) / n_runs if n_runs else None
+        mask &= np.array(usage.run_class, dtype=np.str_) == run_class
+    n_runs = int(usage.n[mask].sum())
+    return int(usage.tokens[mask].sum()) / n_runs if n_runs else None
 
 
 def _saved_in(usage: UsageColumns, week: Week | None) -> float | None:

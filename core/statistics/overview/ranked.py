@@ -19,9 +19,9 @@ N_RANKED: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class RankedArm:
-    """An arm of the best or the worst; ``place`` is its place in the columns, ``rank`` among all arms."""
+    """An arm of the best or the worst; ``index`` is its index in the columns, ``rank`` among all arms."""
 
-    place: int
+    index: int
     key: str
     mean: float
     lower: float
@@ -32,36 +32,14 @@ class RankedArm:
     token_cost: int | None
 
 
-def pulls_that_tell(columns: ArmColumns) -> Ints:
-    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-
-    Returns
-    -------
-    array of int, shape (n_arms,)
-        Pulls, 0 or more.
-    """
-    tells = np.array([of != "section" for of in columns.types], dtype=np.bool_)
-    return np.where(tells, columns.pulls, 0)
+def informative_pulls(columns: ArmColumns) -> Ints:
+    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing."""
+    informative = np.array([of != "section" for of in columns.types], dtype=np.bool_)
+    return np.where(informative, columns.pulls, 0)
 
 
 def ranked_floor(pulls: Ints) -> int:
-    """The most pulls that can be asked for and still leave two arms to rank.
-
-    Parameters
-    ----------
-    pulls : array of int, shape (n_arms,)
-        Pulls that tell, 0 or more.
-
-    Returns
-    -------
-    int
-        Pulls, 0 or more.
-    """
+    """The most pulls that can be asked for and still leave two arms to rank."""
     for floor in RANKED_FLOORS:
         if int((pulls >= floor).sum()) >= 2:
             return floor
@@ -71,44 +49,27 @@ def ranked_floor(pulls: Ints) -> int:
 def extremes(
     columns: ArmColumns, summary: Summary, rankable: Ints
 ) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
-    """Best and worst arms, no arm in both: of few, the better half and the worse half.
-
-    Parameters
-    ----------
-    columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
-    summary : Summary of n_arms
-        What is believed of the same arms.
-    rankable : array of int, shape (n_rankable,)
-        Places of the arms to rank.
-
-    Returns
-    -------
-    best : tuple of RankedArm
-        Highest mean first.
-    worst : tuple of RankedArm
-        Lowest mean first.
-    """
+    """Best and worst arms, no arm in both: of few, the better half and the worse half."""
     places = rankable[np.argsort(summary.rank[rankable])].tolist()
     n_bottom = min(N_RANKED, len(places) // 2)
     n_top = min(N_RANKED, len(places) - n_bottom)
     worst = places[len(places) - n_bottom :][::-1]
     return (
-        tuple(_ranked(columns, summary, place) for place in places[:n_top]),
-        tuple(_ranked(columns, summary, place) for place in worst),
+        tuple(_ranked(columns, summary, index) for index in places[:n_top]),
+        tuple(_ranked(columns, summary, index) for index in worst),
     )
 
 
-def _ranked(columns: ArmColumns, summary: Summary, place: int) -> RankedArm:
-    cost = int(columns.token_cost[place])
+def _ranked(columns: ArmColumns, summary: Summary, index: int) -> RankedArm:
+    cost = int(columns.token_cost[index])
     return RankedArm(
-        place=place,
-        key=columns.keys[place],
-        mean=float(summary.mean[place]),
-        lower=float(summary.lower[place]),
-        upper=float(summary.upper[place]),
-        pulls=int(columns.pulls[place]),
-        band=BANDS[int(summary.band[place])],
-        rank=int(summary.rank[place]),
+        index=index,
+        key=columns.keys[index],
+        mean=float(summary.mean[index]),
+        lower=float(summary.lower[index]),
+        upper=float(summary.upper[index]),
+        pulls=int(columns.pulls[index]),
+        band=BANDS[int(summary.band[index])],
+        rank=int(summary.rank[index]),
         token_cost=None if cost == UNKNOWN else cost,
     )

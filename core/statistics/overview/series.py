@@ -33,22 +33,7 @@ class DaySeries:
 
 
 def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCounts | None) -> DaySeries:
-    """What happened on each day, from the first to the last with dated runs.
-
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-    saved : SavingsOverTime
-        Savings up to each day.
-    counts_by_day : DayCounts or None
-        Arms and observations by day; None where they were not read.
-
-    Returns
-    -------
-    DaySeries
-        A row for each day.
-    """
+    """What happened on each day, from the first to the last with dated runs."""
     dated = usage.hour != UNKNOWN
     days = usage.hour[dated] // DAY_HOURS
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
@@ -84,8 +69,8 @@ def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCo
 
 def _latest(day: Ints, known_day: Ints, value: Floats) -> Floats:
     """Value of the last known day up to each day; NaN before the first."""
-    place = np.searchsorted(known_day, day, side="right")
-    return np.append(np.nan, value)[place]
+    index = np.searchsorted(known_day, day, side="right")
+    return np.append(np.nan, value)[index]
 
 
 def _spread(day: Ints, known_day: Ints, count: Ints) -> Ints:

@@ -11,7 +11,7 @@ from core.records.learner import LearnerSettings
 from core.records.posterior import BANDS
 from core.statistics.overview.attention import NOTHING_HAPPENED, Attention, Happened, attention, data_end_ms
 from core.statistics.overview.key_figures import KeyFigure, key_figures
-from core.statistics.overview.ranked import RankedArm, extremes, pulls_that_tell, ranked_floor
+from core.statistics.overview.ranked import RankedArm, extremes, informative_pulls, ranked_floor
 from core.statistics.overview.series import DaySeries, day_series
 from core.statistics.savings import Comparison, Savings
 from core.statistics.summary import Summary
@@ -87,7 +87,7 @@ def overview(
         Key figures, days, ranks and what needs a look.
     """
     by_day = day_series(usage, saved.over_time, counts_by_day)
-    ranked_pulls = pulls_that_tell(columns)
+    ranked_pulls = informative_pulls(columns)
     floor = ranked_floor(ranked_pulls)
     top, bottom = extremes(columns, summary, np.flatnonzero(ranked_pulls >= floor))
     return Overview(

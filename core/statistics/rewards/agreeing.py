@@ -13,20 +13,6 @@ def agreeing(hits: int, n: int, least: float) -> float:
     A sample draws ``n`` of them with replacement, so that its hits are binomial with the share that was seen: what
     drawing samples would only come near to is computed.
 
-    Parameters
-    ----------
-    hits : int
-        Episodes that show something, 0 to ``n``.
-    n : int
-        Episodes that could, 0 or more; without any no sample agrees.
-    least : float
-        The share that is asked for, in (0, 1].
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
     References
     ----------
     B. Efron, *Ann. Stat.* 7, 1979, 1 (doi:10.1214/aos/1176344552).

@@ -85,8 +85,8 @@ def contest(
     --------
     >>> model, task = np.repeat([0, 1], 12), np.tile(np.arange(12), 2)
     >>> value = np.concatenate((np.arange(12) % 3 > 0, np.arange(12) % 4 == 0)).astype(float)
-    >>> (found,) = contest(model, task, value, n_models=2)
-    >>> found.n_tasks, round(found.difference.value, 3), found.apart
+    >>> (result,) = contest(model, task, value, n_models=2)
+    >>> result.n_tasks, round(result.difference.value, 3), result.apart
     (12, 0.417, False)
     """
     if not len(model) == len(task) == len(value):
@@ -95,7 +95,7 @@ def contest(
             next_step="Give every column a value for each episode.",
         )
     mean = _by_task(model, task, value.astype(np.float64), n_models)
-    found = []
+    pairs = []
     for one, other in combinations(range(n_models), 2):
         both = ~np.isnan(mean[one]) & ~np.isnan(mean[other])
         if not both.any():
@@ -104,8 +104,8 @@ def contest(
                 next_step="Have both attempt the same tasks: rewards of different tasks compare the tasks, which "
                 "armscope episodes compare --unpaired does.",
             )
-        found.append(_pair(one, other, mean, *_difference(mean[one][both] - mean[other][both], prob)))
-    return tuple(_adjusted(found))
+        pairs.append(_pair(one, other, mean, *_difference(mean[one][both] - mean[other][both], prob)))
+    return tuple(_adjusted(pairs))
 
 
 def unpaired(
@@ -144,8 +144,8 @@ def unpaired(
     --------
     >>> model, task = np.repeat([0, 1], [70, 80]), np.arange(150)
     >>> value = np.concatenate((np.arange(70) < 56, np.arange(80) < 48))
-    >>> (found,) = unpaired(model, task, value, n_models=2)
-    >>> found.n_tasks, round(found.difference.lower, 4), round(found.difference.upper, 4), found.apart
+    >>> (result,) = unpaired(model, task, value, n_models=2)
+    >>> result.n_tasks, round(result.difference.lower, 4), round(result.difference.upper, 4), result.apart
     (0, 0.0524, 0.3339, True)
     """
     amount = value.astype(np.float64)
@@ -153,11 +153,11 @@ def unpaired(
     known = ~np.isnan(amount)
     is_share = bool(np.isin(amount[known & (model != UNKNOWN)], (0.0, 1.0)).all())
     compared = _shares if is_share else _means
-    found = []
+    pairs = []
     for one, other in combinations(range(n_models), 2):
         sides = [(amount[chosen], group[chosen]) for chosen in (known & (model == at) for at in (one, other))]
-        found.append(_pair(one, other, mean, *compared(sides[0], sides[1], prob)))
-    return tuple(_adjusted(found))
+        pairs.append(_pair(one, other, mean, *compared(sides[0], sides[1], prob)))
+    return tuple(_adjusted(pairs))
 
 
 _Side = tuple[Floats, Ints]
@@ -178,8 +178,10 @@ def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | No
     error = math.sqrt(pooled * (1 - pooled) * (1 / worth + 1 / worth_other))
     if not error:
         return _alone(share - share_other, "no_variation", prob), None
-    found = difference(share * worth, worth, share_other * worth_other, worth_other, prob=prob)
-    return found, None if found.missing else 2 * float(scipy.special.ndtr(-abs(share - share_other) / error))
+    result = difference(share * worth, worth, share_other * worth_other, worth_other, prob=prob)
+    return result, None if result.missing else 2 * float(
+        scipy.special.ndtr(-abs(share - share_other) / error)
+    )
 
 
 def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
@@ -197,8 +199,8 @@ def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | Non
         return _alone(apart, "no_variation", prob), None
     freedom = error**4 / sum(each**4 / (n_tasks - 1) for each, n_tasks in errors)
     half = float(scipy.special.stdtrit(freedom, (1 + prob) / 2)) * error
-    found = Estimate(value=apart, lower=apart - half, upper=apart + half, prob=prob)
-    return found, 2 * float(scipy.special.stdtr(freedom, -abs(apart) / error))
+    result = Estimate(value=apart, lower=apart - half, upper=apart + half, prob=prob)
+    return result, 2 * float(scipy.special.stdtr(freedom, -abs(apart) / error))
 
 
 def _alone(value: float, missing: Missing, prob: float) -> Estimate:
@@ -208,9 +210,9 @@ def _alone(value: float, missing: Missing, prob: float) -> Estimate:
 def _by_task(model: Ints, task: Ints, amount: Floats, n_models: int) -> Floats:
     """The mean of each model at each known task; NaN where it made no attempt."""
     known = (model != UNKNOWN) & (task != UNKNOWN) & ~np.isnan(amount)
-    tasks, place = np.unique(task[known], return_inverse=True)
+    tasks, index = np.unique(task[known], return_inverse=True)
     shape = (n_models, len(tasks))
-    cell = model[known] * len(tasks) + place
+    cell = model[known] * len(tasks) + index
     count = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
     total = np.bincount(cell, weights=amount[known], minlength=shape[0] * shape[1]).reshape(shape)
     mean: Floats = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
@@ -248,8 +250,8 @@ def _difference(apart: Floats, prob: float) -> tuple[Estimate, float | None]:
 def _adjusted(pairs: Sequence[Paired]) -> Sequence[Paired]:
     """Holm's chances: each times those that are left, and never below a smaller one's."""
     tested = sorted((one for one in pairs if one.chance is not None), key=lambda one: one.chance or 0.0)
-    highest, found = 0.0, {}
+    highest, adjusted = 0.0, {}
     for rank, one in enumerate(tested):
         highest = max(highest, min(1.0, (one.chance or 0.0) * (len(tested) - rank)))
-        found[one.one, one.other] = highest
-    return [replace(one, adjusted=found.get((one.one, one.other))) for one in pairs]
+        adjusted[one.one, one.other] = highest
+    return [replace(one, adjusted=adjusted.get((one.one, one.other))) for one in pairs]

@@ -28,7 +28,7 @@ SUCCESS_SHARE: Final = 0.1
 HACKED_SHARE: Final = 0.05
 AGAIN: Final = 3
 """Payments of one action in one episode, from which on it is paid again and again."""
-AGAIN_UNTOLD: Final = 5
+AGAIN_BY_TOOL: Final = 5
 """The same, where only the tool is known and not what it was asked."""
 OUTWEIGH_SHARE: Final = 0.5
 ALIKE_SHARE: Final = 0.05
@@ -72,13 +72,13 @@ def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Findi
     >>> echo = [Step(number=n, name="bash", args_digest="e" * 32, reward=0.1) for n in range(8)]
     >>> steps = (*echo, Step(number=8, name="submit", reward=0.0, finished=True))
     >>> episodes = [Episode(uid=f"shell/{n}", environment="shell", steps=steps) for n in range(20)]
-    >>> [found.kind for found in lint(episodes)]
+    >>> [result.kind for result in lint(episodes)]
     ['hacking']
     """
-    return found_in(columns_of(episodes, scale or Scale()))
+    return findings_in(columns_of(episodes, scale or Scale()))
 
 
-def found_in(paid: Paid) -> tuple[Finding, ...]:
+def findings_in(paid: Paid) -> tuple[Finding, ...]:
     """The same, of columns.
 
     Parameters
@@ -93,11 +93,11 @@ def found_in(paid: Paid) -> tuple[Finding, ...]:
 
     Examples
     --------
-    >>> found_in(columns_of([], Scale()))
+    >>> findings_in(columns_of([], Scale()))
     ()
     """
-    found = (look(paid) for look in FINDINGS)
-    return tuple(finding for finding in found if finding is not None)
+    results = (look(paid) for look in FINDINGS)
+    return tuple(finding for finding in results if finding is not None)
 
 
 def _late(paid: Paid) -> Finding | None:
@@ -155,8 +155,8 @@ def _again(paid: Paid) -> tuple[Bools, Floats]:
     """Which steps pay the same for the same as a step before them, where that is done often; and what they pay in
     all, by episode. Where no step tells what it was asked, the tool stands for the action.
     """
-    is_untold = bool(np.all(paid.action == UNKNOWN))
-    action, often = (paid.tool, AGAIN_UNTOLD) if is_untold else (paid.action, AGAIN)
+    by_tool = bool(np.all(paid.action == UNKNOWN))
+    action, often = (paid.tool, AGAIN_BY_TOOL) if by_tool else (paid.action, AGAIN)
     places = np.flatnonzero(paid.is_midway & (paid.reward > 0) & (action != UNKNOWN))
     again = np.zeros(len(paid.reward), dtype=np.bool_)
     if not len(places):
@@ -208,11 +208,11 @@ def _ambiguity(paid: Paid) -> Finding | None:
     meta = np.full(paid.n, UNKNOWN)
     meta[ended] = paid.meta[paid.last[ended]]
     worst: tuple[int, str, Ints] | None = None
-    told = [
+    sources = [
         ("metadata", meta),
         *((f"the part {name}", _codes(values)) for name, values in paid.parts.items()),
     ]
-    for name, code in told:
+    for name, code in sources:
         alike = _alike(paid.ended, np.where(ended, code, UNKNOWN))
         if len(alike) and (worst is None or len(alike) > worst[0]):
             worst = len(alike), name, alike
@@ -263,8 +263,8 @@ def _alike(ended: Floats, code: Ints) -> Ints:
 
 def _inconsistent(paid: Paid) -> Finding | None:
     """Tools that pay on different scales: one ten times what another does, both midway or both at the end."""
-    for wanted in (paid.is_last, paid.is_midway):
-        pays = np.flatnonzero(wanted & (paid.reward > 0))
+    for mask in (paid.is_last, paid.is_midway):
+        pays = np.flatnonzero(mask & (paid.reward > 0))
         count = np.bincount(paid.tool[pays], minlength=len(paid.tools))
         tools = np.flatnonzero(count >= _FEW_PAYMENTS)
         if len(tools) < 2:
@@ -361,24 +361,24 @@ def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, flo
 def _out_of_scale(paid: Paid) -> Finding | None:
     """Payments beside the scale that was declared, and episodes that come to something beside it."""
     scale = paid.scale
-    beside = (paid.reward < scale.step_lo) | (paid.reward > scale.step_hi)
-    steps = np.flatnonzero(beside & ~paid.refused)
+    outside = (paid.reward < scale.step_lo) | (paid.reward > scale.step_hi)
+    steps = np.flatnonzero(outside & ~paid.refused)
     reached = paid.total if scale.base == "total" else paid.final
     episodes = np.flatnonzero((reached < scale.lo) | (reached > scale.hi))
     if not len(steps) and not len(episodes):
         return None
-    seen = []
+    texts = []
     if len(steps):
-        seen.append(f"{len(steps)} payments lie outside {scale.step_lo:g} to {scale.step_hi:g}.")
+        texts.append(f"{len(steps)} payments lie outside {scale.step_lo:g} to {scale.step_hi:g}.")
     if len(episodes):
-        seen.append(
+        texts.append(
             f"The {scale.base} of {len(episodes)} of {paid.n} lies outside {scale.lo:g} to {scale.hi:g}."
         )
     shows = np.unique(np.concatenate((steps, paid.last[episodes])))
     return Finding(
         kind="out_of_scale",
         certainty=1.0,
-        seen=" ".join(seen),
+        seen=" ".join(texts),
         steps=paid.shown(shows, MOST_STEPS),
         advice="Declare the scale on which it pays, or have it pay from 0 to 1.",
     )

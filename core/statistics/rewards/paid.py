@@ -71,17 +71,17 @@ class Paid:
     @cached_property
     def last(self) -> Ints:
         """Of each episode the place of the last step that counts, -1 where none does; shape (n_episodes,)."""
-        found = np.full(self.n, UNKNOWN)
+        result = np.full(self.n, UNKNOWN)
         counts = np.flatnonzero(~self.refused)
-        found[self.episode[counts]] = counts
-        return found
+        result[self.episode[counts]] = counts
+        return result
 
     @cached_property
     def is_last(self) -> Bools:
         """Whether a step ended its episode, shape (n_steps,)."""
-        found = np.zeros(len(self.reward), dtype=np.bool_)
-        found[self.last[self.finished & (self.last >= 0)]] = True
-        return found
+        result = np.zeros(len(self.reward), dtype=np.bool_)
+        result[self.last[self.finished & (self.last >= 0)]] = True
+        return result
 
     @cached_property
     def is_midway(self) -> Bools:
@@ -93,21 +93,21 @@ class Paid:
         """Steps midway, by episode."""
         return self.counted(self.is_midway)
 
-    def counted(self, wanted: Bools) -> Ints:
+    def counted(self, mask: Bools) -> Ints:
         """How many steps of each episode are wanted ones, shape (n_episodes,)."""
-        return np.bincount(self.episode[wanted], minlength=self.n)
+        return np.bincount(self.episode[mask], minlength=self.n)
 
-    def added(self, wanted: Bools, values: Floats) -> Floats:
+    def added(self, mask: Bools, values: Floats) -> Floats:
         """The sum of the values of the wanted steps of each episode, shape (n_episodes,)."""
-        return np.bincount(self.episode[wanted], weights=values[wanted], minlength=self.n).astype(np.float64)
+        return np.bincount(self.episode[mask], weights=values[mask], minlength=self.n).astype(np.float64)
 
     @cached_property
     def ended(self) -> Floats:
         """What the last step of each episode paid, NaN where it paid nothing or none ended it."""
-        found = np.full(self.n, np.nan)
+        result = np.full(self.n, np.nan)
         ends = np.flatnonzero(self.is_last)
-        found[self.episode[ends]] = self.reward[ends]
-        return found
+        result[self.episode[ends]] = self.reward[ends]
+        return result
 
     def shown(self, places: Ints, most: int) -> tuple[tuple[str, int], ...]:
         """Steps at these places by their episode's uid and their number, at most so many of them."""
@@ -121,22 +121,11 @@ class Paid:
 def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     """Episodes as columns.
 
-    Parameters
-    ----------
-    episodes : sequence of Episode
-        Of one environment; any number of them.
-    scale : Scale
-        By which they succeed.
-
-    Returns
-    -------
-    Paid
-
     Examples
     --------
     >>> steps = (Step(number=0, name="look", reward=0.0), Step(number=1, name="submit", reward=1.0, finished=True))
-    >>> found = columns_of([Episode(uid="sums/1", environment="sums", steps=steps)], Scale())
-    >>> found.n, found.n_midway.tolist(), found.ended.tolist(), found.succeeded.tolist()
+    >>> result = columns_of([Episode(uid="sums/1", environment="sums", steps=steps)], Scale())
+    >>> result.n, result.n_midway.tolist(), result.ended.tolist(), result.succeeded.tolist()
     (1, [1], [1.0], [True])
     """
     totals = [totals_of(one.steps) for one in episodes]

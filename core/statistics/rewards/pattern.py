@@ -63,41 +63,41 @@ def patterns(paid: Paid) -> tuple[PatternFound, ...]:
     >>> def sums(n):
     ...     steps = Step(number=0, reward=0.0), Step(number=1, reward=float(n % 3 == 0), finished=True)
     ...     return Episode(uid=f"sums/{n}", environment="sums", steps=steps)
-    >>> [found.pattern for found in patterns(columns_of([sums(n) for n in range(30)], Scale()))]
+    >>> [result.pattern for result in patterns(columns_of([sums(n) for n in range(30)], Scale()))]
     ['sparse', 'binary']
     """
     has_pay = paid.counted(~paid.refused & ~np.isnan(paid.reward)) > 0
     if int(has_pay.sum()) < MIN_EPISODES:
         return ()
-    return tuple(_found(paid, has_pay))
+    return tuple(_patterns(paid, has_pay))
 
 
-def _found(paid: Paid, has_pay: Bools) -> Iterator[PatternFound]:
+def _patterns(paid: Paid, has_pay: Bools) -> Iterator[PatternFound]:
     positive = paid.counted(paid.is_midway & (paid.reward > 0))
     negative = paid.counted(paid.is_midway & (paid.reward < 0))
     several = has_pay & (paid.n_midway > 0)
     sparse = None
     if np.any(paid.ended > 0):
-        sparse = _told("sparse", positive == 0, several, SPARSE_SHARE)
+        sparse = _pattern("sparse", positive == 0, several, SPARSE_SHARE)
     rising, can_rise = _rising(paid)
-    shaped = _told("shaped", rising, can_rise & several, DENSE_SHARE)
+    shaped = _pattern("shaped", rising, can_rise & several, DENSE_SHARE)
     if sparse is not None:
         yield sparse
     if shaped is not None:
         yield shaped
     elif sparse is None:
         dense = ((positive + negative) * 2 > paid.n_midway) & (positive >= negative)
-        found = _told("dense", dense, several, DENSE_SHARE)
-        if found is not None:
-            yield found
+        result = _pattern("dense", dense, several, DENSE_SHARE)
+        if result is not None:
+            yield result
     penal = penalties(paid)
-    penalised = _told("penalty", paid.counted(penal) > 0, has_pay, PENALTY_SHARE)
+    penalised = _pattern("penalty", paid.counted(penal) > 0, has_pay, PENALTY_SHARE)
     if penalised is not None:
         yield penalised
     yield from _last_payments(paid, penal, is_sparse=sparse is not None)
 
 
-def _told(pattern: Pattern, shows: Bools, could: Bools, least: float) -> PatternFound | None:
+def _pattern(pattern: Pattern, shows: Bools, could: Bools, least: float) -> PatternFound | None:
     n, hits = int(could.sum()), int((shows & could).sum())
     if n < MIN_EPISODES or hits < least * n:
         return None
@@ -106,20 +106,20 @@ def _told(pattern: Pattern, shows: Bools, could: Bools, least: float) -> Pattern
 
 def _rising(paid: Paid) -> tuple[Bools, Bools]:
     """Of which episodes payments midway rise, by their correlation with the place; and of which one could see it."""
-    wanted = paid.is_midway & ~np.isnan(paid.reward)
-    count = paid.counted(wanted)
-    place = paid.number.astype(np.float64)
+    mask = paid.is_midway & ~np.isnan(paid.reward)
+    count = paid.counted(mask)
+    position = paid.number.astype(np.float64)
     n = np.maximum(count, 1)
     from_mean = [
-        values - (paid.added(wanted, values) / n)[paid.episode]
-        for values in (place, np.where(wanted, paid.reward, 0.0))
+        values - (paid.added(mask, values) / n)[paid.episode]
+        for values in (position, np.where(mask, paid.reward, 0.0))
     ]
-    both, of_place, of_reward = (
-        paid.added(wanted, one * other)
+    both, of_position, of_reward = (
+        paid.added(mask, one * other)
         for one, other in ((from_mean[0], from_mean[1]), (from_mean[0],) * 2, (from_mean[1],) * 2)
     )
-    spread = np.sqrt(of_place * of_reward)
-    paying = paid.counted(wanted & (paid.reward > 0)) >= _MIN_PAYING
+    spread = np.sqrt(of_position * of_reward)
+    paying = paid.counted(mask & (paid.reward > 0)) >= _MIN_PAYING
     return np.asarray(paying & (spread > 1e-12) & (both >= RISE * spread)), count >= _MIN_RISING
 
 
@@ -127,15 +127,6 @@ def penalties(paid: Paid) -> Bools:
     """Which steps take something away for what was done: those midway, and ends by a tool that never pays for ending.
 
     An answer that may pay -1 or 1 is no penalty.
-
-    Parameters
-    ----------
-    paid : Paid
-        Episodes.
-
-    Returns
-    -------
-    array of bool, shape (n_steps,)
 
     Examples
     --------
@@ -155,9 +146,9 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
     """Two values, or more. Where only the last step pays, and one value alone, no payment at the end is the other."""
     judged = paid.finished & (paid.counted(penal & paid.is_last) == 0)
     values = paid.ended[judged]
-    given = values[~np.isnan(values)]
-    if not is_sparse or len(np.unique(given)) > 1:
-        values = given
+    payments = values[~np.isnan(values)]
+    if not is_sparse or len(np.unique(payments)) > 1:
+        values = payments
     if len(values) < MIN_EPISODES or not np.any(values > 0):
         return
     counts = _counts(values)

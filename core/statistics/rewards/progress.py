@@ -14,13 +14,13 @@ from core.records.estimate import Estimate
 from core.statistics.rewards.summary import summary
 from core.statistics.savings.estimate import MIN_FOR_INTERVAL, nothing
 
-STRETCHES: Final = 12
+MOST_SEGMENTS: Final = 12
 """At most so many, of ten episodes or more each."""
 _FULL: Final = 1 - 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
+class EpisodeSegment:
     """``n`` episodes one after the other, from ``first_ms`` to ``last_ms``: their average reward and success rate."""
 
     first_ms: int
@@ -37,7 +37,7 @@ class Progress:
     ``trend`` is the rank correlation of reward and time, -1 to 1: above 0 it rises.
     """
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[EpisodeSegment, ...]
     untimed: int
     trend: Estimate
 
@@ -105,25 +105,25 @@ def progress(at_ms: Ints, reward: Floats, succeeded: Bools, task: Ints, *, prob:
     Examples
     --------
     >>> at_ms, task = np.arange(40), np.full(40, -1)
-    >>> found = progress(at_ms, at_ms / 40, at_ms > 36, task)
-    >>> found.way, [one.n for one in found.stretches]
+    >>> result = progress(at_ms, at_ms / 40, at_ms > 36, task)
+    >>> result.way, [one.n for one in result.stretches]
     ('rises', [10, 10, 10, 10])
     """
     known = np.flatnonzero(at_ms != UNKNOWN)
     order = known[np.argsort(at_ms[known], kind="stable")]
-    n_stretches = min(STRETCHES, len(order) // MIN_FOR_INTERVAL) or min(1, len(order))
+    n_segments = min(MOST_SEGMENTS, len(order) // MIN_FOR_INTERVAL) or min(1, len(order))
     stretches = []
-    for places in np.array_split(order, n_stretches) if n_stretches else []:
-        found = summary(
+    for places in np.array_split(order, n_segments) if n_segments else []:
+        figures = summary(
             reward[places], succeeded[places], np.ones(len(places), dtype=np.bool_), task[places], prob=prob
         )
         stretches.append(
-            Stretch(
+            EpisodeSegment(
                 first_ms=int(at_ms[places[0]]),
                 last_ms=int(at_ms[places[-1]]),
                 n=len(places),
-                average=found.average,
-                success=found.success,
+                average=figures.average,
+                success=figures.success,
             )
         )
     return Progress(

@@ -80,8 +80,8 @@ def guess(reached: Floats, scale: Scale) -> ScaleGuess | None:
 
     Examples
     --------
-    >>> found = guess(np.array([0.2, 1.5, 1.8]), Scale())
-    >>> found.lo, found.hi, found.n_outside
+    >>> result = guess(np.array([0.2, 1.5, 1.8]), Scale())
+    >>> result.lo, result.hi, result.n_outside
     (0.0, 2.0, 2)
     >>> guess(np.array([40.0, 87.5]), Scale()).hi
     100.0

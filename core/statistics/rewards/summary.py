@@ -94,8 +94,8 @@ def summary(
 
     Examples
     --------
-    >>> found = summary(np.array([1.0] * 6 + [0.0] * 6), np.arange(12) < 6, np.full(12, True), np.full(12, -1))
-    >>> found.average.value, round(found.average.lower, 3), round(found.success.lower, 3)
+    >>> result = summary(np.array([1.0] * 6 + [0.0] * 6), np.arange(12) < 6, np.full(12, True), np.full(12, -1))
+    >>> result.average.value, round(result.average.lower, 3), round(result.success.lower, 3)
     (0.5, 0.254, 0.254)
     """
     known = ~np.isnan(reward)
@@ -127,18 +127,6 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
 
     Without bias: of ``c`` successes among ``n`` attempts, 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k).
 
-    Parameters
-    ----------
-    succeeded : array of bool, shape (n_episodes,)
-        Whether each succeeded.
-    task : array of int, shape (n_episodes,)
-        At which task; -1 unknown, and left out.
-
-    Returns
-    -------
-    tuple of Attempts
-        For 1, 2, … as long as any task was attempted so often; empty where none was attempted twice.
-
     References
     ----------
     * M. Chen et al., 2021 (arXiv:2107.03374), equation 1: pass@k.
@@ -158,29 +146,20 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
     # Tasks with as many attempts and successes are alike: of many tasks there are few kinds.
     (each_n, each_hits), n_alike = np.unique(np.stack((n, hits)), axis=1, return_counts=True)
     kinds = list(zip(each_n.tolist(), each_hits.tolist(), n_alike.tolist(), strict=True))
-    found = []
+    rows = []
     for k in range(1, int(n.max()) + 1):
         enough = [(of, c, alike, math.comb(of, k)) for of, c, alike in kinds if of >= k]
         n_tasks = sum(alike for _, _, alike, _ in enough)
         none = math.fsum(alike * (math.comb(of - c, k) / choices) for of, c, alike, choices in enough)
         each = math.fsum(alike * (math.comb(c, k) / choices) for _, c, alike, choices in enough)
-        found.append(
+        rows.append(
             Attempts(k=k, n_tasks=n_tasks, any_succeeds=1 - none / n_tasks, all_succeed=each / n_tasks)
         )
-    return tuple(found) if len(found) > 1 else ()
+    return tuple(rows) if len(rows) > 1 else ()
 
 
 def tasks_of(task: Ints) -> Ints:
     """Tasks numbered from 0; what is of an unknown one is of its own.
-
-    Parameters
-    ----------
-    task : array of int, shape (n,)
-        Any number; -1 unknown.
-
-    Returns
-    -------
-    array of int, shape (n,)
 
     Examples
     --------
@@ -195,19 +174,6 @@ def tasks_of(task: Ints) -> Ints:
 
 def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
     """The standard error of a mean of values that come by tasks, and how many tasks there are.
-
-    Parameters
-    ----------
-    values : array of float, shape (n,)
-        1 or more of them.
-    group : array of int, shape (n,)
-        The task of each, 0 or more.
-
-    Returns
-    -------
-    error : float
-        Infinite with a single task.
-    n_tasks : int
 
     References
     ----------
@@ -229,20 +195,6 @@ def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
 
 def worth_of(hits: Bools, group: Ints) -> tuple[float, float, int]:
     """A share, as many episodes as have the error of its tasks, and how many tasks there are.
-
-    Parameters
-    ----------
-    hits : array of bool, shape (n,)
-        1 or more of them.
-    group : array of int, shape (n,)
-        The task of each, 0 or more.
-
-    Returns
-    -------
-    share : float
-    worth : float
-        Above 0, at most ``n``.
-    n_tasks : int
 
     References
     ----------
@@ -290,27 +242,14 @@ def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
 def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
     """A mean with Student's interval, by tasks; withheld of few that are too skew for it.
 
-    Parameters
-    ----------
-    values : array of float, shape (n,)
-        1 or more of them.
-    group : array of int, shape (n,)
-        The task of each, 0 or more.
-    prob : float
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-
     References
     ----------
     Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
 
     Examples
     --------
-    >>> found = mean_of_tasks(np.arange(20.0), np.arange(20), 0.95)
-    >>> found.value, round(found.lower, 2)
+    >>> result = mean_of_tasks(np.arange(20.0), np.arange(20), 0.95)
+    >>> result.value, round(result.lower, 2)
     (9.5, 6.73)
     """
     n, mean = len(values), float(values.mean())

@@ -62,16 +62,6 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
     Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
     does (Hoeffding), so the test then errs on the quiet side.
 
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-
-    Returns
-    -------
-    BaselineShare
-        Observed and expected share, with an exact interval.
-
     References
     ----------
     * C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
@@ -104,22 +94,6 @@ def baseline_need(
 ) -> BaselineNeed:
     """Baseline runs still to come until this estimate's interval is narrow, both groups growing as the coin lets
     them, in sessions like those so far.
-
-    Parameters
-    ----------
-    compared : Compared
-        Both groups so far, by the amount of the estimate.
-    estimate : Estimate
-        The savings with their present interval.
-    baseline_rate : float
-        The coin's probability of a baseline run, in [0, 1].
-    target_points : float
-        Half-width wanted, in percentage points, above 0.
-
-    Returns
-    -------
-    BaselineNeed
-        Runs, 0 or more, or why they can't be told.
     """
     if estimate.lower is None or estimate.upper is None:
         return BaselineNeed(

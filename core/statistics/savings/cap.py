@@ -26,22 +26,6 @@ def relative_caps(counts: Floats, first: int, quantile: float = CAP_QUANTILE) ->
     ``counts`` are runs by model and channel (the last axis but one) and size class (the last), of which ``first`` is
     the first; within a class runs count as evenly spread. Infinite, and NaN, where there is no run.
 
-    Parameters
-    ----------
-    counts : array of float, shape (..., n_kinds, n_classes)
-        Runs, 0 or more.
-    first : int
-        Which size class is the first.
-    quantile : float, optional
-        Share of runs that count as they are, in (0, 1).
-
-    Returns
-    -------
-    caps : array of float, shape (..., n_kinds)
-        Tokens.
-    medians : array of float, shape (..., n_kinds)
-        Tokens.
-
     Examples
     --------
     >>> caps, medians = relative_caps(np.array([[0, 100, 0, 0], [0, 0, 0, 100]]), 80)
@@ -49,15 +33,15 @@ def relative_caps(counts: Floats, first: int, quantile: float = CAP_QUANTILE) ->
     ([1268.1, 1535.1], [1216.0, 1472.0])
     """
     passed = np.concatenate([np.zeros((*counts.shape[:-1], 1)), np.cumsum(counts, -1)], axis=-1)
-    medians = _tokens(first + _place_of(passed, passed[..., -1] / 2))
+    medians = _tokens(first + _position_of(passed, passed[..., -1] / 2))
     known = np.isfinite(medians)
     scale = np.where(known, medians, 1.0)
-    wanted = quantile * passed[..., -1].sum(-1)
+    target = quantile * passed[..., -1].sum(-1)
     low, high = _bounds(counts.shape[-1], first, scale)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        places = _place(np.exp2(middle)[..., None] * scale) - first
-        below = _passed_at(passed, places).sum(-1) < wanted
+        places = _position(np.exp2(middle)[..., None] * scale) - first
+        below = _passed_at(passed, places).sum(-1) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.where(known, np.exp2(high)[..., None] * scale, np.inf), medians
 
@@ -70,35 +54,35 @@ def _bounds(n_classes: int, first: int, scale: Floats) -> tuple[Floats, Floats]:
     ) + 1
 
 
-def _place_of(passed: Floats, wanted: Floats) -> Floats:
+def _position_of(passed: Floats, target: Floats) -> Floats:
     """In which class, and how far in it, so many runs have been passed; NaN where there is none."""
-    at = np.minimum((passed[..., 1:] < wanted[..., None]).sum(-1), passed.shape[-1] - 2)
+    at = np.minimum((passed[..., 1:] < target[..., None]).sum(-1), passed.shape[-1] - 2)
     before = np.take_along_axis(passed, at[..., None], -1)[..., 0]
     inside = np.take_along_axis(passed, at[..., None] + 1, -1)[..., 0] - before
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(at + (wanted - before) / inside)
+        return np.asarray(at + (target - before) / inside)
 
 
-def _passed_at(passed: Floats, place: Floats) -> Floats:
+def _passed_at(passed: Floats, position: Floats) -> Floats:
     """Runs passed at a place, a part of its class included."""
     last = passed.shape[-1] - 1
-    place = np.clip(place, 0, last)
-    at = np.minimum(place.astype(np.int64), last - 1)
+    position = np.clip(position, 0, last)
+    at = np.minimum(position.astype(np.int64), last - 1)
     before = np.take_along_axis(passed, at[..., None], -1)[..., 0]
     after = np.take_along_axis(passed, at[..., None] + 1, -1)[..., 0]
-    return np.asarray(before + (place - at) * (after - before))
+    return np.asarray(before + (position - at) * (after - before))
 
 
-def _place(tokens: Floats) -> Floats:
+def _position(tokens: Floats) -> Floats:
     """Size class and how far in it, of tokens."""
     share, power = np.frexp(tokens)
     return np.asarray(_STEPS * (power - 1 + 2 * share - 1))
 
 
-def _tokens(place: Floats) -> Floats:
+def _tokens(position: Floats) -> Floats:
     """The tokens at a place."""
-    power = np.floor(place / _STEPS)
-    return np.asarray(np.exp2(power) * (1 + place / _STEPS - power))
+    power = np.floor(position / _STEPS)
+    return np.asarray(np.exp2(power) * (1 + position / _STEPS - power))
 
 
 class Capped(NamedTuple):
@@ -114,35 +98,17 @@ def capped(n: Ints, total: Ints, squares: Floats, bucket: Ints, cap: Floats) -> 
 
     Exact below and above the class of the cap, and in it for rows of one or two runs; more count as lying one
     standard deviation to each side of their mean.
-
-    Parameters
-    ----------
-    n : array of int, shape (n_rows,)
-        Runs of each row, 0 or more.
-    total : array of int, shape (n_rows,)
-        Their tokens.
-    squares : array of float, shape (n_rows,)
-        The squares of these, added up.
-    bucket : array of int, shape (n_rows,)
-        Their size class.
-    cap : array of float, shape (n_rows,)
-        Tokens up to which a run of the row counts; may be infinite.
-
-    Returns
-    -------
-    Capped
-        Arrays aligned with the rows.
     """
     count = np.maximum(n, 1)
     mean = total / count
     apart = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
     known = np.isfinite(cap)
-    at = np.where(known, np.floor(_place(np.where(known, cap, 1.0))), np.inf)
+    at = np.where(known, np.floor(_position(np.where(known, cap, 1.0))), np.inf)
     low, high = (np.where(bucket > at, np.inf, mean + side * apart) for side in (-1, 1))
     is_cut = (bucket >= at) & (high > cap)
-    low_kept, high_kept = np.where(is_cut, np.minimum(low, cap), 0.0), np.where(is_cut, cap, 0.0)
+    low_cut, high_cut = np.where(is_cut, np.minimum(low, cap), 0.0), np.where(is_cut, cap, 0.0)
     return Capped(
-        total=np.where(is_cut, n * (low_kept + high_kept) / 2, total),
-        squares=np.where(is_cut, n * (low_kept**2 + high_kept**2) / 2, squares),
+        total=np.where(is_cut, n * (low_cut + high_cut) / 2, total),
+        squares=np.where(is_cut, n * (low_cut**2 + high_cut**2) / 2, squares),
         n_above=np.where(is_cut, n * (1.0 + (low > cap)) / 2, 0.0),
     )

@@ -130,31 +130,13 @@ def _excludes_zero(estimate: Estimate) -> bool:
 
 def comparison(
     runs: ComparedRuns,
-    wanted: Bools,
+    mask: Bools,
     prob: float,
     *,
     model: str | None = None,
     channel: str | None = None,
 ) -> Comparison:
-    """Baseline against selected over the strata that ``wanted`` keeps (one flag a stratum).
-
-    Parameters
-    ----------
-    runs : ComparedRuns
-        Runs of both groups, by stratum.
-    wanted : array of bool, shape (n_strata,)
-        Which strata take part.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-    model : str or None, optional
-        Name of the model that ``wanted`` stands for.
-    channel : str or None, optional
-        Name of the channel.
-
-    Returns
-    -------
-    Comparison
-        Every figure of the two groups, and what may be claimed.
+    """Baseline against selected over the strata that ``mask`` keeps (one flag a stratum).
 
     References
     ----------
@@ -163,27 +145,27 @@ def comparison(
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
       behind a claim.
     """
-    tokens, logs, capped = (amount.strata(wanted) for amount in (runs.tokens, runs.logs, runs.capped))
+    tokens, logs, capped = (amount.strata(mask) for amount in (runs.tokens, runs.logs, runs.capped))
     plain, typical, cut = tokens.compared(), logs.compared(), capped.compared()
-    narrow = bool(is_narrow(logs.sums, runs.largest[wanted].max(initial=0.0)))
+    narrow = bool(is_narrow(logs.sums, runs.largest[mask].max(initial=0.0)))
     figure = unless_wide(saved_percent(plain, tokens.sums, prob), is_narrow=narrow)
     one_look = saved_percent(cut, capped.sums, prob)
     always = estimated(capped.sums, cut, cut.saved_percent, cut.always_percent_limits(prob), prob)
     ends = [
         rate_difference(part.sums, part.sessions, prob)
-        for part in (one.strata(wanted) for one in (runs.failed, runs.unfinished, runs.unknown))
+        for part in (one.strata(mask) for one in (runs.failed, runs.unfinished, runs.unknown))
     ]
     claimed = verdict(figure, one_look, claims(plain, cut, prob), n_least=int(plain.n.min()))
-    said, reason = withheld(
+    conclusion, reason = withheld(
         claimed,
         unfinished_differ=_excludes_zero(ends[1]) and not runs.has_unfinished,
         unknown_differ=_excludes_zero(ends[2]),
     )
-    duration = runs.durations.strata(wanted)
-    timed, quick = duration.compared(), _is_narrow_in_time(runs, wanted)
-    above = runs.above.strata(wanted)
+    duration = runs.durations.strata(mask)
+    timed, quick = duration.compared(), _is_narrow_in_time(runs, mask)
+    above = runs.above.strata(mask)
     figures = [
-        _figures(runs, wanted, group, (plain, typical, cut, compare(above))) for group in (BASELINE, SELECTED)
+        _figures(runs, mask, group, (plain, typical, cut, compare(above))) for group in (BASELINE, SELECTED)
     ]
     pooled = tokens.sums.pooled()
     return Comparison(
@@ -203,85 +185,35 @@ def comparison(
         unfinished_difference=ends[1],
         unknown_difference=ends[2],
         runs_to_tell_errors=_runs_to_tell(figures, prob),
-        n_strata=int(wanted.sum()),
+        n_strata=int(mask.sum()),
         n_sessions=(round(float(cut.n_sessions[BASELINE])), round(float(cut.n_sessions[SELECTED]))),
         n_uncompared=int(tokens.sums.n.sum() - plain.n.sum()),
         claimed=claimed,
-        verdict=said,
+        verdict=conclusion,
         reason=reason,
     )
 
 
 def agreed(completed: Comparison, all_runs: Comparison) -> Comparison:
-    """The comparison of completed runs, with its claim if that of all runs with known tokens makes it too.
-
-    Parameters
-    ----------
-    completed : Comparison
-        Runs that ended normally.
-    all_runs : Comparison
-        All runs with known tokens.
-
-    Returns
-    -------
-    Comparison
-        The first, perhaps with a weaker verdict.
-    """
+    """The comparison of completed runs, with its claim if that of all runs with known tokens makes it too."""
     if all_runs.verdict != completed.claimed[0]:
         return completed
     return replace(completed, verdict=completed.claimed[0], reason=completed.claimed[1])
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:
-    """The plain figure alone; None where it cannot be computed.
-
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-
-    Returns
-    -------
-    float or None
-        Percent, at most 100.
-    """
+    """The plain figure alone; None where it cannot be computed."""
     return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
 def comparisons_by_model(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per model, most runs first.
-
-    Parameters
-    ----------
-    runs : ComparedRuns
-        Runs of both groups, by stratum.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    tuple of Comparison
-        One for each model.
-    """
+    """One comparison per model, most runs first."""
     names = sorted(set(runs.models.tolist()))
     return _sorted([comparison(runs, runs.models == name, prob, model=name) for name in names])
 
 
 def comparisons_by_channel(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per channel, most runs first.
-
-    Parameters
-    ----------
-    runs : ComparedRuns
-        Runs of both groups, by stratum.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    tuple of Comparison
-        One for each channel.
-    """
+    """One comparison per channel, most runs first."""
     names = sorted(set(runs.channels.tolist()))
     return _sorted([comparison(runs, runs.channels == name, prob, channel=name) for name in names])
 
@@ -290,9 +222,9 @@ def _sorted(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     return tuple(sorted(rows, key=lambda row: -(row.baseline.n_runs + row.selected.n_runs)))
 
 
-def _is_narrow_in_time(runs: ComparedRuns, wanted: Bools) -> bool:
+def _is_narrow_in_time(runs: ComparedRuns, mask: Bools) -> bool:
     logs, largest = runs.duration_spread
-    return bool(is_narrow(logs.strata(wanted), largest[wanted].max(initial=0.0)))
+    return bool(is_narrow(logs.strata(mask), largest[mask].max(initial=0.0)))
 
 
 def _runs_to_tell(figures: Sequence[ClassFigures], prob: float) -> int | None:
@@ -303,11 +235,11 @@ def _runs_to_tell(figures: Sequence[ClassFigures], prob: float) -> int | None:
 
 
 def _figures(
-    runs: ComparedRuns, wanted: Bools, group: int, compared: tuple[Compared, Compared, Compared, Compared]
+    runs: ComparedRuns, mask: Bools, group: int, compared: tuple[Compared, Compared, Compared, Compared]
 ) -> ClassFigures:
     """``compared`` by tokens, their logarithms, tokens up to the cap, and whether they are above it."""
-    counts = {name: int(table[wanted, group].sum()) for name, table in runs.by_status.items()}
-    tokens, durations = (amount.sums.strata(wanted).pooled() for amount in (runs.tokens, runs.durations))
+    counts = {name: int(table[mask, group].sum()) for name, table in runs.by_status.items()}
+    tokens, durations = (amount.sums.strata(mask).pooled() for amount in (runs.tokens, runs.durations))
     mean, log, cut, above = (_known(one.mean[group]) for one in compared)
     return ClassFigures(
         run_class=GROUPS[group],
@@ -315,7 +247,7 @@ def _figures(
         n_completed=counts["completed"],
         n_aborted=counts["aborted"],
         n_errors=counts["error"],
-        n_truncated=int(runs.truncated[wanted, group].sum()),
+        n_truncated=int(runs.truncated[mask, group].sum()),
         n_known=int(tokens.n[0, group]),
         n_timed=int(durations.n[0, group]),
         mean_tokens=_known(tokens.mean[0, group]),

@@ -29,20 +29,7 @@ class TokenDistribution:
 
 
 def distribution(usage: UsageColumns, runs: ComparedRuns) -> TokenDistribution:
-    """Runs of both groups by size class.
-
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-    runs : ComparedRuns
-        The same runs, by stratum.
-
-    Returns
-    -------
-    TokenDistribution
-        Counts of runs by group and size class.
-    """
+    """Runs of both groups by size class."""
     bucket, n, group = usage.bucket[runs.is_known], usage.n[runs.is_known], runs.group[runs.is_known]
     first = int(bucket.min()) if len(bucket) else 0
     n_classes = int(bucket.max()) - first + 1 if len(bucket) else 0

@@ -23,18 +23,6 @@ MIN_DF = 4
 def nothing(missing: Missing, prob: float) -> Estimate:
     """Neither figure nor interval.
 
-    Parameters
-    ----------
-    missing : Missing
-        Why there is none.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        One whose value and limits are None.
-
     Examples
     --------
     >>> nothing("few_runs", 0.95).value is None
@@ -44,20 +32,7 @@ def nothing(missing: Missing, prob: float) -> Estimate:
 
 
 def unless_wide(estimate: Estimate, *, is_narrow: bool) -> Estimate:
-    """An estimate of a plain mean, without its interval where runs lie too far apart for one.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        A figure, perhaps with an interval.
-    is_narrow : bool
-        Whether runs lie close enough together for one.
-
-    Returns
-    -------
-    Estimate
-        The same, or without its limits.
-    """
+    """An estimate of a plain mean, without its interval where runs lie too far apart for one."""
     if is_narrow or estimate.lower is None:
         return estimate
     return replace(estimate, lower=None, upper=None, missing="wide_spread")

@@ -30,20 +30,6 @@ def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Es
     ``hits`` adds up 1 for each run that ended so and 0 for every other. A stratum takes part where each group has
     two runs in it. Where runs of one session end alike, they tell as much less.
 
-    Parameters
-    ----------
-    hits : Sums of n_strata by 2
-        Runs and hits of each stratum and group.
-    sessions : SessionSums or None
-        The same by session; None: each run is one by itself.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        Percentage points in [-100, 100], or why not.
-
     References
     ----------
     R. G. Newcombe, *Stat. Med.* 17, 1998, 873, method 10: the interval.
@@ -52,8 +38,8 @@ def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Es
     --------
     >>> from core.statistics.savings.sums import Sums
     >>> n, hits = np.array([[217.0, 2381.0]]), np.array([[2.0, 70.0]])
-    >>> found = rate_difference(Sums(n=n, total=hits, squares=hits), None, 0.95)
-    >>> round(found.value, 2), round(found.lower, 2), round(found.upper, 2)
+    >>> result = rate_difference(Sums(n=n, total=hits, squares=hits), None, 0.95)
+    >>> round(result.value, 2), round(result.lower, 2), round(result.upper, 2)
     (2.02, -0.43, 3.03)
     """
     usable = (hits.n >= MIN_FOR_FIGURE).all(-1)
@@ -64,18 +50,18 @@ def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Es
     shares = (part * hits.mean[usable]).sum(0)
     worth = 1 / (part**2 / hits.n[usable]).sum(0) / _alike(sessions, weight)
     hit, n = (shares * worth).tolist(), worth.tolist()
-    found = difference(hit[SELECTED], n[SELECTED], hit[BASELINE], n[BASELINE], prob=prob)
-    points = [None if part is None else 100 * part for part in (found.value, found.lower, found.upper)]
-    return Estimate(value=points[0], lower=points[1], upper=points[2], prob=prob, missing=found.missing)
+    result = difference(hit[SELECTED], n[SELECTED], hit[BASELINE], n[BASELINE], prob=prob)
+    points = [None if part is None else 100 * part for part in (result.value, result.lower, result.upper)]
+    return Estimate(value=points[0], lower=points[1], upper=points[2], prob=prob, missing=result.missing)
 
 
 def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
     """By how much more the shares vary than if each run were a session by itself; at least 1."""
     if sessions is None:
         return np.ones(2)
-    found = session_design(sessions, weight, is_log=False)
+    result = session_design(sessions, weight, is_log=False)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.fmax(found.error / found.apart, 1.0)
+        return np.fmax(result.error / result.apart, 1.0)
 
 
 def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0.95) -> int | None:
@@ -83,20 +69,6 @@ def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0
 
     None where they are equal, or a group has no runs. Two-sided test of two shares by the normal approximation,
     without the continuity correction.
-
-    Parameters
-    ----------
-    rates : tuple of two float
-        Shares of the baseline and the selected runs, in [0, 1].
-    n : tuple of two int
-        Runs of each group so far.
-    prob : float, optional
-        One minus the level of the test, in (0, 1).
-
-    Returns
-    -------
-    int or None
-        Runs of both groups together.
 
     References
     ----------

@@ -37,22 +37,7 @@ class LeftOut:
 
 
 def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> LeftOut:
-    """How many runs take no part; those of strata without a partner are counted already.
-
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-    runs : ComparedRuns
-        The runs that do take part.
-    n_uncompared : int
-        Runs of strata without a partner.
-
-    Returns
-    -------
-    LeftOut
-        Numbers of runs, by reason.
-    """
+    """How many runs take no part; those of strata without a partner are counted already."""
     classes = np.array(usage.run_class, dtype=np.str_)
 
     def count(rows: Bools) -> int:

@@ -44,10 +44,10 @@ def plain_savings(learners: Sequence[Sequence[tuple[int, int, int, int]]]) -> li
     """
     n_strata = np.array([len(strata) for strata in learners], dtype=np.int64)
     learner = np.repeat(np.arange(len(learners)), n_strata)
-    place = np.arange(len(learner)) - np.repeat(np.cumsum(n_strata) - n_strata, n_strata)
+    index = np.arange(len(learner)) - np.repeat(np.cumsum(n_strata) - n_strata, n_strata)
     cells = np.zeros((len(learners), int(n_strata.max(initial=0)), 2, 2))
     flat = [stratum for strata in learners for stratum in strata]
-    cells[learner, place] = np.array(flat, dtype=np.float64).reshape(-1, 2, 2)
+    cells[learner, index] = np.array(flat, dtype=np.float64).reshape(-1, 2, 2)
     n, total = cells[..., 0], cells[..., 1]
     # The squares are for intervals alone, which nobody asks for here.
     sums = Sums(n=n, total=total, squares=np.zeros_like(n))
@@ -59,5 +59,5 @@ def plain_savings(learners: Sequence[Sequence[tuple[int, int, int, int]]]) -> li
     ]
 
 
-def _figures(found: Floats) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in found.tolist()]
+def _figures(values: Floats) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -46,33 +46,18 @@ class Running:
     n_undated: int
     is_narrow: bool
 
-    def strata(self, wanted: Bools) -> Running:
+    def strata(self, mask: Bools) -> Running:
         """The same of some strata."""
         return Running(
             day=self.day,
-            tokens=self.tokens.strata(wanted),
+            tokens=self.tokens.strata(mask),
             n_undated=self.n_undated,
             is_narrow=self.is_narrow,
         )
 
 
 def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Running:
-    """The days of the path and the tokens up to each.
-
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-    runs : ComparedRuns
-        The same runs, by stratum.
-    is_narrow : bool
-        Whether they lie close enough together for intervals of their means.
-
-    Returns
-    -------
-    Running
-        Sums with a leading axis for days.
-    """
+    """The days of the path and the tokens up to each."""
     dated = runs.is_known & (usage.hour != UNKNOWN)
     days = usage.hour[dated] // DAY_HOURS
     first = int(days.min()) if len(days) else 0
@@ -102,27 +87,14 @@ def _shown(n_days: int, n_entries: int) -> Ints:
 
 
 def over_time(so_far: Running, prob: float) -> SavingsOverTime:
-    """The savings up to each day, from the sums up to it.
-
-    Parameters
-    ----------
-    so_far : Running
-        Sums up to each day.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    SavingsOverTime
-        Percent with limits, aligned with the days.
-    """
+    """The savings up to each day, from the sums up to it."""
     compared = so_far.tokens.compared()
     lower, upper = shown_limits(so_far, compared.saved_percent_limits(prob))
-    n_seen = so_far.tokens.sums.n.sum(-2).astype(np.int64)
+    n_runs = so_far.tokens.sums.n.sum(-2).astype(np.int64)
     return SavingsOverTime(
         day=so_far.day,
-        n_baseline=n_seen[:, BASELINE],
-        n_selected=n_seen[:, SELECTED],
+        n_baseline=n_runs[:, BASELINE],
+        n_selected=n_runs[:, SELECTED],
         saved_percent=compared.saved_percent,
         lower=lower,
         upper=upper,
@@ -132,21 +104,6 @@ def over_time(so_far: Running, prob: float) -> SavingsOverTime:
 
 
 def shown_limits(so_far: Running, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Limits by day, none where runs lie too far apart.
-
-    Parameters
-    ----------
-    so_far : Running
-        Which says whether runs lie too far apart.
-    limits : two arrays of float, shape (n_days,) each
-        Lower and upper ones.
-
-    Returns
-    -------
-    lower : array of float, shape (n_days,)
-        As given, or NaN.
-    upper : array of float, shape (n_days,)
-        As given, or NaN.
-    """
+    """Limits by day, none where runs lie too far apart."""
     lower, upper = limits
     return (lower, upper) if so_far.is_narrow else (np.full_like(lower, np.nan), np.full_like(upper, np.nan))

@@ -15,16 +15,6 @@ def token_variation(usage: UsageColumns) -> float | None:
     """Standard deviation of a run's tokens by their mean, over all runs that ended normally with known usage.
 
     None where fewer than two runs say so, or none used anything.
-
-    Parameters
-    ----------
-    usage : UsageColumns
-        Runs added up by time, class, model and channel.
-
-    Returns
-    -------
-    float or None
-        A ratio, above 0.
     """
     known = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
     n, total = int(usage.n[known].sum()), float(usage.tokens[known].sum())

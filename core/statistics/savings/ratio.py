@@ -163,22 +163,6 @@ def compare(
     stratum: its share of the runs, or what is given (one number a stratum, of any scale; with a number of runs the
     means become totals).
 
-    Parameters
-    ----------
-    sums : Sums of shape (..., n_strata, 2)
-        Runs and their amounts.
-    sessions : SessionSums or None, optional
-        The same by session.
-    weight : array of float of shape (..., n_strata), or None, optional
-        Weight of each stratum, 0 or more.
-    is_log : bool, optional
-        Whether amounts are logarithms.
-
-    Returns
-    -------
-    Compared
-        Means, errors and degrees of freedom over the leading axes.
-
     References
     ----------
     * B. L. Welch, *Biometrika* 34, 1947, 28.
@@ -196,14 +180,14 @@ def compare(
         weight = np.where(usable, weight, 0.0)
         mean = np.where(usable[..., None], weight[..., None] * sums.mean, 0.0).sum(-2)
     some = np.asarray(usable.any(-1))[..., None]
-    found = _design(sums, sessions, weight, is_log=is_log)
+    design = _design(sums, sessions, weight, is_log=is_log)
     return Compared(
         n=n.sum(-2),
-        n_sessions=found.n_sessions,
+        n_sessions=design.n_sessions,
         mean=np.where(some, mean, np.nan),
-        error=np.where(some, found.error, np.nan),
-        shared=found.shared,
-        df=found.df,
+        error=np.where(some, design.error, np.nan),
+        shared=design.shared,
+        df=design.df,
         is_measured=is_measured,
         is_log=is_log,
     )
@@ -213,11 +197,11 @@ def _sessions_of(sums: Sums, sessions: SessionSums | None) -> Floats:
     """Sessions of each stratum and group; estimated where only some were drawn."""
     if sessions is None:
         return sums.n
-    drawn = sessions.counts(sums.n.shape)
+    sampled = sessions.counts(sums.n.shape)
     if sessions.complete:
-        return drawn
+        return sampled
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(drawn > 0, sums.n * drawn / sessions.runs(sums.n.shape), sums.n)
+        return np.where(sampled > 0, sums.n * sampled / sessions.runs(sums.n.shape), sums.n)
 
 
 def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log: bool) -> Design:
@@ -227,37 +211,23 @@ def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log:
     alone = run_design(sums, weight, is_log=is_log)
     if sessions is None:
         return alone
-    drawn = np.asarray((sessions.counts(sums.n.shape) >= MIN_FOR_FIGURE).all(-1))
-    found = session_design(sessions, weight * drawn, is_log=is_log)
-    runs = sessions.runs(sums.n.shape) * drawn[..., None]
+    sampled = np.asarray((sessions.counts(sums.n.shape) >= MIN_FOR_FIGURE).all(-1))
+    design = session_design(sessions, weight * sampled, is_log=is_log)
+    runs = sessions.runs(sums.n.shape) * sampled[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        more = np.where(found.apart > 0, alone.error / found.apart, 0.0)  # none of them drawn: no interval
+        more = np.where(design.apart > 0, alone.error / design.apart, 0.0)  # none of them drawn: no interval
         all_runs = (sums.n * (weight > 0)[..., None]).sum(-2)
         return Design(
-            error=found.error * more,
-            shared=found.shared * np.sqrt(more.prod(-1)),
+            error=design.error * more,
+            shared=design.shared * np.sqrt(more.prod(-1)),
             apart=alone.error,
-            df=found.df,
-            n_sessions=np.nan_to_num(found.n_sessions * all_runs / runs.sum(-2)),
+            df=design.df,
+            n_sessions=np.nan_to_num(design.n_sessions * all_runs / runs.sum(-2)),
         )
 
 
 def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
     """Savings in percent with their interval for one look, or why not (without leading axes).
-
-    Parameters
-    ----------
-    compared : Compared
-        Both means.
-    sums : Sums of shape (n_strata, 2)
-        What they come from.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        Percent, at most 100.
 
     References
     ----------
@@ -268,20 +238,6 @@ def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
 
 def saved(compared: Compared, sums: Sums, prob: float) -> Estimate:
     """Savings per run with their interval, or why not (without leading axes).
-
-    Parameters
-    ----------
-    compared : Compared
-        Both means.
-    sums : Sums of shape (n_strata, 2)
-        What they come from.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        In the unit of the amounts.
 
     References
     ----------
@@ -307,26 +263,7 @@ def _why_no_figure(sums: Sums) -> Missing | None:
 def estimated(
     sums: Sums, compared: Compared, value: Floats, limits: tuple[Floats, Floats], prob: float
 ) -> Estimate:
-    """A figure computed from sums with its limits, or the reason why there is none.
-
-    Parameters
-    ----------
-    sums : Sums of shape (n_strata, 2)
-        What the figure comes from.
-    compared : Compared
-        Both means.
-    value : array of float, shape ()
-        The figure; not a number where there is none.
-    limits : two arrays of float, shape () each
-        Its interval; not numbers where there is none.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        Figure and limits, each only where it can be computed.
-    """
+    """A figure computed from sums with its limits, or the reason why there is none."""
     lower, upper = limits
     missing = _why_no_figure(sums)
     if missing is None and not np.isfinite(value):

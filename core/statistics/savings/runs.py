@@ -33,11 +33,11 @@ class Amount:
     sessions: SessionSums | None
     is_log: bool = False
 
-    def strata(self, wanted: Bools) -> Amount:
+    def strata(self, mask: Bools) -> Amount:
         """The same of some strata."""
         return Amount(
-            sums=self.sums.strata(wanted),
-            sessions=None if self.sessions is None else self.sessions.strata(wanted),
+            sums=self.sums.strata(mask),
+            sessions=None if self.sessions is None else self.sessions.strata(mask),
             is_log=self.is_log,
         )
 
@@ -50,7 +50,7 @@ class ComparedRuns:
     """The runs that are compared; ``unfinished``: those that did not end normally too."""
 
     def __init__(
-        self, usage: UsageColumns, drawn: SessionRuns | None = None, *, unfinished: bool = False
+        self, usage: UsageColumns, sampled: SessionRuns | None = None, *, unfinished: bool = False
     ) -> None:
         self._usage = usage
         self.group = _groups(usage.run_class)
@@ -61,16 +61,16 @@ class ComparedRuns:
         self._is_taken = self.is_compared if unfinished else self.is_completed
         self.is_known = self._is_taken & (usage.bucket != UNKNOWN)
         names = list(zip(usage.model, usage.channel, usage.prob_micro.tolist(), strict=True))
-        seen = sorted({name for name, taken in zip(names, self.is_compared.tolist(), strict=True) if taken})
-        places = {name: place for place, name in enumerate(seen)}
+        strata = sorted({name for name, taken in zip(names, self.is_compared.tolist(), strict=True) if taken})
+        places = {name: index for index, name in enumerate(strata)}
         self.stratum = np.array([places.get(name, 0) for name in names], dtype=np.int64)
-        self.models = np.array([model for model, _, _ in seen], dtype=np.str_)
-        self.channels = np.array([channel for _, channel, _ in seen], dtype=np.str_)
-        self.strata: tuple[Stratum, ...] = tuple(seen)
-        self.n_strata = len(seen)
-        pairs = {pair: place for place, pair in enumerate(sorted({name[:2] for name in seen}))}
-        self._pair = np.array([pairs[name[:2]] for name in seen], dtype=np.int64)
-        self._drawn = None if drawn is None else _Drawn(drawn, places, unfinished=unfinished)
+        self.models = np.array([model for model, _, _ in strata], dtype=np.str_)
+        self.channels = np.array([channel for _, channel, _ in strata], dtype=np.str_)
+        self.strata: tuple[Stratum, ...] = tuple(strata)
+        self.n_strata = len(strata)
+        pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
+        self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
+        self._sampled = None if sampled is None else _SampledRuns(sampled, places, unfinished=unfinished)
 
     @property
     def everything(self) -> Bools:
@@ -114,7 +114,7 @@ class ComparedRuns:
         """Durations in milliseconds, where they are known, whether or not the tokens are."""
         usage = self._usage
         sums = self._sums(self._is_taken, usage.n_timed, usage.duration_ms, usage.duration_squared)
-        return Amount(sums=sums, sessions=self._by_session(_Drawn.durations))
+        return Amount(sums=sums, sessions=self._by_session(_SampledRuns.durations))
 
     @cached_property
     def failed(self) -> Amount:
@@ -129,10 +129,10 @@ class ComparedRuns:
     @cached_property
     def unknown(self) -> Amount:
         """1 for each run whose tokens nobody knows."""
-        return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_Drawn.unknown))
+        return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_SampledRuns.unknown))
 
-    def _by_session(self, ask: Callable[[_Drawn], SessionSums]) -> SessionSums | None:
-        return None if self._drawn is None else ask(self._drawn)
+    def _by_session(self, ask: Callable[[_SampledRuns], SessionSums]) -> SessionSums | None:
+        return None if self._sampled is None else ask(self._sampled)
 
     def _ended(self, hit: Bools, sessions: SessionSums | None) -> Amount:
         hits = self._usage.n * hit
@@ -164,7 +164,7 @@ class ComparedRuns:
     @property
     def n_entries(self) -> int:
         """Runs whose sessions are known."""
-        return 0 if self._drawn is None else len(self._drawn)
+        return 0 if self._sampled is None else len(self._sampled)
 
     def tokens_until(self, days: Ints) -> SessionSums | None:
         """Tokens by session up to and including each of some days, which lead."""
@@ -199,36 +199,36 @@ class ComparedRuns:
     @cached_property
     def largest(self) -> Floats:
         """The largest run of each stratum, in medians of its model and channel, as far as its size class tells."""
-        found = np.zeros(self.n_strata)
+        result = np.zeros(self.n_strata)
         stratum, bucket = self.stratum[self.is_known], self._usage.bucket[self.is_known]
         lower = np.array([bucket_bounds(one)[0] for one in range(int(bucket.max(initial=-1)) + 1)])
-        np.maximum.at(found, stratum, lower[bucket])
-        return found / np.where(found > 0, self._of_stratum(self.caps[1]), 1.0)
+        np.maximum.at(result, stratum, lower[bucket])
+        return result / np.where(result > 0, self._of_stratum(self.caps[1]), 1.0)
 
     @cached_property
     def duration_spread(self) -> tuple[Sums, Floats]:
         """Logarithms of durations, and the largest of each stratum in its medians, of the runs with sessions."""
-        if self._drawn is None:
+        if self._sampled is None:
             nothing = np.zeros((self.n_strata, 2))
             return Sums(n=nothing, total=nothing, squares=nothing), np.zeros(self.n_strata)
-        return self._drawn.duration_spread(self.n_strata)
+        return self._sampled.duration_spread(self.n_strata)
 
 
-class _Drawn:
+class _SampledRuns:
     """The runs with sessions that are of our strata, one entry each, coded as the usage is."""
 
-    def __init__(self, drawn: SessionRuns, places: Mapping[Stratum, int], *, unfinished: bool) -> None:
-        names = zip(drawn.model, drawn.channel, drawn.prob_micro.tolist(), strict=True)
+    def __init__(self, runs: SessionRuns, places: Mapping[Stratum, int], *, unfinished: bool) -> None:
+        names = zip(runs.model, runs.channel, runs.prob_micro.tolist(), strict=True)
         stratum = np.array([places.get(name, -1) for name in names], dtype=np.int64)
-        kept = stratum >= 0
-        self._stratum = stratum[kept]
-        self._cell = self._stratum * 2 + _groups(drawn.run_class)[kept]
-        self._session = drawn.session[kept]
-        self._day = np.where(drawn.hour == UNKNOWN, UNKNOWN, drawn.hour // DAY_HOURS)[kept]
-        self._status = np.array(drawn.status, dtype=np.str_)[kept]
+        mask = stratum >= 0
+        self._stratum = stratum[mask]
+        self._cell = self._stratum * 2 + _groups(runs.run_class)[mask]
+        self._session = runs.session[mask]
+        self._day = np.where(runs.hour == UNKNOWN, UNKNOWN, runs.hour // DAY_HOURS)[mask]
+        self._status = np.array(runs.status, dtype=np.str_)[mask]
         self._taken = (self._status == "completed") | unfinished
-        self._tokens, self._duration_ms = drawn.tokens[kept], drawn.duration_ms[kept]
-        self._is_all = drawn.is_all
+        self._tokens, self._duration_ms = runs.tokens[mask], runs.duration_ms[mask]
+        self._is_all = runs.is_all
 
     def __len__(self) -> int:
         return len(self._cell)
@@ -252,8 +252,8 @@ class _Drawn:
         return self._added(None, (self._tokens == UNKNOWN).astype(np.float64))
 
     def _added(self, rows: Bools | None, amount: Floats) -> SessionSums:
-        kept = slice(None) if rows is None else rows
-        return session_sums(self._cell[kept], self._session[kept], amount, complete=self._is_all)
+        chosen = slice(None) if rows is None else rows
+        return session_sums(self._cell[chosen], self._session[chosen], amount, complete=self._is_all)
 
     def tokens_until(self, days: Ints, n_cells: int) -> SessionSums:
         """Tokens up to and including each of some days, which lead."""
@@ -261,11 +261,11 @@ class _Drawn:
         cell, day, tokens = self._cell[rows], self._day[rows], self._tokens[rows].astype(np.float64)
         session = np.unique(self._session[rows], return_inverse=True)[1]
         until = [np.flatnonzero(day <= last) for last in days.tolist()]
-        place = np.repeat(np.arange(len(days)), [len(part) for part in until])
+        index = np.repeat(np.arange(len(days)), [len(part) for part in until])
         runs = np.concatenate([*until, np.zeros(0, dtype=np.int64)])
         return session_sums(
-            place * n_cells + cell[runs],
-            place * (int(session.max(initial=-1)) + 1) + session[runs],
+            index * n_cells + cell[runs],
+            index * (int(session.max(initial=-1)) + 1) + session[runs],
             tokens[runs],
             complete=self._is_all,
         )
@@ -280,9 +280,9 @@ class _Drawn:
         ]
         n, total, squares = (np.asarray(part, dtype=np.float64).reshape(-1, 2) for part in parts)
         largest = np.zeros(n_strata)
-        for place in np.unique(stratum).tolist():
-            own = amount[stratum == place]
-            largest[place] = own.max() / np.median(own)
+        for index in np.unique(stratum).tolist():
+            own = amount[stratum == index]
+            largest[index] = own.max() / np.median(own)
         return Sums(n=n, total=total, squares=squares), largest
 
 

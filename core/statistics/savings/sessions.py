@@ -39,24 +39,24 @@ class SessionSums:
     squares: Floats
     complete: bool = True
 
-    def where(self, wanted: Bools) -> SessionSums:
-        """The entries that ``wanted`` keeps."""
+    def where(self, mask: Bools) -> SessionSums:
+        """The entries that ``mask`` keeps."""
         return replace(
             self,
-            cell=self.cell[wanted],
-            session=self.session[wanted],
-            n=self.n[wanted],
-            total=self.total[wanted],
-            squares=self.squares[wanted],
+            cell=self.cell[mask],
+            session=self.session[mask],
+            n=self.n[mask],
+            total=self.total[mask],
+            squares=self.squares[mask],
         )
 
-    def strata(self, wanted: Bools) -> SessionSums:
+    def strata(self, mask: Bools) -> SessionSums:
         """The entries of some strata, which are numbered anew."""
-        lead, own = self.cell // (2 * len(wanted)), self.cell % (2 * len(wanted))
-        kept = wanted[own // 2]
-        place = (np.cumsum(wanted) - 1)[own // 2]
-        moved = replace(self, cell=(lead * int(wanted.sum()) + place) * 2 + own % 2)
-        return moved.where(kept)
+        lead, own = self.cell // (2 * len(mask)), self.cell % (2 * len(mask))
+        inside = mask[own // 2]
+        index = (np.cumsum(mask) - 1)[own // 2]
+        moved = replace(self, cell=(lead * int(mask.sum()) + index) * 2 + own % 2)
+        return moved.where(inside)
 
     def runs(self, shape: tuple[int, ...]) -> Floats:
         """Runs of each cell, as far as they are among these."""
@@ -70,22 +70,6 @@ class SessionSums:
 def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = True) -> SessionSums:
     """Runs, one entry each, added up by session and cell.
 
-    Parameters
-    ----------
-    cell : array of int, shape (n_runs,)
-        Stratum and group of each run as one number, 0 or more.
-    session : array of int, shape (n_runs,)
-        Which session it is of.
-    amount : array of float, shape (n_runs,)
-        What it counts for.
-    complete : bool, optional
-        Whether these are all runs, not some drawn at random.
-
-    Returns
-    -------
-    SessionSums
-        A row for each cell that a session has runs in.
-
     Examples
     --------
     >>> one = session_sums(np.array([0, 1, 0]), np.array([7, 7, 7]), np.array([2.0, 5.0, 3.0]))
@@ -94,13 +78,13 @@ def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = 
     """
     n_cells = int(cell.max(initial=0)) + 1
     number = np.unique(session, return_inverse=True)[1]
-    both, place = np.unique(number * n_cells + cell, return_inverse=True)
+    both, index = np.unique(number * n_cells + cell, return_inverse=True)
     return SessionSums(
         cell=both % n_cells,
         session=both // n_cells,
-        n=_added(place, np.ones(len(place)), both.shape),
-        total=_added(place, amount, both.shape),
-        squares=_added(place, amount**2, both.shape),
+        n=_added(index, np.ones(len(index)), both.shape),
+        total=_added(index, amount, both.shape),
+        squares=_added(index, amount**2, both.shape),
         complete=complete,
     )
 
@@ -124,20 +108,6 @@ class Design:
 def run_design(sums: Sums, weight: Floats, *, is_log: bool) -> Design:
     """The same where each run is a session by itself.
 
-    Parameters
-    ----------
-    sums : Sums of shape (..., n_strata, 2)
-        Runs and their amounts.
-    weight : array of float, shape (..., n_strata)
-        Weight of each stratum, 0 or more.
-    is_log : bool
-        Whether amounts are logarithms.
-
-    Returns
-    -------
-    Design
-        Errors and degrees of freedom over the leading axes.
-
     References
     ----------
     F. E. Satterthwaite, *Biometrics Bulletin* 2, 1946, 110 (doi:10.2307/3002019): the degrees of freedom.
@@ -154,20 +124,6 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> De
     """How the means over strata vary, each stratum weighing ``weight`` (0 = it takes no part).
 
     ``is_log``: amounts are logarithms, which vary by so much, not by a share of their mean.
-
-    Parameters
-    ----------
-    sessions : SessionSums
-        Amounts by session.
-    weight : array of float, shape (n_strata,)
-        Weight of each stratum, 0 or more.
-    is_log : bool
-        Whether amounts are logarithms.
-
-    Returns
-    -------
-    Design
-        Errors and degrees of freedom of both groups.
 
     References
     ----------
@@ -204,8 +160,8 @@ def _freedom(error: Floats, mean: Floats, n_sessions: Floats, weight: Floats, *,
     return np.fmin(_welch(error, n_sessions), _welch(even, n_sessions))
 
 
-def _added(place: Ints, amount: Floats, shape: tuple[int, ...]) -> Floats:
-    added = np.bincount(place, weights=amount, minlength=int(np.prod(shape)))
+def _added(index: Ints, amount: Floats, shape: tuple[int, ...]) -> Floats:
+    added = np.bincount(index, weights=amount, minlength=int(np.prod(shape)))
     return np.asarray(added, dtype=np.float64).reshape(shape)
 
 
@@ -220,13 +176,13 @@ def _by_session(used: SessionSums, pull: Floats, shape: tuple[int, ...]) -> tupl
     """Squares, and products of both groups, of what each session adds to the two means; sessions of each group."""
     lead = shape[:-2]
     n_all = int(used.session.max(initial=-1)) + 1
-    place, group = np.zeros(n_all, dtype=np.int64), used.cell % 2
-    place[used.session] = used.cell // (shape[-2] * 2)
+    lead_index, group = np.zeros(n_all, dtype=np.int64), used.cell % 2
+    lead_index[used.session] = used.cell // (shape[-2] * 2)
     pulls, present = np.zeros((2, n_all)), np.zeros((2, n_all))
     for one in (BASELINE, SELECTED):
         pulls[one] = np.bincount(used.session[group == one], weights=pull[group == one], minlength=n_all)
         present[one, used.session[group == one]] = 1.0
-    error = [_added(place, each**2, lead) for each in pulls]
-    counts = [_added(place, each, lead) for each in present]
-    shared = _added(place, pulls[BASELINE] * pulls[SELECTED], lead)
+    error = [_added(lead_index, each**2, lead) for each in pulls]
+    counts = [_added(lead_index, each, lead) for each in present]
+    shared = _added(lead_index, pulls[BASELINE] * pulls[SELECTED], lead)
     return np.stack(error, axis=-1), shared, np.stack(counts, axis=-1)

@@ -13,22 +13,6 @@ from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, n
 def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
     """Wilson's score interval of a share.
 
-    Parameters
-    ----------
-    hits : float
-        0 to ``n``.
-    n : float
-        Runs, 1 or more.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    lower : float
-        In [0, 1].
-    upper : float
-        In [0, 1].
-
     References
     ----------
     E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953).
@@ -51,20 +35,6 @@ def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
 
 def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
     """A share with Wilson's interval; fewer than 2 give no figure, fewer than 10 no interval.
-
-    Parameters
-    ----------
-    hits : float
-        0 to ``n``.
-    n : float
-        Runs, 0 or more.
-    prob : float, optional
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        In [0, 1], or why not.
 
     References
     ----------
@@ -89,28 +59,14 @@ def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
     It holds just those shares that `exact_tails` finds at least ``1 - prob`` for. Fewer than 2 give no figure,
     fewer than 10 no interval.
 
-    Parameters
-    ----------
-    hits : int
-        0 to ``n``.
-    n : int
-        Runs, 0 or more.
-    prob : float, optional
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        In [0, 1], or why not.
-
     References
     ----------
     C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
 
     Examples
     --------
-    >>> found = exact_limits(7, 50)
-    >>> round(found.lower, 4), round(found.upper, 4)
+    >>> result = exact_limits(7, 50)
+    >>> round(result.lower, 4), round(result.upper, 4)
     (0.0582, 0.2674)
     """
     plain = share(hits, n, prob=prob)
@@ -124,20 +80,6 @@ def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
 
 def exact_tails(hits: int, n: int, expected: float) -> float:
     """Chance of as few or as many hits, whichever is rarer, doubled: the exact two-sided binomial test.
-
-    Parameters
-    ----------
-    hits : int
-        0 to ``n``.
-    n : int
-        Runs, 0 or more.
-    expected : float
-        The share they are tested against, in [0, 1].
-
-    Returns
-    -------
-    float
-        Probability in [0, 1].
 
     Examples
     --------
@@ -153,24 +95,6 @@ def difference(hits: float, n: float, hits_other: float, n_other: float, *, prob
     """First share minus the other, with Newcombe's hybrid score interval.
 
     Fewer than 2 in either group give no figure, fewer than 10 no interval.
-
-    Parameters
-    ----------
-    hits : float
-        0 to ``n``.
-    n : float
-        Runs of the first group, 0 or more.
-    hits_other : float
-        0 to ``n_other``.
-    n_other : float
-        Runs of the other group, 0 or more.
-    prob : float, optional
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    Estimate
-        In [-1, 1], or why not.
 
     References
     ----------

@@ -25,18 +25,6 @@ LARGEST: Final = 20.0
 def is_narrow(logs: Sums, largest: Floats) -> Bools:
     """Whether runs lie close together; ``largest`` is the largest run in medians of its model and channel.
 
-    Parameters
-    ----------
-    logs : Sums of shape (..., n_strata, 2)
-        Runs, with the logarithms of their tokens.
-    largest : array of float, shape (..., n_strata)
-        Largest run of each stratum, in medians.
-
-    Returns
-    -------
-    array of bool, leading shape
-        True where an interval of a plain mean holds.
-
     Examples
     --------
     >>> close = Sums(n=np.array([[9.0, 9.0]]), total=np.array([[90.0, 90.0]]), squares=np.array([[904.0, 904.0]]))

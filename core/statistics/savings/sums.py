@@ -32,10 +32,10 @@ class Sums:
     total: Floats
     squares: Floats
 
-    def strata(self, wanted: Bools) -> Sums:
+    def strata(self, mask: Bools) -> Sums:
         """The sums of some strata."""
         return Sums(
-            n=self.n[..., wanted, :], total=self.total[..., wanted, :], squares=self.squares[..., wanted, :]
+            n=self.n[..., mask, :], total=self.total[..., mask, :], squares=self.squares[..., mask, :]
         )
 
     def pooled(self) -> Sums:

@@ -52,20 +52,6 @@ class MoneySaved:
 def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
     """Tokens that all selected runs saved.
 
-    Parameters
-    ----------
-    tokens : Amount
-        Tokens by stratum and group.
-    so_far : Running
-        The same up to each day.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    TotalSaved
-        Tokens, with limits, in all and by day.
-
     References
     ----------
     G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
@@ -86,26 +72,7 @@ def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
 def money_saved(
     tokens: Amount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
 ) -> MoneySaved | None:
-    """The same at prices per million tokens; ``models`` are those of the strata. None: no model has a price.
-
-    Parameters
-    ----------
-    tokens : Amount
-        Tokens by stratum and group.
-    so_far : Running
-        The same up to each day.
-    models : sequence of str, n_strata long
-        Model of each stratum.
-    prices : mapping of str to float
-        What a million tokens of a model cost, 0 or more.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    MoneySaved or None
-        In the unit of the prices, with limits.
-    """
+    """The same at prices per million tokens; ``models`` are those of the strata. None: no model has a price."""
     is_priced = np.array([model in prices for model in models], dtype=np.bool_)
     if not is_priced.any():
         return None
@@ -122,10 +89,10 @@ def _total(tokens: Amount, so_far: Running, *, worth: Floats, prob: float) -> To
     compared = tokens.compared(sums.n[..., SELECTED] * worth)
     path = so_far.tokens.compared(so_far.tokens.sums.n[..., SELECTED] * worth)
     lower, upper = shown_limits(so_far, path.saved_limits(prob))
-    found = estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
+    result = estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
     n_counted = int(compared.n[SELECTED])
     return TotalSaved(
-        saved=unless_wide(found, is_narrow=so_far.is_narrow),
+        saved=unless_wide(result, is_narrow=so_far.is_narrow),
         n_runs=n_counted,
         n_uncounted=int(sums.n[..., SELECTED].sum()) - n_counted,
         day=so_far.day,

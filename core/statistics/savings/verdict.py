@@ -56,20 +56,6 @@ class Claims:
 def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
     """What both comparisons of the same runs let one say.
 
-    Parameters
-    ----------
-    plain : Compared
-        Both means.
-    capped : Compared
-        The same, each run counted up to the cap.
-    prob : float
-        Probability that intervals hold, in (0, 1).
-
-    Returns
-    -------
-    Claims
-        Flags over the leading axes.
-
     References
     ----------
     I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408).
@@ -79,8 +65,8 @@ def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
     >>> from core.statistics.savings.ratio import compare
     >>> from core.statistics.savings.sums import Sums
     >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
-    >>> found = compare(Sums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
-    >>> bool(claims(found, found, 0.95).proven)
+    >>> result = compare(Sums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
+    >>> bool(claims(result, result, 0.95).proven)
     True
     """
     lower, upper = capped.always_percent_limits(prob)
@@ -101,41 +87,22 @@ def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
 
 
 def verdict(
-    plain: Estimate, capped: Estimate, made: Claims, *, n_least: int
+    plain: Estimate, capped: Estimate, allowed: Claims, *, n_least: int
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """What may be claimed (without leading axes).
-
-    Parameters
-    ----------
-    plain : Estimate
-        The plain figure.
-    capped : Estimate
-        The capped one.
-    made : Claims
-        What both let one say.
-    n_least : int
-        Runs, or sessions, of the smaller group.
-
-    Returns
-    -------
-    verdict : SavingsVerdict
-        What may be said.
-    reason : VerdictReason
-        Why.
-    """
+    """What may be claimed (without leading axes)."""
     if plain.value is None:
         return "no_figure", "cannot" if plain.missing == "zero_mean" else "few_runs"
     if capped.lower is None:
         return "no_interval", _why_no_interval(capped.missing)
-    if not made.enough:
+    if not allowed.enough:
         return "not_proven", "few_for_proof" if n_least < MIN_FOR_PROOF else "few_sessions"
-    found: list[tuple[Bools, SavingsVerdict, VerdictReason]] = [
-        (made.proven, "proven", "interval_above_zero"),
-        (made.costs_more, "costs_more", "interval_below_zero"),
-        (made.runaways_cost, "mixed", "runaways_cost"),
-        (made.runaways_spare, "mixed", "runaways_spare"),
+    cases: list[tuple[Bools, SavingsVerdict, VerdictReason]] = [
+        (allowed.proven, "proven", "interval_above_zero"),
+        (allowed.costs_more, "costs_more", "interval_below_zero"),
+        (allowed.runaways_cost, "mixed", "runaways_cost"),
+        (allowed.runaways_spare, "mixed", "runaways_spare"),
     ]
-    return next(((said, why) for flag, said, why in found if flag), ("not_proven", "interval_holds_zero"))
+    return next(((name, why) for flag, name, why in cases if flag), ("not_proven", "interval_holds_zero"))
 
 
 def _why_no_interval(missing: Missing | None) -> VerdictReason:
@@ -145,31 +112,15 @@ def _why_no_interval(missing: Missing | None) -> VerdictReason:
 
 
 def withheld(
-    said: tuple[SavingsVerdict, VerdictReason], *, unfinished_differ: bool, unknown_differ: bool
+    claim: tuple[SavingsVerdict, VerdictReason], *, unfinished_differ: bool, unknown_differ: bool
 ) -> tuple[SavingsVerdict, VerdictReason]:
     """The same, without a claim where the runs compared are another part of all runs in each group.
-
-    Parameters
-    ----------
-    said : tuple of SavingsVerdict and VerdictReason
-        What may be said of the runs compared.
-    unfinished_differ : bool
-        Whether the groups' shares of unfinished runs differ.
-    unknown_differ : bool
-        Whether their shares of runs with unknown tokens do.
-
-    Returns
-    -------
-    verdict : SavingsVerdict
-        What may be said.
-    reason : VerdictReason
-        Why.
 
     Examples
     --------
     >>> withheld(("proven", "interval_above_zero"), unfinished_differ=True, unknown_differ=False)
     ('not_proven', 'unfinished_differ')
     """
-    if said[0] not in CLAIMS or not (unfinished_differ or unknown_differ):
-        return said
+    if claim[0] not in CLAIMS or not (unfinished_differ or unknown_differ):
+        return claim
     return "not_proven", "unfinished_differ" if unfinished_differ else "unknown_differ"

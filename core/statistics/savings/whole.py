@@ -63,7 +63,7 @@ class Savings:
 
 def savings(
     usage: UsageColumns,
-    drawn: SessionRuns | None = None,
+    sampled: SessionRuns | None = None,
     *,
     baseline_rate: float,
     n_arms: int,
@@ -74,7 +74,7 @@ def savings(
     """What the selection saves against baseline runs.
 
     ``saved_percent = (baseline mean - selected mean) / baseline mean * 100``, both means at the same mix of
-    strata. ``drawn`` are runs with the sessions they are of, all or drawn at random; without them each run counts as
+    strata. ``sampled`` are runs with the sessions they are of, all or drawn at random; without them each run counts as
     a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``prices``
     what a million tokens of a model cost.
 
@@ -82,7 +82,7 @@ def savings(
     ----------
     usage : UsageColumns
         Runs added up by time, class, model and channel.
-    drawn : SessionRuns or None, optional
+    sampled : SessionRuns or None, optional
         Runs with their sessions.
     baseline_rate : float
         The coin's probability of a baseline run, in [0, 1].
@@ -107,9 +107,9 @@ def savings(
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
       behind a claim.
     """
-    runs = ComparedRuns(usage, drawn)
+    runs = ComparedRuns(usage, sampled)
     overall = comparison(runs, runs.everything, prob)
-    unfinished_too = _unfinished_too(usage, drawn, overall, prob)
+    unfinished_too = _unfinished_too(usage, sampled, overall, prob)
     so_far = running(usage, runs, is_narrow=overall.is_narrow)
     models = runs.models.tolist()
     return Savings(
@@ -130,11 +130,11 @@ def savings(
 
 
 def _unfinished_too(
-    usage: UsageColumns, drawn: SessionRuns | None, overall: Comparison, prob: float
+    usage: UsageColumns, sampled: SessionRuns | None, overall: Comparison, prob: float
 ) -> Comparison | None:
     if not overall.unfinished_differ:
         return None
-    runs = ComparedRuns(usage, drawn, unfinished=True)
+    runs = ComparedRuns(usage, sampled, unfinished=True)
     return comparison(runs, runs.everything, prob)
 
 

@@ -54,7 +54,7 @@ def recent_days(
     wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
     pulls, part, success, failure = (amount[wanted] for amount in amounts)
     return RecentDays(
-        place=place[wanted],
+        arm=place[wanted],
         day=day[wanted],
         pulls=pulls,
         part_micro=part,
@@ -84,7 +84,7 @@ def arm_hours(
     order = np.argsort(hour, kind="stable")
     order = order[columns.epoch[place[order]] == epoch[order]]
     return ArmHours(
-        place=place[order], hour=hour[order], success_micro=success[order], failure_micro=failure[order]
+        arm=place[order], hour=hour[order], success_micro=success[order], failure_micro=failure[order]
     )
 
 

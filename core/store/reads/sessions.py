@@ -82,7 +82,7 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
     rows = list(chain.from_iterable(snapshot.together(*asked)))
     arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
     return ArmSessions(
-        place=at[arm_no] if len(arm_no) else arm_no,
+        arm=at[arm_no] if len(arm_no) else arm_no,
         day=at_ms // DAY_MS,
         success_micro=used * MICRO + success,
         failure_micro=(n - used) * MICRO + failure,

@@ -49,7 +49,7 @@ def _asked_for() -> date | None:
 def now(row: ArmRow, seen: ArmPath, then: int | None) -> None:
     """Density now over its interval, before, and the prior."""
     here = reading()
-    place = None if then is None else seen.path.place(then)
+    place = None if then is None else seen.path.index(then)
     earlier = None
     if place is not None and then is not None:
         called = _called(seen, then)

@@ -33,7 +33,7 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
     place, at = np.nonzero(pulls)
     recent = at >= n_days - WINDOW_DAYS
     sums = RecentDays(
-        place=place[recent],
+        arm=place[recent],
         day=day + at[recent],
         pulls=pulls[place, at][recent],
         part_micro=0 * place[recent],
@@ -45,7 +45,7 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
     used = np.repeat(np.tile([MICRO, 0], len(place)), counts)
     each = np.repeat(np.repeat(np.arange(len(place)), 2), counts)
     sessions = ArmSessions(
-        place=place[each],
+        arm=place[each],
         day=day + at[each],
         success_micro=used,
         failure_micro=MICRO - used,
@@ -103,7 +103,7 @@ def test_the_chance_is_that_of_all_orders_counted() -> None:
     assert share == 1 / comb(15, 10)
     columns = columns_of(pulls, good)
     sums = RecentDays(
-        place=np.array([0, 0]),
+        arm=np.array([0, 0]),
         day=np.array([DAY, DAY + 1]),
         pulls=pulls[0],
         part_micro=0 * pulls[0],
@@ -146,7 +146,7 @@ def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None
     """100 of 100 in ten sessions, then none of 60 in two: one of 66 orders, an odd afternoon."""
     columns = arms([name(0)], successes=[100], failures=[60])
     sums = RecentDays(
-        place=np.array([0, 0]),
+        arm=np.array([0, 0]),
         day=np.array([DAY - 5, DAY]),
         pulls=np.array([100, 60]),
         part_micro=np.zeros(2, dtype=np.int64),
@@ -160,7 +160,7 @@ def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None
             columns,
             splits(columns, sums),
             ArmSessions(
-                place=np.zeros(n, dtype=np.int64),
+                arm=np.zeros(n, dtype=np.int64),
                 day=np.where(later, DAY, DAY - 5),
                 success_micro=np.where(later, 0, 10 * MICRO),
                 failure_micro=np.where(later, 60 * MICRO // sessions_since, 0),
@@ -178,7 +178,7 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
     n_days = 20
     good = np.where(np.arange(n_days) < 10, 700, 400)
     sums = RecentDays(
-        place=np.zeros(n_days, dtype=np.int64),
+        arm=np.zeros(n_days, dtype=np.int64),
         day=DAY + np.arange(n_days),
         pulls=np.full(n_days, 1_000),
         part_micro=np.zeros(n_days, dtype=np.int64),
@@ -193,7 +193,7 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
             columns,
             splits(columns, sums),
             ArmSessions(
-                place=np.zeros(200, dtype=np.int64),
+                arm=np.zeros(200, dtype=np.int64),
                 day=np.full(200, DAY + 19),
                 success_micro=used * MICRO,
                 failure_micro=(10 - used) * MICRO,
@@ -209,7 +209,7 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
 def test_observations_without_a_time_are_neither_before_nor_after() -> None:
     columns = arms(["tool:fs:Read"], successes=[100], failures=[30])
     sums = RecentDays(
-        place=np.array([0, 0]),
+        arm=np.array([0, 0]),
         day=np.array([UNKNOWN, DAY]),
         pulls=np.array([100, 30]),
         part_micro=np.zeros(2, dtype=np.int64),
@@ -220,14 +220,12 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
 
 
 def test_nothing_is_found_in_nothing() -> None:
-    sums = RecentDays(
-        place=NONE, day=NONE, pulls=NONE, part_micro=NONE, success_micro=NONE, failure_micro=NONE
-    )
+    sums = RecentDays(arm=NONE, day=NONE, pulls=NONE, part_micro=NONE, success_micro=NONE, failure_micro=NONE)
     assert shifts(arms([]), splits(arms([]), sums), NO_SESSIONS) == ()
 
 
 NONE = np.array([], dtype=np.int64)
-NO_SESSIONS = ArmSessions(place=NONE, day=NONE, success_micro=NONE, failure_micro=NONE, since_day=None)
+NO_SESSIONS = ArmSessions(arm=NONE, day=NONE, success_micro=NONE, failure_micro=NONE, since_day=None)
 
 
 HOUR = DAY * 24
@@ -240,7 +238,7 @@ def hours(*arms_of: tuple[list[int], list[int]]) -> ArmHours:
     n, good = (np.concatenate([np.array(part[at]) for part in arms_of]) * MICRO for at in (0, 1))
     order = np.argsort(hour, kind="stable")
     return ArmHours(
-        place=place[order],
+        arm=place[order],
         hour=hour[order],
         success_micro=good[order],
         failure_micro=(n - good)[order],

@@ -111,7 +111,7 @@ def days_of(world: World) -> RecentDays:
     recent = world.day >= world.plan.n_days - WINDOW_DAYS
     place, day, n, good = _summed(world.arm[recent], world.day[recent], world.used[recent])
     return RecentDays(
-        place=place,
+        arm=place,
         day=FIRST_DAY + day,
         pulls=n,
         part_micro=0 * n,
@@ -125,7 +125,7 @@ def sessions_of(world: World) -> ArmSessions:
     place, session, n, good = _summed(world.arm, world.session, world.used)
     _, first = np.unique(world.session, return_index=True)
     return ArmSessions(
-        place=place,
+        arm=place,
         day=FIRST_DAY + world.day[first][np.searchsorted(world.session[first], session)],
         success_micro=good * MICRO,
         failure_micro=(n - good) * MICRO,

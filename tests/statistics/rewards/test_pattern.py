@@ -24,7 +24,7 @@ from core.demo.environments import (
 )
 from core.records.episode import FINDING_KINDS, Episode, Scale, Step
 from core.statistics.rewards.agreeing import agreeing
-from core.statistics.rewards.lint import found_in, lint
+from core.statistics.rewards.lint import findings_in, lint
 from core.statistics.rewards.paid import columns_of
 from core.statistics.rewards.pattern import patterns
 from tests.statistics.rewards.many import columns
@@ -85,7 +85,7 @@ def test_planted_faults_are_found_and_no_others(
         hits, extra, false = Counter[str](), Counter[str](), 0
         for world in (*wrong, *clean):
             for seed in seeds:
-                told = {one.kind for one in found_in(columns(world, n, seed))}
+                told = {one.kind for one in findings_in(columns(world, n, seed))}
                 hits.update(told & {world.wrong})
                 extra.update(told - {world.wrong})
                 false += world.wrong is None and bool(told)
@@ -120,8 +120,8 @@ def test_where_nothing_was_paid_nothing_is_told() -> None:
     steps = tuple(Step(number=number, finished=number == 5) for number in range(6))
     planted = [Episode(uid=f"e{n}", environment="none", steps=steps) for n in range(40)]
     columns = columns_of(planted, WIDE)
-    assert (patterns(columns), found_in(columns)) == ((), ())
-    assert found_in(columns_of([Episode(uid="e", environment="none")], WIDE)) == ()
+    assert (patterns(columns), findings_in(columns)) == ((), ())
+    assert findings_in(columns_of([Episode(uid="e", environment="none")], WIDE)) == ()
 
 
 def test_a_reward_of_zero_is_a_payment_and_none_is_not() -> None:
@@ -132,7 +132,7 @@ def test_a_reward_of_zero_is_a_payment_and_none_is_not() -> None:
         planted = [Episode(uid=f"e{n}", environment="x", steps=(*steps, end)) for n, end in enumerate(ends)]
         columns = columns_of(planted, Scale())
         assert [one.pattern for one in patterns(columns)] == ["sparse", "binary"]
-        assert [one.kind for one in found_in(columns)] == ["delayed"]
+        assert [one.kind for one in findings_in(columns)] == ["delayed"]
 
 
 @settings(max_examples=20)
@@ -143,8 +143,8 @@ def test_the_order_of_episodes_is_nothing(order: list[int], at: int) -> None:
         columns_of(one, WRONG[at].scale) for one in (planted, [planted[place] for place in order])
     )
     assert patterns(columns) == patterns(mixed)
-    assert [(one.kind, one.certainty, one.seen) for one in found_in(columns)] == [
-        (one.kind, one.certainty, one.seen) for one in found_in(mixed)
+    assert [(one.kind, one.certainty, one.seen) for one in findings_in(columns)] == [
+        (one.kind, one.certainty, one.seen) for one in findings_in(mixed)
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_refused_step_is_in_nothing_but_its_own_finding() -> None:
         ]
         before, after = columns_of(planted, world.scale), columns_of(more, world.scale)
         assert patterns(before) == patterns(after)
-        assert found_in(before) == found_in(after)[:-1]
+        assert findings_in(before) == findings_in(after)[:-1]
 
 
 @pytest.mark.parametrize(
