@@ -1,7 +1,7 @@
-"""Actions: what pages have the flows write, an act each; its answer or its error is a flash on the page that follows.
+"""Write operations of the pages. Each result or error becomes a flash on the next page.
 
-Acts run in callbacks, before the page is drawn again, so the page that follows already shows the effect. An import
-has a thread of its own (`dashboard.uploads`).
+Acts run in callbacks, before the page is drawn again. So the next page shows the effect. An import has a thread of its
+own (`dashboard.uploads`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DOUBLE_CLICK_S: Final = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Flash:
-    """What an act says afterwards; ``act`` is the id that takes it back. The text is Markdown, escaped."""
+    """Message after an act, as escaped Markdown; ``act`` is the id that undoes it."""
 
     text: str
     failed: bool = False
@@ -60,7 +60,7 @@ class Flash:
 
 
 def flashes() -> list[Flash]:
-    """What happened since the last rerun, once."""
+    """Return the flashes since the last rerun, and clear them."""
     waiting: list[Flash] = st.session_state.pop(_FLASHES, [])
     return waiting
 
@@ -73,9 +73,9 @@ def say(flash: Flash) -> None:
 def tried(
     otherwise: str, act: Callable[[], Flash], *, told: Callable[[ArmscopeError], bool] = lambda _: False
 ) -> None:
-    """Do it, and say what came of it; an error begins with ``otherwise``, our own words.
+    """Run an act and flash its result. An error begins with ``otherwise``, our own words.
 
-    Nothing is said of an error that is ``told`` elsewhere.
+    An error that is ``told`` elsewhere has no flash.
     """
     ask_again()
     try:
@@ -92,14 +92,14 @@ def tried(
 
 
 def note_refusal(problem: ArmscopeError) -> None:
-    """Count what somebody was not allowed, for the audit."""
+    """Count a refusal for the audit."""
     if isinstance(problem, Denied):
         context = reading().context
         note_denied(context.store, context.actor, problem.action or "act", context.clock())
 
 
 def sign_out() -> None:
-    """End every session of whoever signed in, here and wherever their cookie was copied to, and leave."""
+    """End every session of the signed-in person, copied cookies included, and leave."""
 
     def act() -> Flash:
         here = reading()
@@ -130,7 +130,7 @@ def last_act() -> str | None:
 
 
 def failure(otherwise: str, problem: ArmscopeError) -> Flash:
-    """What did not happen, and why."""
+    """Return the words for an act that failed, and the reason."""
     return Flash(text=f"{otherwise} {wording.literal(str(problem))}", failed=True)
 
 
@@ -156,7 +156,7 @@ class RewardForm:
 def send_reward(
     form: RewardForm, after: Callable[[str], None], *, told: Callable[[ArmscopeError], bool]
 ) -> None:
-    """Send the form as it was drawn; ``after`` gets the id of the act and empties it once the reward stands."""
+    """Send the form as drawn; ``after`` gets the id of the act and clears the form."""
 
     def act() -> Flash:
         answer = reward(
@@ -187,8 +187,9 @@ def send_batch(
     *,
     told: Callable[[ArmscopeError], bool] = lambda _: False,
 ) -> None:
-    """Send many rewards as one act; ``key`` belongs to the form. ``after`` gets the ids of the act and of the last of
-    its rewards, and empties the form once they stand.
+    """Send many rewards as one act under the form's ``key``.
+
+    ``after`` gets the ids of the act and of its last reward, and clears the form.
     """
 
     def act() -> Flash:
@@ -218,7 +219,7 @@ def send_reset(
     reason: str | None,
     after: Callable[[], None],
 ) -> None:
-    """Reset the arms; ``after`` empties the form once the reset stands."""
+    """Reset the arms; ``after`` clears the form."""
 
     def act() -> Flash:
         answer = reset(reading().context, arms=arms, types=types, target=target, reason=reason)
@@ -230,7 +231,7 @@ def send_reset(
 
 
 def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after: Callable[[], None]) -> None:
-    """Put changes in force unless somebody else changed the same meanwhile; ``after`` ends the drafts."""
+    """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
 
     def act() -> Flash:
         answers = [one for one in change_all(reading().context, changes, seen=seen) if one.id is not None]
@@ -254,7 +255,7 @@ def declare_scale(environment: str, said: Mapping[str, Any]) -> None:
 
 
 def credit(uid: str, rule: CreditRule) -> None:
-    """Credit an episode to arms of its runs, or nobody any more."""
+    """Credit an episode to arms of its runs, or withdraw the credit."""
 
     def act() -> Flash:
         answer = credit_episode(reading().context, uid, rule)
@@ -272,9 +273,9 @@ def credit(uid: str, rule: CreditRule) -> None:
 
 
 def take_back(act_id: str, *, again: bool = False) -> None:
-    """Undo an act, or let it stand ``again``; the second half of a double click does not turn it round.
+    """Undo an act, or redo it with ``again``. The second half of a double click does nothing.
 
-    A person turns it round after having seen what it did; until the page is drawn nobody has.
+    A person can only reverse an act after its effect was drawn.
     """
     last_id, shown_s = st.session_state.get(_LAST_TAKEN, ("", 0.0))
     if act_id == last_id and (shown_s is None or time.monotonic() - shown_s < _DOUBLE_CLICK_S):
@@ -314,13 +315,13 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
 
 
 def add_webhook(url: str, *, private: bool, opened_at: str | None) -> bool:
-    """Have an address told of alerts; links lead to where the page was opened. Whether it is."""
+    """Add a webhook for alerts and return whether it was added. Links lead to the address of this page."""
     pages = PAGES_AT if opened_at is None else "/".join(opened_at.split("/")[:3])
     return _put_webhook(lambda context: webhooks.add_webhook(context, url, pages=pages, private=private))
 
 
 def bring_back(one: WebhookRow) -> None:
-    """Have a webhook that was removed told again, as it was."""
+    """Restore a removed webhook."""
     _put_webhook(
         lambda context: webhooks.add_webhook(
             context,
@@ -345,7 +346,7 @@ def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
 
 
 def remove_webhook(webhook: str) -> bool:
-    """Tell an address nothing any more; whether that is so."""
+    """Remove a webhook and return whether it was removed."""
     gone: list[WebhookRow] = []
 
     def act() -> Flash:
@@ -357,7 +358,7 @@ def remove_webhook(webhook: str) -> bool:
 
 
 def try_webhook(webhook: str) -> None:
-    """Send a message that tells nothing, and say what came of it."""
+    """Send a test message and flash the result."""
 
     def act() -> Flash:
         sent = send_test(reading().context, webhook)
@@ -397,7 +398,7 @@ def back_up(file: str) -> None:
 
 
 def _path(file: str) -> Path:
-    """A path as somebody typed it; the folder that the server runs in is nobody's business."""
+    """Return a typed path without the server's working folder, which is private."""
     try:
         path = Path(file).expanduser()
     except RuntimeError:  # ~nobody: there is no such home

@@ -84,9 +84,9 @@ def main() -> None:
 
 
 def _arrived() -> tuple[Context, Frame, str]:
-    """Where whoever comes works, the frame there, and the learner of an address that names none.
+    """Return the reader's context, its frame, and the learner of an address without one.
 
-    Who names a learner that can be read is not kept from it by another one that can't.
+    An unreadable learner does not block a named one that is readable.
     """
     mine = context_of()
     try:
@@ -104,8 +104,8 @@ def _arrived() -> tuple[Context, Frame, str]:
 
 
 def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -> None:
-    """The way back, how old the data are, and who looks: at the right of the row; who looks is in a narrow window
-    ``behind`` the one button.
+    """Show undo, age of the data and person at the right of the row. A narrow window has the person ``behind`` its
+    button.
     """
     if behind is None:
         st.space("stretch")
@@ -115,7 +115,7 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -
 
 
 def _footer(context: Context, frame: Frame) -> None:
-    """Where the data are, how far they go, how arms are recognised, and the one time zone."""
+    """Show where the data are, their span, the detection mode, and the time zone."""
     kept = context.store.place
     place = wording.literal(kept.short if isinstance(kept, Server) else frame.database)
     revision = wording.count(frame.revision)
@@ -130,7 +130,9 @@ def _footer(context: Context, frame: Frame) -> None:
 
 
 def _cannot_open(problem: ArmscopeError) -> None:
-    """Why, and what to do; where other learners can be read, the page about all of them is none the less shown."""
+    """Show why the data can't be opened and the next step. The page about all learners is shown where others are
+    readable.
+    """
     page = st.navigation(navigation.every(), position="hidden")
     other = queries.learner_that_opens() if isinstance(problem, StoreAway | StoreDamaged) else None
     if other is not None and page.url_path == FLEET.name:

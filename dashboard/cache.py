@@ -1,4 +1,4 @@
-"""Cache: answers by key, bounded; the least recently used go first (LRU)."""
+"""A bounded cache of answers by key; the least recently used go first (LRU)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Cache:
     def kept(
         self, key: Hashable, ask: Callable[[], Answer], still: Callable[[], bool] = lambda: True
     ) -> Answer:
-        """The answer under this key; asked for outside the lock, so a slow question holds up nobody else.
+        """Return the answer under this key; it is computed outside the lock, so a slow query blocks no other.
 
-        A new answer is kept only if ``still`` says afterwards that the key holds for it.
+        A new answer is stored only if ``still`` confirms the key afterwards.
         """
         with self._lock:
             if key in self._answers:

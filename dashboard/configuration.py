@@ -32,11 +32,7 @@ def options() -> dict[str, Option]:
 
 
 def own_names(address: str) -> list[str]:
-    """What this machine may be called by whoever asks the server at an address of it.
-
-    >>> own_names("127.0.0.2")
-    ['127.0.0.1', 'localhost', '::1', '127.0.0.2']
-    """
+    """Return the host names under which clients may address this machine."""
     listed = options()["server.allowedHosts"]
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     return list(dict.fromkeys([*names, address.lower()]))

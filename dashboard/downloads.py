@@ -1,4 +1,4 @@
-"""Downloads: exports, made when somebody asks, in a private folder that goes when the session does."""
+"""Downloads: exports on request, in a private folder that ends with the session."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class MadeExport:
 
 @dataclass(frozen=True, kw_only=True)
 class MadeTraining:
-    """A training file and its manifest that wait to be fetched; ``asked`` is what the form said, the manifest's query
-    how that was understood.
+    """A training file and its manifest, ready for download. ``asked`` is the form's input; the manifest holds its
+    query.
     """
 
     asked: TrainingQuery
@@ -124,7 +124,7 @@ def _if_of_this(made: _Made | None) -> _Made | None:
 
 @contextmanager
 def _new_file(kind: str, end: str) -> Iterator[tuple[Context, Folder, Path]]:
-    """Where to write; what waited of its kind is deleted, and so is this where nothing comes of it."""
+    """Return a new file's path. The earlier file of its kind is deleted, and this one if an error occurs."""
     drop(kind)
     context, folder = reading().context, Folder(kind)
     name = re.sub(r"[^A-Za-z0-9]+", "-", context.learner).strip("-")[:40] or "learner"

@@ -1,8 +1,8 @@
-"""Gate: where people sign in, nothing is answered but to a session that holds; and what a proxy says counts if named.
+"""The gate of a server with sign-in: only active sessions get an answer. A proxy's headers count only if it is named.
 
-Streamlit hands media, components and web sockets to whoever asks. So every path asks for the session, but those by
-which one signs in and Streamlit's own scripts and styles; programs come by doors beside it, and bring a token.
-The cookie is read by what Streamlit reads it with; whether its session holds, the members say.
+Streamlit serves media, components and web sockets without a check. So every path needs a session, except the sign-in
+and Streamlit's own scripts and styles. Programs use the HTTP doors with a token. Streamlit's code reads the cookie.
+The members decide whether its session is active.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SIGN_IN: Final = "/sign-in"
 _SIGN_OUT: Final = "/auth/logout"
 _BACK: Final = "/oauth2callback"
 _OPEN: Final = frozenset({"/auth/login", _BACK, _SIGN_OUT})
-"""Where Streamlit signs people in and out."""
+"""Streamlit's paths for sign-in and sign-out."""
 _SCRIPTS: Final = "/static/"
 _SPLIT: Final = b"chunks-"
 _WANTED: Final = "armscope-wanted"
-"""The address that somebody opened before they signed in, for the moment after it."""
+"""Cookie with the address that was requested before sign-in."""
 _MOST_WANTED: Final = 2_000
 _WANTED_S: Final = 600
 _PAGES: Final = frozenset(f"/{page.name}" for page in PAGES)
@@ -48,7 +48,7 @@ _BY_OWN_PAGE: Final = frozenset({"same-origin", "none"})
 
 
 class Presented(NamedTuple):
-    """What a request's cookie says: whose session, or why it is none."""
+    """A request's cookie: its session, or the reason why it has none."""
 
     session: Session | None
     standing: Standing = "out"
@@ -79,7 +79,7 @@ class Gate:
             await refusal(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        """What is answered in the place of a page; None for what may go on."""
+        """Return the answer in place of a page, or None for an admitted request."""
         path = scope["path"]
         if scope["type"] == "http":
             if path == _SIGN_OUT and not _is_own(scope):
@@ -141,7 +141,7 @@ class Gate:
 
 
 def _standing(presented: Presented) -> Standing | None:
-    """Why nobody may come by what was presented; None for who may."""
+    """Return why the presented cookie admits no one, or None."""
     if presented.session is None:
         return presented.standing
     context = opened()
@@ -154,19 +154,19 @@ def _standing(presented: Presented) -> Standing | None:
 
 
 def _is_own(scope: Scope) -> bool:
-    """Whether no other site's page asks, where the browser says who does."""
+    """Return whether the request comes from no other site's page, where the browser reports it."""
     return Headers(scope=scope).get("sec-fetch-site", "none") in _BY_OWN_PAGE
 
 
 def _is_for_people(scope: Scope) -> bool:
-    """Whether it is a page that a person waits for."""
+    """Return whether a person waits for this page."""
     headers = Headers(scope=scope)
     is_page = headers.get("sec-fetch-dest") == "document" or "text/html" in headers.get("accept", "")
     return is_page and scope["method"] in LOOKING
 
 
 def _wanting(scope: Scope, page: Response) -> Response:
-    """The page, and a note of the address in whose place it stands; only of pages of ours."""
+    """Return the sign-in page with a note of the requested address; only for our own pages."""
     query = scope["query_string"].decode("latin-1")
     wanted = quote(f"{scope['path']}?{query}" if query else scope["path"])
     if scope["path"] in _PAGES and len(wanted) <= _MOST_WANTED:
@@ -175,7 +175,7 @@ def _wanting(scope: Scope, page: Response) -> Response:
 
 
 def _to_wanted(scope: Scope) -> Response | None:
-    """On to the address that somebody opened before they signed in, once; None where there was none."""
+    """Redirect once to the address that was requested before sign-in; None without one."""
     wanted = HTTPConnection(scope).cookies.get(_WANTED) if scope["type"] == "http" else None
     if not wanted or scope["path"] != "/" or scope["query_string"]:
         return None
@@ -186,7 +186,7 @@ def _to_wanted(scope: Scope) -> Response | None:
 
 
 def _encrypted(send: Send) -> Send:
-    """Has the browser send cookies by TLS alone, whoever sets them."""
+    """Mark all cookies to be sent by TLS only."""
 
     async def send_secure(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -202,9 +202,9 @@ def _encrypted(send: Send) -> Send:
 
 
 class Proxied:
-    """Takes from a named proxy what it says of the request (`X-Forwarded-Proto`, `X-Forwarded-Host`).
+    """Accepts a named proxy's headers about the request (`X-Forwarded-Proto`, `X-Forwarded-Host`).
 
-    Whatever anybody else says of that kind counts for nothing: it is left out of the request.
+    Such headers from any other sender are removed.
     """
 
     def __init__(self, app: ASGIApp, proxies: Iterable[str]) -> None:
@@ -237,6 +237,6 @@ class Proxied:
 
 
 def _last(headers: Headers, name: str) -> str:
-    """What the proxy before us said, where several did."""
+    """Return the entry of the proxy before us in a list of several."""
     said = headers.getlist(name)
     return said[-1].rpartition(",")[2].strip() if said else ""

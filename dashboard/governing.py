@@ -1,7 +1,7 @@
-"""Governing: what the pages People, Tokens and Audit ask and have done: of the installation, not of one learner.
+"""Queries and actions of the pages People, Tokens and Audit, which concern the installation.
 
-None of these is kept by revision: a learner's moment says nothing of members and tokens, which are few, and a page of
-the audit is read by its key. Errors are the caller's to tell, beside what they are about.
+None is cached by revision, because a learner's revision says nothing about members and tokens. They are few, and a
+page of the audit is read by its key. The caller shows errors next to their object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.flows.context import Context
 from core.records.actor import PersonRole, Scope
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.member import MemberAnswer, MemberRow
-from core.records.token import TokenMade, TokenRow
+from core.records.token import NewToken, TokenRow
 from dashboard.reading import reading, still
 
 PAGE: int = 50
@@ -36,8 +36,9 @@ Which = Literal["acts", "installation", "refused"]
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What a form says should become of somebody: of a ``member``, by id, or of who is let in, by ``issuer`` and
-    ``subject`` or ``email``; and as what, in a learner or (None) in every one; ``role`` None: nothing there.
+    """A form's change of one person: a ``member`` by id, or a new one by ``issuer`` and ``subject`` or ``email``.
+
+    The role is in one learner, or in all (None); ``role`` None removes it there.
     """
 
     doing: Doing
@@ -56,8 +57,8 @@ def members() -> tuple[MemberRow, ...]:
 
 
 def foreseen(change: Change) -> MemberAnswer:
-    """What would become of a member; nothing is written. Raises what the change would raise."""
-    return _changed(reading().context.rehearsing(), change)
+    """Return the effects of a change on a member without writing; raises the errors of the change."""
+    return _changed(reading().context.for_rehearsal(), change)
 
 
 def carry_out(change: Change) -> MemberAnswer:
@@ -71,7 +72,7 @@ def take_back(was: MemberRow | None, seen: MemberRow) -> MemberAnswer:
     return (
         people.remove_member(context, seen.id)
         if was is None
-        else people.restore_member(context, was, seen=seen)
+        else people.restore_member(context, was, current=seen)
     )
 
 
@@ -113,7 +114,7 @@ def tokens() -> tuple[TokenRow, ...]:
     return programs.tokens(reading().context)
 
 
-def make_token(name: str, scopes: Sequence[Scope], *, learners: Sequence[str] | None, days: int) -> TokenMade:
+def make_token(name: str, scopes: Sequence[Scope], *, learners: Sequence[str] | None, days: int) -> NewToken:
     """Make a token; its secret is in the answer and nowhere else."""
     return programs.create_token(reading().context, name, scopes, learners=learners, days=days)
 
@@ -157,11 +158,7 @@ def whole_audit(which: Which, wanted: AuditFilter, form: Literal["csv", "json"])
 
 
 def place_of(denial: Denial) -> str:
-    """Where a page of refusals begins, as an address has it.
-
-    >>> read_place(place_of(Denial(at_ms=60_000, actor="jo", action="reset", n=3)))
-    Denial(at_ms=60000, actor='jo', action='reset', n=0)
-    """
+    """Return the start of a page of refusals, as its address has it."""
     return msgspec.json.encode([denial.at_ms, denial.actor, denial.action]).decode()
 
 

@@ -1,7 +1,7 @@
-"""Handles: as many open files as the system grants, no more sessions than they allow, few words where they run out.
+"""Open files: as many as the system grants, a bound on sessions, and few log lines when none is left.
 
-A session holds three handles as long as Streamlit keeps it, which is two minutes after its page was closed, for up
-to 128 of them; some systems grant 256 handles in all. Without one no page is opened, and each attempt is logged.
+Streamlit holds a session's three open files for two minutes after its page was closed, for up to 128 sessions. Some
+systems grant 256 open files in all. Without a free one no page opens, and each attempt is logged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEPT_AT_MOST: Final = 128
 _KEPT_AT_LEAST: Final = 4
 _HANDLES_OF_SESSION: Final = 3
 _HANDLES_OF_SERVER: Final = 128
-"""What libraries, database and connections need beside the sessions that are kept."""
+"""Open files that libraries, database and connections need beside the sessions."""
 _QUIET_S: Final = 60.0
 _NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
 
@@ -42,11 +42,7 @@ def raise_limit() -> int | None:
 
 
 def sessions_allowed(n_handles: int | None) -> int:
-    """How many closed pages' sessions may be kept with so many handles.
-
-    >>> [sessions_allowed(n) for n in (None, 100, 256, 512, 1024)]
-    [128, 4, 21, 64, 128]
-    """
+    """Return the number of closed sessions to hold with so many open files."""
     if n_handles is None:
         return KEPT_AT_MOST
     spare = (n_handles - _HANDLES_OF_SERVER) // (2 * _HANDLES_OF_SESSION)  # as many again may be in use
@@ -98,7 +94,7 @@ def _is_about_handles(record: logging.LogRecord) -> bool:
 
 
 def quieten() -> None:
-    """Log the want of handles once a minute, whoever logs it."""
+    """Log "too many open files" at most once a minute."""
     quiet = OncePerMinute()
     for name in ("asyncio", "uvicorn.error", "uvicorn.asgi", "streamlit"):
         logging.getLogger(name).addFilter(quiet)

@@ -1,7 +1,7 @@
-"""Pages: the one table of them, a row each.
+"""The table of pages, one row each.
 
-Navigation, titles, addresses, who is shown which, what a presentation leaves out, the page that says that the data
-cannot be opened, and the tests that open every page all read it: a page that has its row has them all.
+Navigation, titles, addresses, visibility, presentation, the page for unreadable data, and the tests read it. So a page
+with a row has all of them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ Named = Literal["arm", "run", "episode", "environment", "topic"]
 class Page:
     """A page. ``name`` is its address, its file in `app_pages`, and its folder in `widgets` where it has one.
 
-    ``group`` is the menu of the navigation that it stands in ("" = none), ``needs`` what its visitors must be allowed
-    (hiding is not permission, the flows decide), ``is_hidden`` says that one comes to it by a link only,
-    ``is_of_many`` that there must be more than one learner, or somebody who governs all of them,
-    ``is_presented`` that it belongs to a presentation, ``names`` which parameters of its address say what it shows.
-
-    >>> ARM.title, ARM.names
-    ('Arm', {'arm': 'arm'})
+    ``group`` is its menu in the navigation ("" = none). ``needs`` is the action that its visitors must be allowed; hiding
+    is no permission, the flows decide. ``is_hidden`` = reached by links only. ``is_of_many`` = shown with several
+    learners, or to an operator of all. ``is_presented`` = part of a presentation. ``names`` lists the parameters of its
+    address that name its object.
     """
 
     name: str

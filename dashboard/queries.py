@@ -1,8 +1,7 @@
-"""Queries: what pages ask the flows, once per moment of the learner; whatever the dashboard reads is one of these.
+"""Cached queries of the pages: one read per learner revision; everything the dashboard reads is here.
 
-Each rerun asks for the learner's frame (and with it the moment) first. Every answer is then kept under database,
-learner, moment, question and view, so thirty people on one page cost one read; a write makes a new moment
-and with it new keys.
+Each rerun first reads the learner's frame with its snapshot key. Every answer is cached under database, learner,
+snapshot, question and view. So thirty people on one page cost one read. A write makes a new snapshot and new keys.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
 from core.flows.episode import preview_declare as preview_declared
-from core.flows.learners import Kept, LearnerSummary, fleet_moment, learners
+from core.flows.learners import GlanceCache, LearnerSummary, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
@@ -59,15 +58,13 @@ _UNDOS_READ: Final = 1_000
 
 
 def frame_of(context: Context) -> queries.Frame:
-    """What there is to look at: learners, time span, filters, revision. Whether it still is so is asked anew
-    in every rerun.
-    """
+    """Return learners, time span, filters and revision. Every rerun checks whether they are current."""
     pages = context.for_pages()
     return asked_anew(pages, "frame", lambda: queries.frame(pages))
 
 
 def revision() -> queries.Revision:
-    """The learner's present revision and number of runs; whether they still are so is asked anew."""
+    """Return the learner's current revision and number of runs, checked on every call."""
     context = reading().pages
     return asked_anew(context, "revision", lambda: queries.revision(context))
 
@@ -76,7 +73,7 @@ def revision() -> queries.Revision:
 
 
 def known_learners(context: Context) -> tuple[str, ...]:
-    """Names of those that whoever looks may read, whether or not they can be."""
+    """Return the names of the learners that the reader may see, readable or not."""
     return learner_names(context)
 
 
@@ -93,16 +90,16 @@ def learner_that_opens() -> str | None:
 
 _TRIED: Final = 10
 _LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
-"""That no run comes is told anew so often, though nothing happens."""
+"""The lack of runs is reported again after this time, although nothing happens."""
 _seen_learners: Final = Cache(4)
 
 
 def fleet() -> Sequence[LearnerSummary]:
-    """Every learner that whoever looks may read, at a glance; those are read again to whom something happened."""
+    """Return a summary of every learner that the reader may see; only changed ones are read again."""
     context = reading().pages
-    kept: Kept = _seen_learners.kept(str(context.store.place), dict)
-    moment = wherever(context, lambda: fleet_moment(context))(), context.clock() // _LEARNERS_EACH_MS
-    return asked_of_all(context, moment, "learners", lambda: learners(context, kept=kept))
+    kept: GlanceCache = _seen_learners.kept(str(context.store.place), dict)
+    moment = wherever(context, lambda: fleet_version(context))(), context.clock() // _LEARNERS_EACH_MS
+    return asked_of_all(context, moment, "learners", lambda: learners(context, cache=kept))
 
 
 # All arms
@@ -115,13 +112,13 @@ def belief() -> queries.Belief:
 
 
 def everything() -> queries.Belief:
-    """Every arm as it stands now, whatever the filters say: what an act works on."""
+    """Return every arm as it is now, without filters, for acts."""
     here = reading()
     return asked("belief", View(), lambda: queries.belief(here.pages, View()))
 
 
 def as_of() -> queries.Belief:
-    """Every arm as of the end of the span, whatever the types chosen."""
+    """Return every arm at the end of the span, of all types."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
     return asked("belief", view, lambda: queries.belief(here.pages, view))
@@ -134,7 +131,7 @@ def inclusion() -> queries.Inclusion:
 
 
 def judgements() -> Mapping[str, Judgement]:
-    """What is to be said of every arm by the end of the span, by id, whatever the types chosen."""
+    """Return the judgement of every arm at the end of the span, by id, of all types."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
     return asked("judgements", view, lambda: queries.judgements(here.pages, view, inclusion=inclusion()))
@@ -147,7 +144,7 @@ def truth() -> dict[str, float]:
 
 
 def planted_environments() -> Mapping[str, demo.World]:
-    """What was planted of the environments of a demo world, by name; nothing elsewhere."""
+    """Return the planted truth of a demo's environments by name; empty elsewhere."""
     return {} if demo.seed_of(reading().frame.origin) is None else demo.ENVIRONMENTS
 
 
@@ -159,7 +156,7 @@ def overview() -> Overview:
 
 
 def confidence() -> Confidence:
-    """How much is known of the arms."""
+    """Return how well the arms are known."""
     here = reading()
     return asked("confidence", here.view, lambda: queries.confidence(here.pages, here.view))
 
@@ -178,7 +175,7 @@ def unread() -> queries.Unread:
 
 
 def savings() -> Savings:
-    """What the selection saves."""
+    """Return the savings of the selection."""
     here = reading()
     return asked("savings", here.view, lambda: queries.savings(here.pages, here.view))
 
@@ -187,7 +184,7 @@ def savings() -> Savings:
 
 
 def arm_path(arm: str) -> queries.ArmPath:
-    """How the belief in an arm got where it is at the end of the span."""
+    """Return the path of an arm's belief up to the end of the span."""
     here = reading()
     until_ms = here.view.until_ms
     return asked(
@@ -209,7 +206,7 @@ def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
 
 
 def arm_notes(arm: str) -> tuple[Note, ...]:
-    """What people wrote about an arm, newest first."""
+    """Return the notes about an arm, newest first."""
     here = reading()
     return asked(("arm notes", arm), None, lambda: queries.notes(here.pages, arm))
 
@@ -234,7 +231,7 @@ def evaluations(wanted: EvaluationFilter, before: int | None = None) -> Evaluati
 
 
 def bias_watch(wanted: EvaluationFilter) -> queries.BiasWatch:
-    """Who judges, how, what blocks an export, and who parts from the others."""
+    """Return raters, their habits, blockers of an export, and outlier raters."""
     here = reading()
     return asked(
         ("bias watch", wanted, here.pages.actor), None, lambda: queries.bias_watch(here.pages, wanted)
@@ -242,7 +239,7 @@ def bias_watch(wanted: EvaluationFilter) -> queries.BiasWatch:
 
 
 def agreement(wanted: EvaluationFilter) -> queries.AgreementReport:
-    """How far those who judge agree."""
+    """Return the agreement between raters."""
     here = reading()
     return asked(("agreement", wanted, here.pages.actor), None, lambda: queries.agreement(here.pages, wanted))
 
@@ -254,7 +251,7 @@ def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
 
 
 def rubrics() -> tuple[RubricRow, ...]:
-    """Versions of the rubric that stand, newest first."""
+    """Return the active versions of the rubric, newest first."""
     here = reading()
     return asked("rubrics", None, lambda: rubrics_of(here.pages))
 
@@ -293,7 +290,7 @@ def run(name: str) -> queries.RunStory:
 
 
 def environments(wanted: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
-    """What each environment's episodes that pass came to; none for an environment that nobody told of."""
+    """Return the results of each environment's matching episodes; empty for an unknown environment."""
     here = reading()
     return asked(("environments", wanted), None, lambda: _environments(here.pages, wanted))
 
@@ -343,20 +340,20 @@ def episode_list(wanted: EpisodeFilter, cursor: EpisodeCursor | None, direction:
 
 
 def without_episode() -> queries.RunsWithoutEpisode:
-    """Runs whose source paid them, of which no episode tells."""
+    """Return runs with a reward from their source that belong to no episode."""
     here = reading()
     return asked("without episode", None, lambda: queries.without_episode(here.pages))
 
 
 def preview_declare(environment: str, said: Mapping[str, Any]) -> ScaleAnswer:
-    """What declaring a scale would change; nothing is declared."""
+    """Return the effect of declaring a scale; nothing is declared."""
     here = reading()
     question = ("preview declare", environment, tuple(said.items()))
     return asked(question, None, lambda: preview_declared(here.pages, environment, **said))
 
 
 def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
-    """What crediting an episode would change; nothing is credited."""
+    """Return the effect of crediting an episode; nothing is credited."""
     here = reading()
     return asked(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.pages, uid, rule))
 
@@ -383,8 +380,9 @@ def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
 
 
 class Batch(NamedTuple):
-    """Rewards that were given as one act: the id that takes all of them back, and how many they are; ``or_more``: the
-    last changes, which tell, may not go back to the first of them.
+    """A batch of rewards: the id that undoes all of them, and their number.
+
+    ``or_more``: the latest changes may not reach back to the first of them.
     """
 
     id: str
@@ -393,7 +391,7 @@ class Batch(NamedTuple):
 
 
 def batches() -> dict[str, Batch]:
-    """The batches that rewards belong to, by the id of each reward, as far as the last changes tell."""
+    """Return the batches of rewards by the id of each reward, as far as the latest changes reach."""
     here = reading()
     return asked("batches", None, lambda: _batches(queries.changes(here.pages, limit=_UNDOS_READ)))
 
@@ -413,7 +411,7 @@ def _batches(entries: Sequence[AuditEntry]) -> dict[str, Batch]:
 
 
 def undoers() -> dict[str, frozenset[str]]:
-    """Who undid what is undone, by the act's id, among the last changes: they may let it stand again."""
+    """Return who undid each act, by its id, among the latest changes: they may redo it."""
     here = reading()
     return asked("undoers", None, lambda: _undoers(queries.changes(here.pages, limit=_UNDOS_READ)))
 
@@ -428,7 +426,7 @@ def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
 
 
 def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
-    """The last rewards that this person or anybody gave, newest first."""
+    """Return the latest rewards of this person or of all, newest first."""
     here = reading()
     actor = None if everyone else here.pages.actor.name
     return asked(
@@ -458,17 +456,17 @@ def imports() -> tuple[queries.PastImport, ...]:
     return asked("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
 
 
-def place() -> maintenance.Place:
-    """Where the data are, and how large at this revision."""
+def place() -> maintenance.DatabaseFacts:
+    """Return the location and size of the data at this revision."""
     here = reading()
-    return asked("place", None, lambda: maintenance.place(here.pages))
+    return asked("place", None, lambda: maintenance.database_facts(here.pages))
 
 
 # What would come of it
 
 
 def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) -> queries.RewardPreview:
-    """What a reward would change; nothing is written."""
+    """Return the effect of a reward; nothing is written."""
     here = reading()
     question = ("preview reward", arm, value, run, correct)
     return asked(
@@ -477,7 +475,7 @@ def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) ->
 
 
 def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
-    """What many rewards would change, and which of them can't be given; nothing is written."""
+    """Return the effect of many rewards, and those that are not allowed; nothing is written."""
     here = reading()
     question = ("preview batch", tuple(rewards))
     return asked(question, None, lambda: queries.preview_batch(here.pages, rewards))
@@ -486,7 +484,7 @@ def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
 def preview_reset(
     *, arms: tuple[str, ...], types: tuple[ArmType, ...], target: Target
 ) -> queries.ResetPreview:
-    """What a reset would change; nothing is written."""
+    """Return the effect of a reset; nothing is written."""
     here = reading()
     question = ("preview reset", arms, types, target)
     return asked(
@@ -495,21 +493,19 @@ def preview_reset(
 
 
 def alerts() -> AlertsView:
-    """Who is told when something is wrong, and the latest that was; of the installation, so no moment of a learner
-    says when it is old.
-    """
+    """Return webhooks and the latest alerts. They belong to the installation, so no revision tells their age."""
     return alerts_of(reading().pages, limit=10)
 
 
 def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:
-    """What settings would change; nothing is changed."""
+    """Return the effect of settings; nothing is changed."""
     here = reading()
     question = ("preview settings", msgspec.json.encode(changes))
     return asked(question, None, lambda: queries.preview_settings(here.pages, changes))
 
 
 def problem_with(name: str, value: object) -> str | None:
-    """Why a setting can't have a value; None where it can."""
+    """Return why a setting can't have a value, or None."""
     try:
         changed(reading().frame.settings, name, value)
     except ArmscopeError as problem:
@@ -518,7 +514,7 @@ def problem_with(name: str, value: object) -> str | None:
 
 
 def preview_undo(act_id: str, *, again: bool) -> queries.UndoPreview:
-    """What taking an act back would change; nothing is changed."""
+    """Return the effect of an undo; nothing is changed."""
     here = reading()
     question = ("preview undo", act_id, again)
     return asked(question, None, lambda: queries.preview_undo(here.pages, act_id, again=again))

@@ -1,4 +1,4 @@
-"""Reading: what this rerun looks at, and how its answers are kept."""
+"""The reading of this rerun: its learner, view and cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.errors import Denied, StoreError
 from core.flows import queries
-from core.flows.context import Context, meant, open_context
+from core.flows.context import Context, default_learner, open_context
 from core.flows.names import learner_names
 from core.permissions import Action
 from core.records.actor import Actor
@@ -31,7 +31,7 @@ _PICTURES_BOUND: Final = 64
 _CONTEXTS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
 _SURE_S: Final = 1.0
-"""So long a rerun goes by what it found out of who acts; each act asks anew."""
+"""A rerun caches the actor for this long; each act checks again."""
 
 # Ambient on purpose, though no signature says then what a page depends on: Streamlit starts pages, callbacks and
 # fragments itself and gives them nothing of ours, and nearly every widget asks for some of it (context, view,
@@ -47,9 +47,9 @@ _contexts: Final = Cache(_CONTEXTS_BOUND)
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the frame found out for the page it frames: whose data, which part of them, and how to draw.
+    """The frame's results for its page: learner, view and theme.
 
-    ``session`` is that of who signed in; None: the machine's user looks.
+    ``session`` belongs to the signed-in person; None = the user of this machine.
     """
 
     context: Context
@@ -62,17 +62,18 @@ class Reading:
 
     @cached_property
     def pages(self) -> Context:
-        """Where pages look, who show what may be a moment old; an act is done in the ``context``."""
+        """The context for reads, which may be slightly stale; acts use ``context``."""
         return self.context.for_pages()
 
     def may(self, action: Action) -> bool:
-        """Whether the page should offer an action; the flow decides again when it is called."""
+        """Return whether the page should offer an action; the flow decides again on the call."""
         return not self.presenting and self.context.may(action)
 
 
 def opened() -> Context:
-    """The one store that the process opened, at the learner that the environment names; for the machine's user, or,
-    where people sign in, for nobody yet.
+    """Return the context of the process's store, at the learner of the environment.
+
+    Its actor is the user of this machine, or no one where people sign in.
     """
     wanted = Settings.from_environment()
     kept, _ = _kept(wanted)
@@ -85,11 +86,9 @@ def _kept(wanted: Settings) -> tuple[Context, bool]:
 
 
 def _opened(wanted: Settings) -> tuple[Context, bool]:
-    """And whether it is at any of several learners, the first, because nobody named one, or could mean one: to look
-    at, until one is chosen.
-    """
+    """Return the context, and whether its learner is only the first of several, because none was named."""
     context = open_context(wanted, whole=True)
-    is_any = wanted.learner is None and meant(context.store) is None
+    is_any = wanted.learner is None and default_learner(context.store) is None
     return context.of(learner_names(context)[0]) if is_any else context, is_any
 
 
@@ -101,13 +100,13 @@ def unspoken(context: Context) -> str:
 
 def meant_learner() -> str | None:
     """The learner that is meant where a program names none; None: it could be any of several."""
-    return Settings.from_environment().learner or meant(opened().store)
+    return Settings.from_environment().learner or default_learner(opened().store)
 
 
 def context_of(learner: str | None = None) -> Context:
-    """Where this session's person works at a learner; by default at the environment's, or one of their own.
+    """Return the context of this session's person at a learner; by default the environment's, or one of their own.
 
-    Where people sign in, raises `Unidentified` for who is none that may come, `Denied` for who has no role anywhere.
+    Where people sign in, raises `Unidentified` for an unknown person and `Denied` for one without a role.
     """
     mine = opened()
     if who.people_sign_in():
@@ -118,7 +117,7 @@ def context_of(learner: str | None = None) -> Context:
 
 
 def _own_learner(context: Context) -> str:
-    """The first of the learners that somebody may read."""
+    """Return the first learner that the person may read."""
     for name in learner_names(context):
         return name
     raise Denied(
@@ -127,7 +126,7 @@ def _own_learner(context: Context) -> str:
 
 
 def begun_here() -> bool:
-    """Whether the frame was read in this very rerun; not in a fragment that runs by itself."""
+    """Return whether this rerun read the frame; a fragment that runs by itself does not."""
     return hasattr(_rerun, "reading")
 
 
@@ -148,24 +147,24 @@ def reading() -> Reading:
 
 
 def ask_again() -> None:
-    """Have whoever acts be asked for anew, however short ago that was: before an act, which runs before any page."""
+    """Forget the cached actor, so that the next act checks who acts."""
     _rerun.asked_s = -_SURE_S
 
 
 def acting() -> Context:
-    """Where an act is done: by who they are at this moment."""
+    """Return the context for an act, with the actor as of now."""
     ask_again()
     return reading().context
 
 
 def has_changed_hands() -> bool:
-    """Whether who looks may do something else by now than when the page was drawn."""
+    """Return whether the person's roles have changed since the page was drawn."""
     drawn: Reading = st.session_state[_SESSION]
     return reading().context.actor != drawn.context.actor
 
 
 def still(found: Reading) -> Reading:
-    """A reading of some time ago with what its person may do now, for whatever runs when no page does."""
+    """Return an earlier reading with its person's present roles, for code that runs without a page."""
     return found if found.session is None else _of_actor(found, who.actor_now(found.context, found.session))
 
 
@@ -181,8 +180,8 @@ def _of_actor(found: Reading, actor: Actor) -> Reading:
     if actor == found.context.actor:
         return found
     context = replace(found.context, actor=actor)
-    sight = found.frame.sight._replace(roles=actor.roles(context.learner))
-    return replace(found, context=context, frame=replace(found.frame, sight=sight))
+    sight = found.frame.visibility._replace(roles=actor.roles(context.learner))
+    return replace(found, context=context, frame=replace(found.frame, visibility=sight))
 
 
 def belief_view(view: View) -> View:
@@ -211,13 +210,13 @@ def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> A
     return _answers.kept(
         _key(question, view),
         wherever(here.pages, ask),
-        still=lambda: queries.sight(here.pages) == here.frame.sight,
+        still=lambda: queries.visibility(here.pages) == here.frame.visibility,
     )
 
 
 def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    sight = wherever(context, lambda: queries.sight(context))()
+    sight = wherever(context, lambda: queries.visibility(context))()
     return _answers.kept((str(context.store.place), context.learner, sight, question), wherever(context, ask))
 
 
@@ -227,7 +226,7 @@ def asked_of_all(context: Context, moment: Hashable, question: Hashable, ask: Ca
 
 
 def wherever(context: Context, ask: Callable[[], Answer]) -> Callable[[], Answer]:
-    """Have it asked once more where the standby that should have told it gave way: then it is left alone."""
+    """Run a query again if the standby failed that should have answered; the standby is then skipped."""
     standby = context.store.standby
 
     def asked_twice() -> Answer:
@@ -243,4 +242,4 @@ def wherever(context: Context, ask: Callable[[], Answer]) -> Callable[[], Answer
 
 def _key(question: Hashable, view: View | None) -> Hashable:
     seen = reading().frame
-    return (seen.database, seen.learner, seen.sight, question, view)
+    return (seen.database, seen.learner, seen.visibility, question, view)

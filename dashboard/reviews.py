@@ -1,7 +1,7 @@
-"""Reviews: what the page Review asks and does, an item at a time; whatever it needs of queues goes through here.
+"""Queries and actions of the page Review, one item at a time.
 
-Unlike other answers none of these is kept by revision: who holds what, until when, and what is typed move by
-themselves. Errors are the caller's to tell, beside what they are about.
+None is cached by revision, because holds and drafts change by themselves. The caller shows errors next to their
+object.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from core.records.review import (
     ChoiceAnswer,
     Control,
     Draft,
-    Given,
     ItemAnswer,
     MyJudgement,
+    NextItem,
     Pair,
     Progress,
     QueueAnswer,
@@ -44,17 +44,17 @@ Preferred = Literal["first", "second", "equal"]
 
 
 def all_queues() -> tuple[QueueRow, ...]:
-    """Every queue that stands, newest first."""
+    """Return every active queue, newest first."""
     return queues.queues(reading().context)
 
 
 def progress(queue: str) -> Progress:
-    """How far a queue is, for all and for oneself."""
+    """Return the progress of a queue, for all and for the reviewer."""
     return queues.progress(reading().context, queue)
 
 
 def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
-    """What a queue (or a batch) would hold now."""
+    """Return the items that a queue or batch would hold now."""
     context = reading().context
     return bulk.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
 
@@ -87,17 +87,17 @@ def make_queue(
 
 
 def assign(queue: str, items: Sequence[int], to: str | None) -> int:
-    """Say whose items are; None: whoever comes."""
+    """Assign items to a reviewer (None = anyone)."""
     return queues.assign(acting(), queue, items, to)
 
 
 def checks(queue: str) -> tuple[RaterChecks, ...]:
-    """How raters did on known answers and on what they were given twice."""
+    """Return the results of raters on control items and repeats."""
     return queues.rater_checks(reading().context, queue)
 
 
 def known_rubrics() -> tuple[RubricRow, ...]:
-    """Rubrics that stand, newest first."""
+    """Return the active rubrics, newest first."""
     here = reading()
     return asked("rubrics", None, lambda: rubrics.rubrics(here.context))
 
@@ -105,21 +105,21 @@ def known_rubrics() -> tuple[RubricRow, ...]:
 # Items
 
 
-def next_item(queue: str) -> Given:
+def next_item(queue: str) -> NextItem:
     """The next one for oneself, held."""
     return review.next_item(acting(), queue)
 
 
-def this_item(queue: str, item: int) -> Given:
+def this_item(queue: str, item: int) -> NextItem:
     """A certain one, held; raises `Conflict` where it isn't to be had."""
     context = acting()
     review.hold(context, queue, item)
-    return Given(item=review.look_at(context, queue, item), progress=queues.progress(context, queue))
+    return NextItem(item=review.view_item(context, queue, item), progress=queues.progress(context, queue))
 
 
 def look_at(queue: str, item: int, *, seen: str | None = None) -> ReviewItem:
     """One item as it is now, and who has judged it since it was ``seen``."""
-    return review.look_at(reading().context, queue, item, seen=seen)
+    return review.view_item(reading().context, queue, item, seen=seen)
 
 
 def hold(queue: str, item: int) -> int:
@@ -158,7 +158,7 @@ def submit(
     )
 
 
-def skip(item: ReviewItem, *, later: bool) -> Given:
+def skip(item: ReviewItem, *, later: bool) -> NextItem:
     """Pass it over."""
     return review.skip(acting(), item.queue, item.item, later=later)
 
@@ -170,7 +170,7 @@ def requeue(queue: str) -> int:
 
 def set_aside(item: ReviewItem, reason: str) -> ItemAnswer:
     """Say why it can't be judged."""
-    return review.set_aside(acting(), item.queue, item.item, reason)
+    return review.exclude_item(acting(), item.queue, item.item, reason)
 
 
 def keep_draft(item: ReviewItem, draft: Draft | None) -> None:
@@ -189,7 +189,7 @@ def take_back(acts: Sequence[str]) -> int:
 
 
 def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> queries.EvaluationPreview | None:
-    """What judging it so would move; None where it is about no arm and no arm has a part in it."""
+    """Return the effect of this judgement on arms; None without any."""
     here = reading()
     subject = item.subject
     if not subject.arm and (here.frame.settings.evaluation_credit == "none" or not subject.run):
@@ -233,7 +233,7 @@ def next_pair() -> Pair | None:
 
 
 def prefer(pair: Pair, chosen: Preferred, *, rubric: str | None, feedback: str | None) -> ChoiceAnswer:
-    """Which of the two is better."""
+    """Record which of two answers is better."""
     return choose.choose(
         acting(), pair.layer, pair.first, pair.second, chosen, rubric=rubric, feedback=feedback
     )

@@ -61,18 +61,18 @@ _COLLECTED_AFTER: Final = 10_000
 """Objects made and still there before the collector looks at them."""
 _TURN_S: Final = 0.0002
 _SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
-"""What runs when it is imported: the router, its pages, the command."""
+"""Modules that run on import: the router, its pages, the command."""
 
 
 _LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLOSED: Final = "/_stcore/metrics"
-"""How many sessions there are is told to nobody: no page of ours asks."""
+"""Streamlit's path for the number of sessions; no page of ours needs it."""
 _PLAIN: Final = {"ws": "http", "wss": "https"}
 _OPENCLAWS_PAGE: Final = f"{openclaw.PREFIX}/dashboard"
 
 
 def names_this_machine(host: str) -> bool:
-    """Whether a Host header names this machine itself, and says nothing else.
+    """Return whether a Host header names this machine itself and nothing else.
 
     >>> [names_this_machine(host) for host in ("localhost:8501", "127.0.0.1", "[::1]:8501", "evil.example")]
     [True, True, True, False]
@@ -83,12 +83,11 @@ def names_this_machine(host: str) -> bool:
 
 
 class OwnPages:
-    """Answers only requests that name this machine, and lets only pages that it served itself act and listen.
+    """Answers only requests that name this machine; only its own pages may write and open web sockets.
 
-    No foreign page may get through, whoever sits before it: neither one whose name is bound to this address, nor
-    one of another server of this machine, which differs in the port alone. A page says where it is from with
-    every web socket and every write, and where it reads across origins. What it says must be scheme, name and
-    port of the very address it asks: so a tunnel from another port works, and another server doesn't.
+    No foreign page gets through: neither one whose name is bound to this address, nor one of another server of this
+    machine, which differs in the port alone. A page states its origin with every web socket and write, and with reads
+    across origins. It must be scheme, name and port of the requested address. So a tunnel from another port works.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -107,7 +106,7 @@ class OwnPages:
 
 
 def _refusal(scope: Scope) -> PlainTextResponse | None:
-    """What a stranger is told; None for the machine's own pages."""
+    """Return the answer to a foreign request; None for the machine's own pages."""
     headers = Headers(scope=scope)
     host = ",".join(headers.getlist("host"))
     if not names_this_machine(host):
@@ -130,11 +129,10 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
 
 
 class Beside:
-    """Answers what programs ask, at the paths of the doors over HTTP; all else is the pages'.
+    """Answers programs at the paths of the HTTP doors; pages answer everything else.
 
-    The doors guard themselves: what is right for a page (an Origin with every write) is not what programs send. Where
-    people sign in, nobody is the machine's user, so that a program always needs its token, and OpenClaw's page, which
-    has none, leads to the sign-in.
+    The doors check callers themselves: programs send no Origin, which pages require. Where people sign in, no caller is
+    the machine's user, so a program needs its token. OpenClaw's page has none and leads to the sign-in.
     """
 
     def __init__(self, app: ASGIApp, *, asks_tokens: bool = False) -> None:
@@ -181,10 +179,10 @@ class SafeHeaders:
 
 
 class Width:
-    """Learns how wide the window is, which the server can't know otherwise.
+    """Learns the width of the window.
 
-    Chromium says it in a client hint once it is asked; the page's web socket carries no hints, so the width goes
-    into a cookie of this session. Other browsers are told apart by their word that they are a phone.
+    Chromium sends it in a client hint on request. The page's web socket carries no hints, so a cookie of this session
+    stores the width. Other browsers only report whether they are a phone.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -211,10 +209,10 @@ class Width:
 
 
 class Promptly:
-    """Sends what a page draws and what a client asked for at once, in whatever small pieces it comes.
+    """Sends pages and answers at once, in pieces of any size.
 
-    Streamlit listens on a socket that names no protocol, so asyncio does not recognise it as TCP and leaves small
-    writes waiting for the other side's delayed acknowledgement: some 40 milliseconds in every rerun and every answer.
+    Streamlit's listening socket names no protocol, so asyncio does not recognise TCP and keeps Nagle's algorithm on. Small
+    writes then wait some 40 ms for a delayed acknowledgement.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -237,12 +235,12 @@ def connection_of(receive: Receive) -> TransportSocket | None:
 
 
 def _to_the_start(request: Request) -> RedirectResponse:
-    """The first page lives at the root, whatever its links are called."""
+    """Redirect the first page's other names to the root."""
     return RedirectResponse(f"/?{request.url.query}" if request.url.query else "/", status_code=308)
 
 
 def _start(request: Request) -> Response:
-    """What every page begins with; the browser asks each time whether it is still the same."""
+    """Return the start of every page; the browser revalidates it each time."""
     page = start_page()
     known = page.tag in request.headers.get("if-none-match", "")
     answer = Response(

@@ -1,8 +1,8 @@
-"""Sign-in: what the secrets file says of who vouches for people, and whether that is enough to let them come.
+"""Sign-in settings from the secrets file, and the check that they are complete and safe.
 
-Without a file (``ARMSCOPE_AUTH``) whoever opens a page is the machine's user, and only this machine may. With one,
-everybody signs in, wherever from. Streamlit itself reads the file for the sign-in; here is only asked what it leaves
-open: a secret that is too short, a redirect that goes in clear, a file in which something is missing.
+Without a file (``ARMSCOPE_AUTH``) every visitor is the user of this machine, and only this machine may connect. With
+one, everyone signs in. Streamlit itself reads the file. This module checks what Streamlit does not: short secrets,
+redirects without TLS, missing settings.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ _NEEDED: Final = {"authlib": "Authlib", "httpx": "httpx"}
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """How people sign in. ``origin`` is scheme, name and port that pages have in a browser, ``providers`` who may
-    vouch for people, by the names that Streamlit knows them by.
+    """The sign-in settings. ``origin`` is the scheme, name and port of the pages in a browser.
+
+    ``providers`` are the identity providers by Streamlit's names.
     """
 
     file: Path
@@ -47,12 +48,12 @@ class SignIn:
 
     @property
     def is_shared(self) -> bool:
-        """Whether others on this machine can read the file, and sign cookies by what is in it."""
+        """True if other users of this machine can read the file, and so sign cookies."""
         return bool(self.file.stat().st_mode & 0o077)
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether pages come by TLS, so that cookies must go by nothing else."""
+        """True if pages use TLS, so that cookies must use nothing else."""
         return self.origin.startswith("https://")
 
     @property
@@ -62,13 +63,13 @@ class SignIn:
 
 
 def auth_file() -> Path | None:
-    """The secrets file that is named; None where nobody signs in."""
+    """Return the named secrets file, or None without sign-in."""
     named = variable(FILE)
     return Path(named).expanduser() if named else None
 
 
 def session_ms() -> int:
-    """How long a session lasts that nobody ends, in milliseconds."""
+    """Return the lifetime of a session in milliseconds."""
     said = variable(HOURS)
     if not said:
         return SESSION_MS
@@ -85,9 +86,9 @@ def session_ms() -> int:
 
 
 def read_sign_in(file: Path, *, port: int) -> SignIn:
-    """What the file says, if it is complete; ``port`` is what stands for ``{port}`` in its redirect.
+    """Return the settings of the file, if complete; ``port`` replaces ``{port}`` in its redirect.
 
-    Raises `InvalidSetting` for what is missing or not safe, `NotInstalled` where Streamlit can't do it here.
+    Raises `InvalidSetting` for a missing or unsafe setting, `NotInstalled` where Streamlit lacks a package.
     """
     auth = _auth_of(file)
     session_ms()
@@ -116,7 +117,7 @@ def read_sign_in(file: Path, *, port: int) -> SignIn:
 
 
 def check_place(address: str, proxies: Sequence[str], *, signs_in: bool) -> None:
-    """Raise `InvalidInput` where whoever connects would be taken for the machine's user, and isn't."""
+    """Raise `InvalidInput` for an address at which strangers would pass as the machine's user."""
     if not signs_in and not is_loopback(address):
         raise InvalidInput(
             f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: nobody signs in "
@@ -138,7 +139,7 @@ def check_place(address: str, proxies: Sequence[str], *, signs_in: bool) -> None
 
 
 def check_operator(*, has_one: bool) -> None:
-    """Raise `InvalidInput` where people sign in, and nobody could let them in."""
+    """Raise `InvalidInput` where people sign in, and no operator exists to admit them."""
     if not has_one:
         raise InvalidInput(
             "Where people sign in, one of them must be an operator of all learners, got none.",
@@ -228,7 +229,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _is_safe(parts: SplitResult) -> bool:
-    """Whether nobody on the way can read or change what goes there."""
+    """Return whether the connection can't be read or changed on the way."""
     name = parts.hostname or ""
     return bool(name) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(name)))
 

@@ -1,4 +1,4 @@
-"""Sign-in page: what stands before all pages for whoever has not come in yet; plain HTML, without a script."""
+"""The sign-in page for visitors without a session; plain HTML, without a script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAGE: Final = Template((PACKAGE / "sign_in.html").read_text("utf-8"))
 
 
 def sign_in_page(told: Told, links: Sequence[tuple[str, str]]) -> bytes:
-    """The page with its words and its links (words and address, the first of them the one to take).
+    """Return the page with its words and links; the first link is the one to use.
 
     >>> page = sign_in_page(Told("Hello <you>.", "Sign in."), [("Sign in", "/sign-in/default")])
     >>> b"Hello &lt;you&gt;." in page, b'href="/sign-in/default"' in page

@@ -42,6 +42,6 @@ def start_page() -> StartPage:
 
 
 def _digests(html: bytes) -> tuple[str, ...]:
-    """The scripts that stand in the page itself, by their hashes."""
+    """Return the hashes of the scripts inside the page."""
     scripts = re.findall(rb"<script>(.*?)</script>", html, re.DOTALL)
     return tuple(base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts)

@@ -1,7 +1,7 @@
-"""Uploads: dropped files imported, read in a thread of their own.
+"""Uploads: an import of dropped files in its own thread.
 
-Whatever the person does meanwhile starts the page's script again, and a script that is stopped in the middle must not
-take the import with it. The thread knows nothing of the session; the session looks at its job.
+A click starts the page's script again. A stopped script must not stop the import. The thread knows nothing of the
+session; the session reads its job.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import streamlit as st
 from core.errors import ArmscopeError
 from core.flows.context import Context
 from core.flows.importing import ImportAnswer
-from core.flows.upload import Uploaded, import_uploaded
+from core.flows.upload import UploadedFile, import_uploaded
 from core.formats import Opened, Source
 from core.records.run import Phase, Unit
 from dashboard import wording
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class ImportForm:
-    """What was dropped, and how to read it; None = as the importer recognises it."""
+    """The dropped files and the options for reading them; None = as the importer recognises it."""
 
-    files: Sequence[Uploaded]
-    tools: Uploaded | None = None
+    files: Sequence[UploadedFile]
+    tools: UploadedFile | None = None
     format: str | None = None
     unit: Unit | None = None
     phase: Phase | None = None
@@ -54,13 +54,13 @@ class ImportJob:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def follow(self, _: Opened, source: Source, n_bytes: int) -> None:
-        """What the importer calls as it reads."""
+        """Record the importer's progress."""
         self.file = source.file
         self.read_bytes[f"{source.path}"] = n_bytes
 
     @property
     def share(self) -> float:
-        """How much of the files has been read, 0 to 1."""
+        """The share of the files that was read, 0 to 1."""
         return min(sum(list(self.read_bytes.values())) / max(self.total_bytes, 1), 1.0)
 
     def run(self, context: Context, form: ImportForm) -> None:

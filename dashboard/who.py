@@ -1,7 +1,7 @@
-"""Who: the person of a session: the machine's user, or, where people sign in, whoever the session's cookie says.
+"""The person of a session: the user of this machine, or the signed-in person of the cookie.
 
-Streamlit reads the cookie once, when a page connects. Whether it still holds is asked here, of the members, in every
-rerun and before every act: its age, whether they signed out anywhere, whether they are members, and as what.
+Streamlit reads the cookie once, when a page connects. Every rerun and every act checks here whether it still holds:
+its age, a sign-out anywhere, the membership, and the roles.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NOBODY: Final = Actor(name="nobody", role=None)
 
 
 def people_sign_in() -> bool:
-    """Whether people sign in here; else whoever looks is the machine's user."""
+    """Return whether people sign in here; otherwise every visitor is the machine's user."""
     return auth_file() is not None
 
 
 def sign_in_here() -> SignIn | None:
-    """How they do."""
+    """Return the sign-in settings."""
     file = auth_file()
     return None if file is None else read_sign_in(file, port=int(st.get_option("server.port")))
 
 
 def session_here() -> Session | None:
-    """What the identity provider said of whoever has this page open; None for who did not sign in."""
+    """Return the identity provider's claims about this page's visitor; None without sign-in."""
     claims = st.user.to_dict()
     return session_of(claims) if claims.get("is_logged_in") is True else None
 
@@ -48,7 +48,7 @@ def acting(context: Context, session: Session | None) -> Context:
 
 
 def actor_now(context: Context, session: Session) -> Actor:
-    """Who acts in a session now; `NOBODY`, who may do nothing, once it is over."""
+    """Return the present actor of a session; `NOBODY`, without any role, once it has ended."""
     try:
         return acting(context, session).actor
     except Unidentified:
@@ -56,7 +56,7 @@ def actor_now(context: Context, session: Session) -> Actor:
 
 
 def standing(context: Context, session: Session | None) -> Standing:
-    """Why a session is none that holds."""
+    """Return why a session does not hold."""
     if session is None:
         return "out"
     return "over" if is_member(context.store, session) else "unknown"

@@ -22,7 +22,7 @@ MISSING: Final = "–"
 MINUS: Final = "−"
 NAME_CHARS: Final = 30
 _NO_CATEGORY: Final = "other:"
-"""Of tools whose source names none."""
+"""Category of tools whose source names none."""
 
 _MARKDOWN_SPECIALS: Final = frozenset(string.punctuation)
 _JOINER: Final = "\u2060"
@@ -307,7 +307,7 @@ def count_interval(lower: float, upper: float) -> str:
 
 
 def money(amount: float) -> str:
-    """An amount of money, in whatever currency the prices are: two decimals, more where they would say nothing.
+    """Return an amount of money in the currency of the prices: two decimals, more for small amounts.
 
     >>> money(1234.5), money(0.02134), money(-12), money(0), money(0.3)
     ('1,234.50', '0.021', '−12.00', '0.00', '0.30')
@@ -414,7 +414,7 @@ def reward(value: float) -> str:
 
 
 def paid(value: float) -> str:
-    """What an environment paid, or a sum of it: two decimals, more where they would hide some, six at most.
+    """Return an environment's payment or sum: two decimals, more where needed, six at most.
 
     >>> paid(1.0), paid(-0.05), paid(0.6714285714), paid(2_140_000), paid(1e-9), paid(0.0)
     ('1.00', '−0.05', '0.671429', '2,140,000.00', '1e−09', '0.00')
@@ -429,7 +429,7 @@ def paid(value: float) -> str:
 
 
 def moment(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
-    """Day and minute in UTC; the zone is said once, in a header. The year where it differs.
+    """Return day and minute in UTC, with the year where it differs. A header names the zone once.
 
     >>> moment(1_763_630_000_000), moment(None)
     ('20 Nov 2025 09:13', '–')
@@ -467,7 +467,7 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
 
 
 def ago(at_ms: int, now_ms: int) -> str:
-    """How long ago something was; after some hours its day and minute.
+    """Return how long ago a time was; after some hours its day and minute.
 
     >>> now = 1_763_630_000_000
     >>> [ago(now - seconds * 1000, now) for seconds in (3, 70, 600, 7_200, 100_000)]

@@ -1,4 +1,4 @@
-"""Arm: what is believed of one arm, how it got there, why it was in or out, what it is worth, and its ledger."""
+"""Page of one arm: its belief, its path, inclusion and exclusion, value, and ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit: who did what at the learner or to the installation, and what was refused; every filter in the address."""
+"""Page of the audit: acts at the learner or the installation, and refusals. Every filter is in the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confidence: arms by type and band, what they still need, interval width against pulls, and whether all is read."""
+"""Page of confidence: arms by type and band, missing pulls, interval width against pulls, unread observations."""
 
 from __future__ import annotations
 

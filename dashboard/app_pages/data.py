@@ -1,4 +1,4 @@
-"""Data: bring runs in, see what came of it, take everything out, and where it is kept."""
+"""Page of data: import runs, see the result, export everything, see its location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment: what one pays, how that spreads and goes on, of which pattern it is and what may be wrong with it."""
+"""Page of one environment: rewards, their spread over time, pattern and findings."""
 
 from __future__ import annotations
 

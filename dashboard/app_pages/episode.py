@@ -1,4 +1,4 @@
-"""Episode: what an environment paid for one attempt, step by step, the runs made in it and what they could credit."""
+"""Page of one episode: rewards step by step, its runs, and their possible credit."""
 
 from __future__ import annotations
 

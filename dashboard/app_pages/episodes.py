@@ -1,4 +1,4 @@
-"""Episodes: what environments paid and how often it was a success, how that goes on, and every episode; filtered."""
+"""Page of episodes: rewards and successes per environment over time, and every episode, filtered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluations: who judges and how, how far they agree, what blocks training, layers by quality, and every row."""
+"""Page of evaluations: raters, their agreement, blockers of training, layers by quality, and every row."""
 
 from __future__ import annotations
 

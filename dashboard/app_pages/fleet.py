@@ -1,4 +1,4 @@
-"""Fleet: who of many learners needs somebody; each in a row, searched and sorted, that leads to its overview."""
+"""Page of all learners: which ones need attention; each row leads to its overview."""
 
 from __future__ import annotations
 

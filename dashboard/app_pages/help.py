@@ -1,4 +1,4 @@
-"""Help: the topics of the guide, and a search through all of them; topic, part and query are in the address."""
+"""Page of help: the topics of the guide with a search. Topic, part and query are in the address."""
 
 from __future__ import annotations
 

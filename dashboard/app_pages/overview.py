@@ -1,4 +1,4 @@
-"""Overview: one sentence from the data, what needs a look, key figures, bands, best and worst arms."""
+"""Page of the overview: one sentence from the data, attention list, key figures, bands, best and worst arms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People: who may come in and as what; letting in, changing and removing, each foreseen and taken back."""
+"""Page of people: members and roles; every change has a preview and an undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reset: scope, target and reason, everything that would change, a typed confirmation, and the way back."""
+"""Page of the reset: scope, target and reason, a preview, a typed confirmation, and the undo."""
 
 from __future__ import annotations
 

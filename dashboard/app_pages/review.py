@@ -1,4 +1,4 @@
-"""Review: one item after the other with its evidence and the rubric beside it; also pairs, many at once, queues."""
+"""Page of the review: one item after another with evidence and rubric; also pairs, many at once, queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards: the lagged-reward form, what it would change before it is sent, and the last rewards with undo."""
+"""Page of rewards: the form for late rewards with its preview, and the latest rewards with undo."""
 
 from __future__ import annotations
 

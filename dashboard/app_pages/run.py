@@ -1,4 +1,4 @@
-"""Run: why each arm was in its prompt or left out, what was seen of it, and what would have flipped it."""
+"""Page of one run: why each arm was included or left out, its evidence, and what would have changed the choice."""
 
 from __future__ import annotations
 

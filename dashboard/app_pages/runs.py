@@ -1,4 +1,4 @@
-"""Runs: what became of each arm in a page of runs, then those runs as a table; filtered, newest first."""
+"""Page of runs: a heat map of arms by runs, then the runs as a table; filtered, newest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Savings: baseline against selected runs, with intervals; or why nothing can be claimed yet."""
+"""Page of savings: baseline against selected runs, with intervals, or the reason why there is no claim yet."""
 
 from __future__ import annotations
 

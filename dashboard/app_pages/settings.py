@@ -1,4 +1,4 @@
-"""Settings: what the learner goes by, what a change would do, and who changed what."""
+"""Page of settings: the settings in force, the preview of a change, and the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: what programs may do by them; making one, whose secret is shown once, and ending one for good."""
+"""Page of tokens: programs and scopes; create one, whose secret is shown once, or revoke one for good."""
 
 from __future__ import annotations
 

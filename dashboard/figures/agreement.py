@@ -98,7 +98,7 @@ def said(found: Agreement) -> str:
 
 
 def _low(shown: Sequence[Bar]) -> float:
-    """Where the axis begins: 0, or the quarter below the lowest."""
+    """Return the start of the axis: 0, or the quarter below the lowest value."""
     known = [value for bar in shown for value in (bar.found.alpha, bar.found.lower) if value is not None]
     return max(float(np.floor(min([0.0, *known]) / _STEP) * _STEP), -1.0)
 

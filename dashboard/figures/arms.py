@@ -118,7 +118,7 @@ def ranked_rows(ranked: Sequence[RankedArm]) -> tuple[ArmRow, ...]:
 
 
 def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -> Ints:
-    """The places sorted for display; ties by id, as the columns stand."""
+    """Return the row indexes sorted for display; ties by id, the order of the columns."""
     by_mean = -summary.mean[places]
     if order == "type":
         types = np.array([ARM_TYPES.index(columns.types[int(place)]) for place in places], dtype=np.int64)
@@ -144,7 +144,7 @@ def telling(columns: ArmColumns, summary: Summary, n_arms: int = 9) -> Ints:
 
 
 def hover(row: ArmRow) -> str:
-    """What a mark says when pointed at; the name is escaped for Plotly."""
+    """Return the hover text of a mark; the name is escaped for Plotly."""
     name = wording.plot_literal(wording.short_name(row.key))
     pulls = wording.things(row.pulls, "pull")
     lines = [f"<b>{name}</b>", row.words, f"{pulls}, confidence {wording.BAND_WORDS[row.band]}"]

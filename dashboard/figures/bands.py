@@ -1,6 +1,6 @@
-"""Counts by confidence band → stacked bars: one for all arms, or one per arm type.
+"""Stacked bars of counts by confidence band: one for all arms, or one per arm type.
 
-Depth of blue-grey means amount of evidence; the number stands inside, gaps part the pieces.
+The depth of blue-grey means the amount of evidence. The number is inside; gaps separate the pieces.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _piece(band: int, counts: Sequence[int], names: Sequence[str], look: Tokens,
 
 
 def _fits(count: int, room: int) -> bool:
-    """Whether a number has room inside its piece of a bar some 430 px long."""
+    """Return whether a number fits inside its piece of a bar about 430 px long."""
     return count > 0 and count / room * 430 >= 7 * len(wording.count(count)) + 2
 
 

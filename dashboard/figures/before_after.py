@@ -121,7 +121,7 @@ def _names(
 
 
 def _peak(drawn_curve: Curve, top: float) -> tuple[float, float]:
-    """Where a curve is highest, and how high a name may stand there."""
+    """Return the peak of a curve, and the highest position for its name."""
     x, height = drawn_curve
     peak = int(height.argmax())
     return float(x[peak]), min(float(height[peak]), top * 0.94)

@@ -1,4 +1,4 @@
-"""Chart: a figure together with the words and the table that say the same."""
+"""A chart: a figure together with its words and its table."""
 
 from __future__ import annotations
 

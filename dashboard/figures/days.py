@@ -1,4 +1,4 @@
-"""Days: the axis that figures over time share."""
+"""The axis of days that figures over time share."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from dashboard.figures.theme import Tokens
 
 MAX_CHOSEN: Final = 12
 MAX_OTHERS: Final = 60
-"""More grey lines than this say nothing more; an even sample by mean stands for the rest."""
+"""Most grey lines; beyond this an even sample by mean represents the rest."""
 
 _CURVE_POINTS: Final = 161
 _REST_POINTS: Final = 72
@@ -69,7 +69,7 @@ def densities(
 
 
 def _is_pressed(curves: Sequence[tuple[Floats, Floats]]) -> bool:
-    """Whether one curve is so high that the others could not be told apart beside it."""
+    """Return whether one curve is so high that the others become indistinguishable."""
     peaks = [float(np.max(height, initial=0)) for _, height in curves]
     return bool(peaks) and max(peaks) > _TALL * float(np.median(peaks))
 

@@ -19,7 +19,7 @@ _LEAST_OCTAVES: Final = 1 / 4
 _ROOM: Final = 1.25
 _SHOWN_SHARE: Final = 0.995
 _SHOWN_MEDIANS: Final = 8.0
-"""Where runs are drawn farther out, a few runaway ones press all others to the left edge."""
+"""Drawn range in medians; a larger one lets a few runaway runs press all others to the left."""
 _NAME_ENDS: Final = 0.7
 """A mean further right has its name on its left, or a phone would cut it off."""
 
@@ -74,7 +74,7 @@ def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:
 
 
 def _right_end(saved: Savings) -> float:
-    """Where all but half a per cent of the runs of both groups have been passed, or some medians and both means."""
+    """Return the right end: beyond 99.5 per cent of the runs of both groups, or beyond some medians and both means."""
     spread = saved.distribution
     both = spread.n_baseline + spread.n_selected
     if both.sum() == 0:
@@ -86,7 +86,7 @@ def _right_end(saved: Savings) -> float:
 
 
 def _said_beyond(spread: TokenDistribution, end: float) -> str:
-    """How many runs lie farther right than what is drawn; empty where hardly any does."""
+    """Return the number of runs to the right of the drawn range; empty for very few."""
     both = spread.n_baseline + spread.n_selected
     beyond = both[spread.lower >= end].sum() / max(both.sum(), 1)
     return f" ({wording.percent(beyond, 0)} of runs lie farther right)" if beyond > 1 - _SHOWN_SHARE else ""

@@ -24,13 +24,13 @@ _HEIGHT_PX: Final = 340
 _MARGIN: Final = (52, 116, 24, 44)
 _COMPACT_MARGIN: Final = (40, 12, 24, 44)
 _ABOVE: Final = (0.42, 1.0)
-"""Where the running total stands, as parts of the height."""
+"""Vertical range of the running total, in parts of the height."""
 _BELOW: Final = (0.0, 0.32)
 _ROOM: Final = 0.12
 _NAMED_GAPS: Final = 6
 """So many gaps have their name written; all of them are hatched."""
 _NAME_WIDTHS: Final = (0.045, 0.12)
-"""What part of the width the short name of a gap takes, in a wide window and in a narrow one."""
+"""Width of a gap's short name as part of a wide window and of a narrow one."""
 _VALUES: Final = 12
 """Up to so many columns have what was taken away written below them."""
 
@@ -88,11 +88,7 @@ def columns_of(steps: Sequence[StepView], at_most: int) -> list[Column]:
 
 
 def per_column(n_steps: int, at_most: int) -> int:
-    """How many steps a column holds.
-
-    >>> per_column(16, 240), per_column(241, 240), per_column(0, 240)
-    (1, 2, 1)
-    """
+    """Return the number of steps per column."""
     return max(math.ceil(n_steps / at_most), 1)
 
 
@@ -287,7 +283,7 @@ def _with(columns: Sequence[Column], colours: Sequence[str]) -> Iterable[tuple[C
 
 
 def _line(columns: Sequence[Column], look: Tokens) -> Trace:
-    """What had been paid up to each step: of a column its first, lowest, highest and last step."""
+    """Return the running total of a column at its first, lowest, highest and last step."""
     kept: dict[int, StepView] = {}
     for column in columns:
         told = [one for one in column.steps if one.running is not None and not one.refused]
@@ -395,7 +391,7 @@ def _threshold_name(seen: EpisodeView, look: Tokens, *, compact: bool) -> list[d
 
 
 def _values_taken(columns: Sequence[Column], look: Tokens) -> list[dict[str, Any]]:
-    """What was taken away, written below its column."""
+    """Return the deducted values, written below their columns."""
     taken = [column for column in columns if column.low < 0]
     if len(taken) > _VALUES:
         return []

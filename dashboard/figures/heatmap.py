@@ -1,7 +1,7 @@
-"""Heat map of runs → cells of arms × runs: filled, crossed, dashed, dotted, and a diamond where a person spoke.
+"""Heat map of arms by runs: filled, crossed, dashed, dotted, and a diamond for a manual reward.
 
-Colour never stands alone: every state has its mark. Depth of blue-grey means reward; the type is a glyph at the
-left. One trace holds the grounds, one unseen points with their hovers, so that a click on a cell is a click on a run.
+Colour is never alone: every state has its mark. The depth of blue-grey means reward. The type is a glyph at the left.
+One trace draws the backgrounds. One has invisible points with hovers, so that a click on a cell selects its run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RIGHT_PX: Final = 24
 _BELOW_PX: Final = 62
 """Room for a time over its day, and the words below them."""
 _FOUND_PX: Final = 60
-"""How far from its middle a cell is still found: the corners of the widest."""
+"""Distance from the middle at which a pointer still selects a cell: the corners of the widest."""
 _TICKS: Final = 5
 _COMPACT_TICKS: Final = 3
 _LEFT_PX: Final = 222
@@ -55,7 +55,7 @@ STATE_WORDS: Final[Mapping[CellState, str]] = {
     "rewarded": "in and referenced: 1",
 }
 CLASS_MARKS: Final[Mapping[RunClass, str]] = {"baseline": "B", "passive": "P", "fallback": "F"}
-"""What stands above the column of a run that is not a plain selected or imported one."""
+"""Mark above the column of a run that is neither plainly selected nor imported."""
 UNJUDGED_MARK: Final = "–"
 
 
@@ -101,7 +101,7 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
 
 
 def _cell_px(n_columns: int, left: float, *, compact: bool) -> float:
-    """How wide a cell is drawn, about: the width of the window is not known."""
+    """Return the approximate width of a cell; the width of the window is unknown."""
     wide = (_COMPACT_PX if compact else _WIDE_PX) - left - _RIGHT_PX
     return round(wide / (max(n_columns, _MIN_COLUMNS) + _BEFORE), 1)
 
@@ -122,9 +122,9 @@ def _run_axis(look: Tokens, columns: Sequence[RunRow], n_ticks: int) -> dict[str
 
 
 def _ended(runs: Sequence[RunRow]) -> list[str]:
-    """When runs ended: the day, under the minute where days don't tell one from the next; without a time the number.
+    """Return labels of the ends of runs: the day, above the minute where days repeat; without a time the number.
 
-    Numbers say in which order runs were recorded, which of imported ones is not the order of time.
+    Numbers follow the order of recording, which can differ from the order of time for imported runs.
     """
     newest = max((run.at_ms for run in runs if run.at_ms is not None), default=None)
     days = [
@@ -179,7 +179,7 @@ def _types(cells: Heatmap, look: Tokens) -> Trace:
 
 
 def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, Any]]:
-    """What colour alone doesn't say: a cross for 0, a dash for not judged, a dot for out."""
+    """Return the marks beside colour: a cross for 0, a dash for not judged, a dot for out."""
     plain = np.isnan(cells.by_hand)
     marked: tuple[tuple[CellState, Mark, str], ...] = (
         ("penalised", "cross", look.muted),
@@ -214,9 +214,9 @@ def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
 
 
 def _targets(cells: Heatmap, columns: Sequence[RunRow]) -> Trace:
-    """Every cell that means something, unseen: its hover, and its run's number for the click.
+    """Return an invisible point for each meaningful cell, with its hover and its run's number.
 
-    Plotly finds points it has not drawn, and draws no more than it is told.
+    Plotly can select points that it has not drawn.
     """
     row, column = np.nonzero((cells.state != CELL_STATES.index("absent")) | ~np.isnan(cells.by_hand))
     return {
@@ -257,7 +257,7 @@ def _names(names: Sequence[str], look: Tokens) -> list[dict[str, Any]]:
 
 
 def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
-    """What kind of run a column is, above it."""
+    """Return the kind of run above each column."""
     marks = [column_mark(run.run_class, run.outcome) for run in columns]
     return {
         "type": "scatter",

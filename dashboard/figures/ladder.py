@@ -1,6 +1,6 @@
-"""Rows → an interval ladder: a line per interval, the type's symbol at its mean, names left, numbers right.
+"""An interval ladder: a line per interval, the type's symbol at its mean, names left, numbers right.
 
-`rungs` and `beside` are the pieces; the densities figure stands on the same ladder.
+`rungs` and `beside` are its pieces; the densities figure uses the same ladder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboard.figures.theme import Tokens
 ROW_PX: Final = 26
 COMPACT_ROW_PX: Final = 42
 _NAME_ABOVE_PX: Final = 19
-"""On a phone the name stands this far above its line."""
+"""Distance of a name above its line on a phone."""
 _TRUTH_PX: Final = 14
 
 

@@ -12,13 +12,13 @@ from core.columns import Bools
 Mark = Literal["cross", "dash", "dot"]
 
 CELL_PX: Final = 15
-"""Height of a cell; its width is told, because a window's is not known here."""
+"""Height of a cell. The caller passes its width, because a window's width is unknown here."""
 _PENS: Final[dict[Mark, tuple[str, float]]] = {
     "cross": ("m-2.5-2.5l5 5m0-5l-5 5", 1.2),
     "dash": ("m-3.5 0h7", 1.6),
     "dot": ("m-1 0h2", 2.0),
 }
-"""How each is drawn from the middle of its cell, in pixels, and how wide the line is."""
+"""Strokes of each mark from the middle of its cell in pixels, and the width of the line."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Offline: figures in a file that no server stands behind."""
+"""Offline figures, in a file without a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ for (const place of document.querySelectorAll("[data-figure]")) {
   Plotly.newPlot(place, told.data, told.layout, told.config);
 }
 """
-"""Draws every figure where its place stands in the page."""
+"""Script that draws every figure at its element of the page."""
 
 
 def library() -> str:
@@ -25,7 +25,7 @@ def library() -> str:
 
 
 def told(drawn: Chart) -> str:
-    """A figure as JSON, ready to stand inside a script element, where no tag can end it early."""
+    """Return a figure as JSON for a script element; no tag in it can end the element."""
     figure: dict[str, Any] = drawn.figure.to_dict()
     inner = type(drawn.figure)(figure, _validate=False).to_json()
     config = {**theme.CONFIG, "staticPlot": False, "responsive": True}

@@ -30,7 +30,7 @@ _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True)
 class Lettered:
-    """A letter over the chart and what it stands for, in the order of time."""
+    """A letter over the chart with its event, in order of time."""
 
     letter: str
     marks: tuple[Mark, ...]
@@ -41,7 +41,7 @@ class Lettered:
 
 
 def lettered(seen: ArmPath) -> tuple[tuple[Lettered, ...], int]:
-    """What happened, a letter each, and how many of the marks have none; resets go before settings and models."""
+    """Return the events with their letters, and the number of marks without one; resets precede settings and models."""
     days = max(len(seen.path), 2)
     groups: list[list[Mark]] = []
     for mark in seen.marks:

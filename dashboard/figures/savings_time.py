@@ -1,6 +1,6 @@
-"""What is saved up to each day → a line in its 95% ribbon, the last value written at its end.
+"""Savings up to each day: a line in its 95% ribbon with the last value at its end.
 
-Three of them share one drawing: savings in per cent, tokens that all selected runs saved, and their money.
+Three figures share one drawing: savings in per cent, tokens saved by all selected runs, and their money.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROOMY: Final = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class _Path:
-    """A cumulative figure by day and how it is said; ``floor`` and ``ceiling`` bound what the axis shows."""
+    """A cumulative figure by day and its wording; ``floor`` and ``ceiling`` bound the axis."""
 
     name: str
     axis: str
@@ -75,7 +75,7 @@ def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compa
 
 
 def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
-    """What these tokens cost, at the prices set."""
+    """Return the figure of the saved tokens' cost at the prices set."""
     said, limits = wording.money, wording.money_interval
     path = _total(total, over, name="money saved", axis="saved, at the prices set", said=said, limits=limits)
     return _drawing(replace(path, end=_short_money), look, compact)

@@ -129,7 +129,7 @@ def _colour(row: Stratum, look: Tokens) -> str:
 
 
 def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
-    """Intervals: all runs in the accent, models and channels in grey."""
+    """Return the intervals: all runs in the accent colour, models and channels in grey."""
     known = [
         (place, row, row.lower, row.upper)
         for place, row in enumerate(shown)
@@ -187,7 +187,7 @@ def _texts(row: Stratum, at: int, look: Tokens, sizes_px: int, *, compact: bool)
 
 
 def _sizes_px(shown: Sequence[Stratum]) -> int:
-    """Where the column of group sizes ends: as far from the figures as its longest cell needs."""
+    """Return the end of the column of group sizes: as far from the figures as its longest cell needs."""
     longest = max((len(_sizes(row)) for row in shown), default=0)
     return _FIGURE_PX + max(_SIZES_PX, _DIGIT_PX * longest + _GAP_PX)
 

@@ -1,7 +1,7 @@
-"""Tokens of both themes, and the way every figure is laid out.
+"""Tokens of both themes, and the layout of every figure.
 
-Hue means arm type and nothing else; blue-grey depth means amount; red is for harm. The same colours stand in
-`.streamlit/config.toml` for everything that Streamlit draws itself; a test compares the two.
+Hue means arm type and nothing else; blue-grey depth means amount; red is for harm. `.streamlit/config.toml` has the
+same colours for Streamlit's own elements; a test compares the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RIBBON: Final = 0.17
 
 @dataclass(frozen=True, kw_only=True)
 class TypeTokens:
-    """How one arm type looks: glyph in text, symbol and size in charts, and its three colours."""
+    """Look of one arm type: glyph in text, symbol and size in charts, and its three colours."""
 
     glyph: str
     symbol: str
@@ -212,7 +212,7 @@ def faded(colour: str, opacity: float) -> str:
 
 
 def layout(look: Tokens, *, height: int, margin: tuple[int, int, int, int], **more: object) -> dict[str, Any]:
-    """The frame every figure stands in; ``margin`` is left, right, top, bottom in px.
+    """Return the layout of every figure; ``margin`` is left, right, top, bottom in px.
 
     ``autoexpand`` is off because names and numbers beside a chart are annotations placed by pixel.
     """

@@ -168,7 +168,7 @@ def _names(
 
 
 class _Places:
-    """Where names stand already; one that would touch another moves up."""
+    """Positions of names; a new name moves up where it would touch another."""
 
     def __init__(self, top: float, taken: list[tuple[float, float]]) -> None:
         self._top, self._taken = top, taken

@@ -161,7 +161,7 @@ def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
 
 
 def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dict[str, Any]]:
-    """What each curve stands for, written at its end, never two on one line."""
+    """Return each curve's name at its end, never two on one line."""
     notes: list[dict[str, Any]] = []
     for at, curve in enumerate(sorted(curves, key=lambda of: of.mean)):
         _, width = _continued(curve, most)
@@ -182,7 +182,7 @@ def medians(known: Confidence) -> tuple[Floats, Floats]:
 
 
 def _medians(known: Confidence, look: Tokens) -> Trace:
-    """How intervals narrow as pulls come in: a dotted line under the marks."""
+    """Return a dotted line under the marks: the median width by pulls."""
     pulls, width = medians(known)
     return {
         "type": "scatter",

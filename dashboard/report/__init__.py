@@ -1,6 +1,6 @@
-"""Report: what the pages say at one moment, frozen into one HTML file that needs nothing and nobody.
+"""Report: the pages' content at one revision as one HTML file without dependencies.
 
-Questions → answers with where they come from (`facts`) → sections (`document`) → bytes (`html`).
+Questions → answers with their sources (`facts`) → sections (`document`) → bytes (`html`).
 """
 
 from dashboard.report.document import report

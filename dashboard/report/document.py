@@ -1,4 +1,4 @@
-"""Document: facts → what the report says, section by section, in the words and pictures of the pages."""
+"""Document of a report: its sections in the words and pictures of the pages."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _sections(facts: Facts) -> tuple[Section, ...]:
 
 
 def _about(facts: Facts) -> tuple[tuple[str, str], ...]:
-    """Whose, of when, and under which filters; not where the file lies, which is nobody's business."""
+    """Return learner, time and filters; the file's location is private."""
     frame, view = facts.frame, facts.view
     filters = [*view.models, *view.channels, *view.types]
     return (
@@ -219,7 +219,7 @@ def _beliefs(facts: Facts) -> Section:
 
 
 def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
-    """Arms as a table, with what is to be said of each and its chance."""
+    """Return the arms as a table, with judgement and chance."""
     judged = [facts.judgements[row.key] for row in listed]
     year_of_ms = facts.frame.last_at_ms
     return {
@@ -232,11 +232,7 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
 
 
 def _densities_of(n_arms: int) -> str:
-    """What a figure of so many arms shows.
-
-    >>> _densities_of(1), _densities_of(9)
-    ('Density of 1 arm', 'Densities of 9 arms from the best to the worst')
-    """
+    """Return the sentence about the figure of so many arms."""
     if n_arms == 1:
         return "Density of 1 arm"
     return f"Densities of {wording.things(n_arms, 'arm')} from the best to the worst"

@@ -1,4 +1,4 @@
-"""Facts: every answer of one revision, each with the question that led to it and when it was asked."""
+"""Facts of a report: every answer of one revision, with its question and time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The answers a report stands on, all of the same revision; ``questions`` by the name of the answer."""
+    """The answers of a report, all of the same revision; ``questions`` has them by the name of the answer."""
 
     frame: queries.Frame
     view: View
@@ -55,11 +55,11 @@ class Facts:
 
 
 def gather(context: Context, view: View) -> Facts:
-    """Ask everything; again if somebody wrote meanwhile. Raises `StoreBusy` where that never ends."""
+    """Run every query, again after a write meanwhile. Raises `StoreBusy` if that never ends."""
     for _ in range(_TRIES):
-        before = queries.sight(context)
+        before = queries.visibility(context)
         facts = _asked(context, view)
-        if queries.sight(context) == before:
+        if queries.visibility(context) == before:
             return facts
     raise StoreBusy(
         f"The report must be of one revision, but {wording.plain(context.learner)!r} changed in each of"
@@ -132,13 +132,7 @@ def _asked(context: Context, view: View) -> Facts:
 
 
 def opening(learner: str) -> str:
-    """What precedes the expressions in Python, where ``file`` is the path of the database.
-
-    >>> print(opening("support-agent"))
-    from core import View, open_learner
-    from core.flows import queries
-    context = open_learner(file, 'support-agent').context
-    """
+    """Return the Python lines before the expressions; ``file`` is the path of the database."""
     return "\n".join(
         (
             "from core import View, open_learner",

@@ -1,4 +1,4 @@
-"""HTML: a report → one self-contained document that opens without a network.
+"""HTML of a report: one self-contained document that opens without a network.
 
 Its policy allows the two scripts inside it by their hashes and nothing else: no connection, no foreign image, no
 frame. Foreign text reaches it as text only.

@@ -1,7 +1,7 @@
-"""Results → sentences: what a page says first, and what stands beside its pictures; one file per page.
+"""Sentences of the pages, one file per page: first sentences and the notes beside pictures.
 
-A sentence is a tuple of parts; a `Phrase` is one of its one or two key phrases, which the page colours. Every
-part is Markdown already: foreign text has passed `wording.literal`.
+A sentence is a tuple of parts. A `Phrase` is one of its one or two key phrases, which the page colours. Every part is
+Markdown already: foreign text has passed `wording.literal`.
 """
 
 from dashboard.sentences.acts import (

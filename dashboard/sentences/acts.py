@@ -1,4 +1,4 @@
-"""Acts: what a reward or a reset would change, in words."""
+"""Sentences about acts: the effect of a reward or reset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.sentences.phrase import Belief, Phrase, Sentence
 
 
 def said_by_hand(row: Observation, now_ms: int) -> str:
-    """Who said what of an arm in a run, and when, in Markdown.
+    """Return who rewarded an arm in a run, how and when, as Markdown.
 
     >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0,
     ...     run="a", run_no=1, reason=None, actor="Priya", at_ms=0, epoch=1, undone=False, counts=True)
@@ -24,11 +24,7 @@ def said_by_hand(row: Observation, now_ms: int) -> str:
 
 
 def batch(preview: BatchPreview) -> str:
-    """How many rewards a batch is, and of what kind, in Markdown.
-
-    >>> batch(BatchPreview(lines=(), bad={}, arms={}))
-    '**0 rewards** about 0 arms'
-    """
+    """Return number and kind of a batch's rewards, as Markdown."""
     n_lines, n_corrections = len(preview.lines), preview.n_corrections
     parts = [
         wording.things(number, *words)
@@ -53,13 +49,7 @@ def replaced_reward(automatic: float | None, reward: float) -> str:
 
 
 def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, sent: bool = False) -> str:
-    """What sending a reward would do, or did.
-
-    >>> effect(0.52, 0.50, (21, 23))
-    'This would move the mean from 0.52 to 0.50 and the rank from 21 to 23. Nothing is sent yet.'
-    >>> effect(0.5, 0.5, (21, 21), sent=True)
-    'This left the mean at 0.50 and the rank at 21.'
-    """
+    """Return the effect of a reward, before or after it is sent."""
     move, leave = ("moved", "left") if sent else ("move", "leave")
     before, after = wording.means(before_mean, after_mean)
     ranked = tuple(wording.count(rank) for rank in ranks)
@@ -85,7 +75,7 @@ def scope_words(columns: ArmColumns) -> str:
 
 
 def reset(columns: ArmColumns, *, uniform: bool) -> Sentence:
-    """What a reset would do, and that it can be undone."""
+    """Return the effect of a reset, and that it can be undone."""
     target = (
         "to Beta(1, 1)" if uniform else "to their own priors" if len(columns) != 1 else "to its own prior"
     )
@@ -96,10 +86,10 @@ def reset(columns: ArmColumns, *, uniform: bool) -> Sentence:
 
 
 def consequence(columns: ArmColumns, settings: LearnerSettings) -> str:
-    """What follows from a reset for the next runs, in Markdown.
+    """Return the consequence of a reset for the next runs, as Markdown.
 
-    An arm under the minimum of pulls goes before every drawn arm, so each of these is in the next selected
-    runs until it has that many; seed arms are in anyway.
+    An arm below the minimum of pulls precedes every drawn arm. So each of these is in the next selected runs until it has
+    that many. Seed arms are always included.
     """
     n_tried = len(columns) - sum(key in columns.places for key in set(settings.seed_arms))
     if settings.phase == "passive":

@@ -1,4 +1,4 @@
-"""Alerts in words: what was found, what a webhook is told of, and what came of its last try."""
+"""Sentences about alerts: conditions, webhooks, and the results of tries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RESULTS: Final = {
 
 
 def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str:
-    """What a webhook is told of, and how that goes; Markdown."""
+    """Return a webhook's alerts and its state; Markdown."""
     about = "of everything" if one.learner is None else f"of {wording.literal(one.learner)}"
     parts = [f"told {about}"]
     if one.last_ms is not None:
@@ -55,11 +55,7 @@ def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str
 
 
 def tried(result: str | None) -> str:
-    """What came of a try.
-
-    >>> tried("204"), tried("503"), tried("timeout"), tried(None)
-    ('taken (204)', 'refused (503)', 'no answer in time', 'being sent')
-    """
+    """Return the result of a try."""
     if result is None:
         return "being sent"
     if result in _RESULTS:
@@ -68,13 +64,13 @@ def tried(result: str | None) -> str:
 
 
 def found(one: AlertRow) -> tuple[str, str]:
-    """What was found, and of how much, as it was then."""
+    """Return the condition and its size at that time."""
     about = f": {one.object}" if one.object else ""
     return f"{WHAT[one.kind]}{about}", wording.things(one.count, _COUNTED[one.kind])
 
 
 def state(one: AlertRow, *, year_of_ms: int | None) -> str:
-    """Whether it stands."""
+    """Return whether the alert is active."""
     if one.cleared_ms is not None:
         return f"cleared {wording.moment(one.cleared_ms, year_of_ms=year_of_ms)}"
     return "stands" if one.quiet_ms is None else "gone, not yet for an hour"

@@ -1,4 +1,4 @@
-"""Arm: what is believed of one arm, what moved it, and what it would have to be worth."""
+"""Sentences about one arm: its belief, its changes, and its break-even."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from core import explained
-from core.flows.queries import ArmInRun, ArmPath, Learned, Mark
+from core.flows.queries import ArmInRun, ArmObservation, ArmPath, Mark
 from core.records.judgement import Judgement
 from core.records.observation import Kind
 from core.records.posterior import Band
@@ -57,7 +57,7 @@ def _pulls(one: Judgement) -> str:
 
 
 def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> str:
-    """What the letters over the path stand for, in Markdown; foreign text is escaped."""
+    """Return the legend of the letters over the path, as Markdown; foreign text is escaped."""
     if not letters:
         return "No reset, setting or new model in these days."
     parts = [
@@ -92,20 +92,20 @@ def _literal(text: str) -> str:
 # The ledger: plain text, for cells
 
 
-def source(one: Learned) -> str:
-    """Where an observation comes from; an undone one says so first."""
-    if one.given is None:
+def source(one: ArmObservation) -> str:
+    """Return the source of an observation; an undone one begins with that fact."""
+    if one.entry is None:
         return "automatic" if one.counts else "automatic, corrected"
-    words = _SOURCES[one.given.kind]
-    return f"undone: {words}" if one.given.undone else words
+    words = _SOURCES[one.entry.kind]
+    return f"undone: {words}" if one.entry.undone else words
 
 
-def learned_by(one: Learned, key: str) -> str:
+def learned_by(one: ArmObservation, key: str) -> str:
     """By what an arm was recognised, or who gave the reward and why."""
-    if one.given is None:
+    if one.entry is None:
         said = explained.recognised(key, one.where if one.referenced else None, n_calls=one.n_calls)
         return f"{said}: “{_around(wording.plain(one.excerpt))}”" if one.excerpt else said
-    given = one.given
+    given = one.entry
     why = "" if given.reason is None else f": “{given.reason}”"
     state = "" if given.counts or given.undone else f" ({explained.replaced(given) or 'does not count'})"
     return wording.plain(f"{given.actor}{why}{state}")
@@ -121,8 +121,8 @@ def _around(excerpt: str) -> str:
     return excerpt if cut <= 0 else f"…{excerpt[cut : cut + _CELL_CHARS].strip()}…"
 
 
-def mean_moved(one: Learned) -> str:
-    """How far the present mean lies from what it were without this observation."""
+def mean_moved(one: ArmObservation) -> str:
+    """Return the distance of the mean from its value without this observation."""
     if not one.is_present_epoch:
         return "earlier epoch"
     return wording.small_change(one.mean_moved) if one.counts else "0"
@@ -132,7 +132,7 @@ def mean_moved(one: Learned) -> str:
 
 
 def lately(rows: Sequence[ArmInRun]) -> str:
-    """How often the arm was in the prompt lately, and what mostly kept it out; "" where no run offered it."""
+    """Return how often the arm was included lately, and the main reason against; "" where no run offered it."""
     if not rows:
         return ""
     n_in = sum(row.in_prompt for row in rows)
@@ -145,6 +145,6 @@ def lately(rows: Sequence[ArmInRun]) -> str:
 
 
 def in_or_out(rows: Sequence[ArmInRun]) -> str:
-    """How many of these runs had the arm in their prompt."""
+    """Return how many of these runs included the arm."""
     n_in = sum(row.in_prompt for row in rows)
     return f"in {wording.count(n_in)} of these {wording.things(len(rows), 'run')}; a click on a run opens it"

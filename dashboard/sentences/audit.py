@@ -1,4 +1,4 @@
-"""Audit: who did what, and what was refused, in words."""
+"""Sentences about the audit: acts and refusals."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _SAID: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "rubric": lambda told: f"defined the rubric {told['version']}",
     "choice": lambda told: "chose between two answers",  # noqa: ARG005 - all are asked alike
 }
-"""What is done to the installation, and what no page but this lists."""
+"""Words for acts at the installation, and for acts that only this page lists."""
 ACTIONS: Final = (
     *("reward", "evaluation", "reset", "setting", "import", "note", "undo", "create", "erase"),
     *("rubric", "queue", "choice", "aside", "assign", "scale", "credit"),
 )
-"""What can be done at a learner."""
+"""Words for actions at a learner."""
 OF_INSTALLATION: Final = tuple(
     name for name in _SAID if name.startswith(("member_", "token_", "webhook_", "sender_"))
 )
-"""What can be done to members, tokens, and what else is the installation's."""
+"""Words for actions at members, tokens, and the rest of the installation."""
 
 
 def act(entry: AuditEntry) -> str:
-    """What was done, as plain text."""
+    """Return the act as plain text."""
     said = _SAID.get(entry.action)
     if said is None:
         return wording.plain(changed(entry))
@@ -62,18 +62,18 @@ def act(entry: AuditEntry) -> str:
 
 
 def details(entry: AuditEntry) -> str:
-    """What is noted of an act, as plain text."""
+    """Return the details of an act as plain text."""
     said = (f"{name} {value}" for name, value in entry.detail.items() if value not in {None, ""})
     return wording.plain(", ".join(said)) or wording.MISSING
 
 
 def actor(name: str) -> str:
-    """Who, as plain text."""
+    """Return the actor as plain text."""
     return wording.plain(name) or NOBODY
 
 
 def audit(entry: AuditEntry | None, place: str | None, now_ms: int, *, filtered: bool) -> Sentence:
-    """Who acted last, at a learner (``place``) or (None) on the installation."""
+    """Return the latest act at a learner (``place``) or (None) the installation."""
     about = "on the installation" if place is None else f"at {_short(place)}"
     if entry is None:
         return (f"No act {about} passes the filters." if filtered else f"Nothing was done {about} yet.",)
@@ -82,7 +82,7 @@ def audit(entry: AuditEntry | None, place: str | None, now_ms: int, *, filtered:
 
 
 def refused(denial: Denial | None, now_ms: int, *, filtered: bool) -> Sentence:
-    """Who was refused something last."""
+    """Return the latest refusal."""
     if denial is None:
         return ("No refusal passes the filters." if filtered else "Nobody was refused anything yet.",)
     who = _short(denial.actor) if denial.actor else "Somebody unknown"
@@ -94,11 +94,7 @@ def refused(denial: Denial | None, now_ms: int, *, filtered: bool) -> Sentence:
 
 
 def refusal(action: str) -> str:
-    """What was refused, as plain text.
-
-    >>> refusal("undo_own")
-    'undo own'
-    """
+    """Return the refused action as plain text."""
     return wording.plain(action.replace("_", " "))
 
 

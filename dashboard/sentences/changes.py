@@ -1,4 +1,4 @@
-"""Changes: entries of the audit log in words, what somebody did many times in a day as one."""
+"""Sentences about entries of the audit log; many by one person in a day become one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _group(entry: AuditEntry) -> tuple[str, ActionName, int]:
 
 
 def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> str:
-    """What somebody did many times, in Markdown; ``or_more``: there may be entries that were not read.
+    """Return a repeated act by one person, as Markdown; ``or_more``: earlier entries may exist.
 
     >>> one = AuditEntry(at_ms=0, actor="Mara", action="reward", act="reward-1", detail={}, revision=1)
     >>> many_changes([one] * 30)

@@ -1,4 +1,4 @@
-"""Confidence: how much is known, in words."""
+"""Sentences about confidence: how well arms are known."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WHY_UNREAD: Final = {
 
 
 def confidence(known: Confidence) -> Sentence:
-    """How many arms are well known, and which go first."""
+    """Return how many arms are well known, and which come first."""
     well, few = sum(known.counts[3:]), len(known.under_explored)
     first = Phrase(f"{wording.count(well)} of {wording.count(known.n_arms)}")
     start: Sentence = (first, f" arms have at least {ENOUGH_PULLS} pulls.")
@@ -46,7 +46,7 @@ def confidence(known: Confidence) -> Sentence:
 
 
 def wider(known: Confidence) -> str:
-    """How many observed arms are wider than the documented width of their band, in Markdown."""
+    """Return how many observed arms exceed the documented width of their band, as Markdown."""
     n_observed = sum(known.counts[1:])
     n_wider = int((known.wider & (known.pulls > 0)).sum())
     return (
@@ -56,12 +56,12 @@ def wider(known: Confidence) -> str:
 
 
 def unread(seen: Unread) -> str:
-    """How many observations nobody reads, in Markdown; 0 is a finding, not an assumption."""
+    """Return the number of unread observations, as Markdown; 0 is a finding, not an assumption."""
     return f"Observations that nobody reads: **{wording.count(seen.n_unread)}**."
 
 
 def unread_counts(seen: Unread) -> str:
-    """What was looked at to find that out, in Markdown."""
+    """Return what was examined for that count, as Markdown."""
     held = f"The posteriors hold {wording.things(seen.n_pulls, 'pull')}."
     if seen.n_rewards == 0 and seen.n_unread == 0:
         return f"{held} No reward stands in the ledger."
@@ -77,7 +77,7 @@ def unread_counts(seen: Unread) -> str:
 
 
 def unread_table(seen: Unread) -> dict[str, list[object]]:
-    """Arms with observations that nobody reads, and why."""
+    """Return the arms with unread observations, and the reason."""
     return {
         "arm": [wording.plain(one.arm) or "arms that are not listed" for one in seen.arms],
         "observations": [one.n for one in seen.arms],
@@ -86,7 +86,7 @@ def unread_table(seen: Unread) -> dict[str, list[object]]:
 
 
 def next_band_note(n_open: int, n_arms: int) -> str:
-    """How many arms are on their way, and whether the table shows them all."""
+    """Return how many arms approach their next band, and whether the table shows all."""
     if n_open == 0:
         return ""
     of_all = f"{wording.count(n_open)} of {wording.things(n_arms, 'arm')}"
@@ -94,19 +94,19 @@ def next_band_note(n_open: int, n_arms: int) -> str:
 
 
 def to_reach(known: Confidence, place: int) -> str:
-    """What an arm needs for its next band."""
+    """Return what an arm needs for its next band."""
     needed = int(known.pulls_to_next[place])
     band = BANDS[int(known.band[place]) + 1]
     return f"{wording.count(needed)} more → {wording.BAND_WORDS[band]}"
 
 
 def to_explore(known: Confidence, place: int) -> str:
-    """What an arm needs to be explored."""
+    """Return what an arm needs to be explored."""
     return f"{wording.count(known.min_pulls - int(known.pulls[place]))} more → explored"
 
 
 def to_narrow(needed: Ints, place: int) -> str:
-    """What an arm needs for the width asked for."""
+    """Return what an arm needs for the requested width."""
     n = int(needed[place])
     return "more than 1,000,000,000" if n == UNREACHABLE else f"{wording.count(n)} more"
 
@@ -141,7 +141,7 @@ def documented(band: Band) -> str:
 
 
 def narrow(known: Confidence, needed: Ints, width: float) -> str:
-    """How far all arms are from the width asked for, in Markdown."""
+    """Return the distance of all arms from the requested width, as Markdown."""
     reached = int((needed == 0).sum())
     arms = wording.things(known.n_arms, "arm")
     words = f"{wording.count(reached)} of {arms} have an interval of at most {width:g}."

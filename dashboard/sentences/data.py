@@ -1,4 +1,4 @@
-"""Data: what was brought in, what came of it, and what taking it back would change, in words."""
+"""Sentences about data: imports, their results, and the effect of an undo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SKIPPED = {
 
 
 def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
-    """What is here, and where it came from."""
+    """Return what is stored, and its origin."""
     if not n_runs and not done:
         return ("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
     here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
@@ -51,7 +51,7 @@ def import_line(answer: ImportAnswer) -> str:
 
 
 def report(answer: ImportAnswer) -> dict[str, list[object]]:
-    """What an import came to, row by row; nothing that is none but what one looks for."""
+    """Return the result of an import, row by row; rows of 0 only where a reader expects them."""
     rows: list[tuple[str, int, str]] = [
         ("runs read", answer.runs, f"from {wording.things(answer.files, 'file')}"),
         ("observed", answer.observed, "their arms were rewarded or penalised"),
@@ -125,7 +125,7 @@ def differences_table(found: Sequence[BeliefDifference]) -> dict[str, list[objec
 
 
 def undo_effect(shown: UndoPreview) -> str:
-    """What taking an import back, or letting it stand again, would change, in Markdown."""
+    """Return the effect of undoing or redoing an import, as Markdown."""
     runs, arms, pulls = (after - before for before, after in (shown.n_runs, shown.n_arms, shown.n_pulls))
     moved = [
         f"{wording.change(delta)} {noun}{'' if abs(delta) == 1 else 's'}"

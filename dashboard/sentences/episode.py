@@ -1,4 +1,4 @@
-"""Episode: what an environment paid for one attempt in a sentence, its facts in a line, and a step in words."""
+"""Sentences about one episode, its facts in a line, and its steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEFT: Final = {
 
 
 def episode(seen: EpisodeView) -> Sentence:
-    """What it reached in how many steps, how it stands, and how many steps sent no reward."""
+    """Return total, number of steps, state, and number of steps without a reward."""
     name = f"Episode {short(seen.uid)} "
     if not seen.n_steps:
         return (name, "has no step that counts.")
@@ -49,7 +49,7 @@ def episode(seen: EpisodeView) -> Sentence:
 
 
 def episode_verdict(seen: EpisodeView) -> str:
-    """Whether it counts as a success, and by what."""
+    """Return whether it counts as a success, and by which rule."""
     rule = threshold(seen.scale)
     reached = seen.total if seen.scale.base == "total" else seen.final
     if reached is None:
@@ -65,11 +65,7 @@ def episode_verdict(seen: EpisodeView) -> str:
 
 
 def threshold(scale: Scale) -> str:
-    """What success goes by.
-
-    >>> threshold(Scale())
-    'a total above 0.90'
-    """
+    """Return the rule of success."""
     base = "a total" if scale.base == "total" else "a final reward"
     return f"{base} above {wording.paid(scale.threshold)}"
 
@@ -84,7 +80,7 @@ def ends(scale: Scale) -> str:
 
 
 def episode_facts(seen: EpisodeView, *, year_of_ms: int | None) -> str:
-    """When, where and by whom, on one line; foreign text is escaped."""
+    """Return time, task, model and actor on one line; foreign text is escaped."""
     at = (
         "time unknown" if seen.at is None else f"{wording.written_moment(seen.at, year_of_ms=year_of_ms)} UTC"
     )
@@ -105,17 +101,17 @@ def short(text: str, room: int = _NAME_CHARS) -> str:
 
 
 def step_name(step: StepView) -> str:
-    """What a step was, as plain text: the tool's own name, or its kind."""
+    """Return a step's tool, or its kind, as plain text."""
     return wording.plain(step.name) or _KINDS[step.kind]
 
 
 def step_kind(step: StepView) -> str:
-    """What answered."""
+    """Return the source of the answer."""
     return _KINDS[step.kind]
 
 
 def step_state(step: StepView) -> str:
-    """What is particular about a step, as plain text."""
+    """Return the exceptions of a step, as plain text."""
     said = [
         words
         for words, is_so in (
@@ -131,7 +127,7 @@ def step_state(step: StepView) -> str:
 
 
 def steps_note(seen: EpisodeView) -> str:
-    """How many steps there are, and of what kinds."""
+    """Return the number of steps by kind."""
     n_refused = sum(one.refused for one in seen.steps)
     said = [wording.things(seen.n_steps, "step"), f"{wording.count(seen.n_paid)} paid"]
     if seen.n_steps > seen.n_paid:
@@ -142,7 +138,7 @@ def steps_note(seen: EpisodeView) -> str:
 
 
 def picture_note(seen: EpisodeView, *, each: int) -> str:
-    """What the marks of the picture mean, as far as they occur; ``each`` steps are a column."""
+    """Return the legend of the marks that occur; ``each`` steps are a column."""
     counted = [one for one in seen.steps if not one.refused]
     marks = [
         words

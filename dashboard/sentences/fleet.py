@@ -1,4 +1,4 @@
-"""Fleet: how many learners need somebody, and why, in words."""
+"""Sentences about many learners: how many need attention, and why."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _WHY: Final[dict[AlertKind, tuple[str, str]]] = {
 
 
 def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
-    """How many need somebody, of how many, and why."""
-    needing = [one for one in rows if one.needs_somebody]
+    """Return how many of the learners need attention, and why."""
+    needing = [one for one in rows if one.needs_attention]
     if len(rows) == 1:
         need = "needs somebody" if needing else "needs nobody"
         return (f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
@@ -62,7 +62,7 @@ def _reasons(needing: Sequence[LearnerSummary]) -> str:
 
 
 def alarms(one: LearnerSummary) -> str:
-    """What stands against a learner, as plain text."""
+    """Return a learner's alarms as plain text."""
     return ", ".join(ALARMS[kind] for kind in one.alarms) or wording.MISSING
 
 
@@ -72,7 +72,7 @@ def name(text: str) -> str:
 
 
 def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> str:
-    """Who can't be read, and why; Markdown."""
+    """Return the unreadable learners, and why; Markdown."""
     names = [name(one.name) for one in rows[:at_most]]
     if len(rows) > at_most:
         names.append(f"{wording.count(len(rows) - at_most)} more")
@@ -84,7 +84,7 @@ def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> str:
 
 
 def counted(n_shown: int, n_all: int, first: int, last: int) -> str:
-    """Which rows of how many are on the page."""
+    """Return which of how many rows are on the page."""
     of = wording.things(n_shown, "learner")
     narrowed = "" if n_shown == n_all else f" of {wording.count(n_all)}"
     if first == 1 and last == n_shown:

@@ -1,4 +1,4 @@
-"""Gain: what may be said of tokens and failures, wherever it is said."""
+"""Sentences about tokens and failures, shared by several pages."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
 ONE_LOOK: Final = "for one look"
-"""What the intervals are said to be for; the verdict's holds at every look."""
+"""Words for intervals of a single look; the verdict's holds at every look."""
 
 _BARELY: Final = 2.0
 """Failure rates of baseline runs that the limit of more failures may be at most, to be worth saying first."""
 
 
 def against(saved: Comparison) -> str:
-    """What selected runs are compared with: everything in the prompt, or no more than fitted."""
+    """Return the comparison group: everything in the prompt, or as much as fitted."""
     if saved.baseline.n_truncated:
         return "with as much in its prompt as fits"
     return "with everything in its prompt"
 
 
 def gain(saved: Comparison) -> Sentence:
-    """What the agent gains, without a stop; the comparison has a figure."""
+    """Return the agent's gain, without a full stop; the comparison has a figure."""
     value = saved.shown.value or 0.0
     share = wording.percent(abs(value) / 100, 0)
     direction = "fewer" if value >= 0 else "more"
@@ -45,7 +45,7 @@ def gain(saved: Comparison) -> Sentence:
 
 
 def counted(saved: Comparison) -> str:
-    """How runs are counted, where that is not plainly."""
+    """Return how runs are counted, where that needs saying."""
     return "" if saved.is_narrow else ", each run counted up to a cap"
 
 
@@ -59,7 +59,7 @@ def apart(saved: Comparison) -> Sentence:
 
 
 def withheld(saved: Comparison) -> str:
-    """Why nothing is claimed although the tokens would let one; empty where that is not so."""
+    """Return why a claim is withheld although tokens allow it; empty otherwise."""
     base, chosen = saved.baseline, saved.selected
     if saved.reason == "unfinished_differ":
         ends = [rate(one.unfinished_rate) for one in (chosen, base)]
@@ -72,7 +72,7 @@ def withheld(saved: Comparison) -> str:
 
 
 def failures(saved: Comparison) -> str:
-    """What may be said of failures beside savings, with how many more there may be; begins with its comma."""
+    """Return the claim about failures beside savings, with their possible increase; begins with a comma."""
     difference = saved.error_difference
     if difference.lower is None or difference.upper is None:
         return "; nothing is known of its failures yet"
@@ -114,7 +114,7 @@ def points(difference: Estimate) -> tuple[str, str]:
 
 
 def error_line(saved: Comparison) -> str:
-    """Error rates of both groups, how many more failures there may be, and when these rates would tell."""
+    """Return error rates of both groups, their possible increase, and the runs that would decide."""
     of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
     if of_selected is None or of_baseline is None:
         return ""
@@ -142,7 +142,7 @@ def _about(number: int) -> str:
 
 
 def proof(saved: Comparison) -> str:
-    """What the verdict rests on, in Markdown, with its source; empty where nothing could be claimed anyway."""
+    """Return the basis of the verdict, as Markdown, with its source; empty where no claim was possible."""
     always = saved.always_percent
     if always.lower is None or always.upper is None:
         return ""
@@ -160,7 +160,7 @@ def proof(saved: Comparison) -> str:
 
 
 def method(saved: Comparison) -> str:
-    """How the intervals were found, and over how many sessions."""
+    """Return the method of the intervals, and the number of sessions."""
     sessions = (
         f"{wording.count(saved.n_sessions[0])} baseline and {wording.count(saved.n_sessions[1])} selected sessions "
         "(a run without one counts as one)"

@@ -1,4 +1,4 @@
-"""Inclusion: an arm's chance to be in the next prompt, and what it would have to be worth, in words."""
+"""Sentences about inclusion: an arm's chance of being in the next prompt, and its break-even."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard import wording
 
 
 def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> str:
-    """What the arm would have to be worth at its cost, in Markdown."""
+    """Return the break-even of an arm at its cost, as Markdown."""
     cost = "its unknown cost" if token_cost is None else wording.things(token_cost, "token")
     stands = f" Its chance of inclusion is **{chance_words(one.chance, one.chance_error)}**."
     if one.no_break_even == "not_offered":
@@ -28,7 +28,7 @@ def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = No
 
 
 def _stands(one: Judgement, year_of_ms: int | None) -> str:
-    """Where it stands, for whoever holds that against its break-even."""
+    """Return the arm's mean and interval, for comparison with its break-even."""
     if one.name == "section":
         return "It is always counted as used, so where it stands says nothing."
     between = wording.interval(one.interval.lower, one.interval.upper)
@@ -50,7 +50,7 @@ def worth_note(chance: Chance, seen: Inclusion) -> str:
 
 
 def _offered(n_offering: int, seen: Inclusion) -> str:
-    """How many of the runs behind the candidates offered an arm."""
+    """Return how many of the runs behind the candidates offered an arm."""
     if seen.of == "none":
         return "No run is known yet, so every arm is taken for a candidate."
     if seen.n_runs == 1:
@@ -59,13 +59,13 @@ def _offered(n_offering: int, seen: Inclusion) -> str:
 
 
 def _runs(seen: Inclusion) -> str:
-    """The runs whose candidates stand for those of the next one."""
+    """Return the runs whose candidates represent those of the next one."""
     runs = "the latest run" if seen.n_runs == 1 else f"the latest {wording.count(seen.n_runs)} runs"
     return f"{runs} that armscope chose for" if seen.of == "chosen" else runs
 
 
 def chances_note(seen: Inclusion, arms: Sequence[str]) -> str:
-    """Whose candidates the chances of these arms are told for, and what those without one are."""
+    """Return the candidates behind these chances, and the reason for each missing one."""
     if seen.of == "none":
         return "Chance of inclusion: no run is known yet, so every arm is taken for a candidate."
     told = (

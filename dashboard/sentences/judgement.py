@@ -1,4 +1,4 @@
-"""Judgement: what is said of an arm, or of many, in words: titles and cells. Nothing is judged here."""
+"""Sentences about judgements of arms: titles and cells."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from core import explained
-from core.records.judgement import ALARMS, JUDGEMENTS, Judgement, JudgementName, Stretch
+from core.records.judgement import ALARMS, JUDGEMENTS, Judgement, JudgementName, RecentMean
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
@@ -39,7 +39,7 @@ _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
 
 
 def judgement(one: Judgement, *, year_of_ms: int | None = None) -> str:
-    """What an arm is judged to be, and by what, as a cell has it: plain text."""
+    """Return an arm's judgement and its basis as plain text for a cell."""
     return wording.plain(explained.judgement(one, since=_since(one, year_of_ms)))
 
 
@@ -51,7 +51,7 @@ def _since(one: Judgement, year_of_ms: int | None) -> str:
 
 
 def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None = None) -> Sentence:
-    """How often the arm was referenced, in what, and what follows; the recent figure first where it changed."""
+    """Return how often the arm was referenced, and the consequence; a recent figure comes first after a change."""
     inside = f"; in the prompt of {wording.things(one.inclusions, 'run')}."
     if one.name == "section":
         return (Phrase("Always counted as used"), " when it is in, which says nothing of its worth", inside)
@@ -77,14 +77,14 @@ def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None
 
 
 def _too_early(one: Judgement, inside: str) -> Sentence:
-    """How many pulls are missing: until there are enough, or until they outweigh the prior."""
+    """Return how many pulls are missing until there are enough, or until they outweigh the prior."""
     so_far = f" to say what it is worth: {wording.things(one.pulls, 'pull')} so far, "
     missing = Phrase(f"{wording.count(one.missing_pulls)} more")
     weight = wording.things(round(one.prior_weight), "pull")
     return (Phrase("Too early"), so_far, missing, " needed", inside, f" Its prior weighs {weight}.")
 
 
-def _changed(seen: Stretch, since: str) -> Sentence:
+def _changed(seen: RecentMean, since: str) -> Sentence:
     """The recent figure, then the one before."""
     before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(seen.mean_before)} of 100 before"
     if seen.mean == 0:
@@ -93,7 +93,7 @@ def _changed(seen: Stretch, since: str) -> Sentence:
 
 
 def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  # noqa: PLR0911 - one a name
-    """What follows for its place in the prompt."""
+    """Return the consequence for its place in the prompt."""
     match one.name:
         case "poisoned":
             many = f"{wording.number_word(len(one.others))} more"
@@ -120,7 +120,7 @@ def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  #
 
 
 def _worth(one: Judgement, token_cost: int | None) -> Sentence:
-    """Where its interval lies against the mean at which it breaks even."""
+    """Return the position of its interval against its break-even."""
     if one.name == "unopposed":
         return ("It goes in ", Phrase("whatever it is worth"), ".")
     if one.name == "unknown":
@@ -140,7 +140,7 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
 
 
 def posteriors(judged: Sequence[Judgement]) -> Sentence:
-    """What is said of these arms: one by one of a few, by numbers of many."""
+    """Return the judgements of these arms: each of a few, counts of many."""
     groups = {name: [one for one in judged if one.name == name] for name in JUDGEMENTS}
     if len(judged) <= _FEW:
         return _one_by_one({name: found for name, found in groups.items() if found}, len(judged))
@@ -162,7 +162,7 @@ def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int
 
 
 def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
-    """How many earn their place, need a look, are not known yet, and are in by rule."""
+    """Return how many earn their place, need attention, are not known yet, and are included by rule."""
 
     def many(*names: JudgementName) -> int:
         return sum(len(groups[name]) for name in names)

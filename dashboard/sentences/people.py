@@ -1,4 +1,4 @@
-"""People: members, what they may do and what a change of it would do, in words."""
+"""Sentences about members: roles, and the effect of a change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME_CHARS = 40
 
 
 def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
-    """How many may come in, and how many govern."""
+    """Return how many members there are, and how many operators."""
     members = [one for one in rows if is_in(one)]
     invited = [one for one in rows if is_invited(one, now_ms)]
     if not members and not invited:
@@ -32,22 +32,22 @@ def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
 
 
 def is_in(one: MemberRow) -> bool:
-    """Whether they are a member who has come."""
+    """Return whether they are a member who has signed in."""
     return one.removed_ms is None and one.subject is not None
 
 
 def is_invited(one: MemberRow, now_ms: int) -> bool:
-    """Whether an invitation of theirs can still be taken."""
+    """Return whether their invitation is still open."""
     return one.removed_ms is None and one.subject is None and now_ms < (one.invited_until_ms or 0)
 
 
 def is_there(one: MemberRow, now_ms: int) -> bool:
-    """Whether they are in, or may still come."""
+    """Return whether they are a member or invited."""
     return is_in(one) or is_invited(one, now_ms)
 
 
 def governs(one: MemberRow) -> bool:
-    """Whether they are an operator of all learners who can sign in."""
+    """Return whether they are an operator of all learners who can sign in."""
     return is_in(one) and Grant(role="operator") in one.roles
 
 
@@ -58,7 +58,7 @@ def last_operator(rows: Sequence[MemberRow]) -> MemberRow | None:
 
 
 def known_by(one: MemberRow) -> str:
-    """What tells them from others, as plain text: their address, else their subject."""
+    """Return their address, else their subject, as plain text."""
     return wording.plain(one.email or one.subject or wording.MISSING)
 
 
@@ -77,7 +77,7 @@ def _grant(one: Grant) -> str:
 
 
 def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
-    """Whether they are in, as plain text; the last operator is marked."""
+    """Return their state as plain text; the last operator is marked."""
     if one.removed_ms is not None:
         return f"removed {wording.day(one.removed_ms, year_of_ms=now_ms)}"
     if one.subject is None:
@@ -87,12 +87,12 @@ def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
 
 
 def name(text: str) -> str:
-    """Somebody's name in Markdown, the middle left out where it is long."""
+    """Return a person's name in Markdown; a long one loses its middle."""
     return wording.literal(wording.cut_middle(wording.plain(text), _NAME_CHARS))
 
 
 def effects(was: MemberRow | None, now: MemberRow) -> list[str]:
-    """What would become of a member, in Markdown: a paragraph for each thing that changes."""
+    """Return the effects on a member, as Markdown: a paragraph for each change."""
     who = f"**{name(now.name)}**"
     if now.removed_ms is not None:
         return [
@@ -121,7 +121,7 @@ def _let_in(who: str, now: MemberRow) -> str:
 
 
 def sessions_end(who: str) -> str:
-    """What ending somebody's sessions does, in Markdown."""
+    """Return the effect of ending a person's sessions, as Markdown."""
     return (
         f"Every session of **{name(who)}** ends with the next request, also one whose cookie was copied. They may "
         "sign in again."
@@ -135,7 +135,7 @@ def ended_tokens(answer: MemberAnswer, tokens: Sequence[TokenRow]) -> str:
 
 
 def done(was: MemberRow | None, answer: MemberAnswer) -> str:
-    """What was done to a member, in Markdown."""
+    """Return the change of a member, as Markdown."""
     now = answer.member
     who = f"**{name(now.name)}**"
     ended = f" {wording.things(len(answer.revoked), 'token')} of theirs ended." if answer.revoked else ""

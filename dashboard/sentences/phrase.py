@@ -1,4 +1,4 @@
-"""Phrase: what a sentence is made of."""
+"""Phrases: the parts of a sentence."""
 
 from __future__ import annotations
 

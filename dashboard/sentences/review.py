@@ -1,4 +1,4 @@
-"""Review: how far a queue is, who holds what, what a judgement comes to, in words."""
+"""Sentences about review: progress, holds, and the effect of a judgement."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LINE_CHARS: Final = 80
 
 
 def review(known: Progress) -> Sentence:
-    """How much of a queue is done, and how long the rest takes whoever asks."""
+    """Return a queue's progress, and the caller's time for the rest."""
     done = known.done + known.set_aside
     if known.total and done == known.total:
         return ("All ", Phrase(wording.things(known.total, "item")), " of this queue are done.")
@@ -73,7 +73,7 @@ def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str
 
 
 def shares(known: Progress) -> str:
-    """How far whoever asks is with what is for them, and all are with all of it.
+    """Return the caller's progress with their items, and everyone's with all.
 
     >>> shares(Progress(queue="queue-1", name="q", total=30, done=20, set_aside=0, open=10, held_by_others=0,
     ...     holders=(), judged_by_me=4, left_for_me=7, skipped_by_me=1, assigned_to_me=0, seconds_each=None))
@@ -88,15 +88,7 @@ def shares(known: Progress) -> str:
 
 
 def held(known: Progress) -> str:
-    """Who holds what, and until when.
-
-    >>> from core.records.review import Holder
-    >>> some = Progress(queue="queue-1", name="q", total=9, done=1, set_aside=0, open=8, held_by_others=1,
-    ...     holders=(Holder(actor="kim", item=4, until_ms=600_000),), judged_by_me=0, left_for_me=7, skipped_by_me=0,
-    ...     assigned_to_me=0, seconds_each=None)
-    >>> held(some)
-    '1 held by others (kim has 4 until 00:10 UTC)'
-    """
+    """Return who holds which item, and until when."""
     if not known.held_by_others:
         return ""
     who = [
@@ -119,7 +111,7 @@ def clock(at_ms: int) -> str:
 
 
 def item_note(item: ReviewItem) -> str:
-    """Why somebody is given an item, and how far it is. Markdown."""
+    """Return why the reviewer has this item, and its progress. Markdown."""
     parts = [f"Item {item.item}", wording.literal(wording.plain(item.why)), STATE_WORDS[item.state]]
     if item.n_judged is not None and item.n_reviewers > 1:
         parts.append(f"{item.n_judged} of {item.n_reviewers} have judged it")
@@ -147,7 +139,7 @@ def judged(outcome: EvaluationOutcome, score: float | None) -> str:
 
 
 def grade_lines(grade: Grade, score: float, thresholds: Thresholds) -> tuple[str, str]:
-    """What a judgement could be used for, or what blocks it; Markdown, a line each."""
+    """Return the permitted uses of a judgement, or its blockers; Markdown, a line each."""
     eligible = f"eligible, label {grade.label}"
     return (
         _use("Fine-tuning", grade.sft_blockers, eligible, score, thresholds),
@@ -181,7 +173,7 @@ def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> str:
 
 
 def moves(preview: EvaluationPreview | None) -> str:
-    """What a judgement would do to arms; Markdown."""
+    """Return the effect of a judgement on arms; Markdown."""
     if preview is None or not preview.n_moved:
         return "It moves no arm."
     first = preview.effects[0]
@@ -201,7 +193,7 @@ def moves(preview: EvaluationPreview | None) -> str:
 
 
 def meanwhile(item: ReviewItem) -> str:
-    """Who has judged an item since it was opened, and whether it needs one's own all the same; never how they did.
+    """Return who judged an item since it was opened, and whether it still needs this judgement; never their verdict.
 
     Markdown.
     """
@@ -215,9 +207,9 @@ def meanwhile(item: ReviewItem) -> str:
 
 
 def sent(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
-    """What a judgement came to, and what others made of the same; Markdown, the first line is the judgement's.
+    """Return the recorded judgement, and others' of the same item; Markdown, the first line is the judgement's.
 
-    ``ran_out``: its hold did, as was noticed when it was typed or when it was sent.
+    ``ran_out``: the hold had ended when it was typed or sent.
     """
     mine = answer.evaluation
     lines = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
@@ -238,18 +230,14 @@ def sent(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
 
 
 def due(row: QueueRow) -> str:
-    """When a queue should be done."""
+    """Return when a queue should be complete."""
     if row.due_ms is None:
         return wording.MISSING
     return f"{wording.moment(row.due_ms)}{', overdue' if row.overdue else ''}"
 
 
 def about(uri: str) -> str:
-    """What something judged was, as plain text, short.
-
-    >>> about("run:request-1#tool:fs:Read"), about("kairos://layer/0000000b-1111-4222-8333-000000015445")
-    ('tool:fs:Read in run request-1', 'layer 0000000b…')
-    """
+    """Return the judged object as short plain text."""
     kind, _, rest = uri.partition(":")
     if kind == "run":
         run, _, arm = rest.partition("#")
@@ -271,13 +259,7 @@ def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[s
 
 
 def runs_wanted(wanted: RunFilter) -> str:
-    """Which runs a filter keeps, as Markdown.
-
-    >>> runs_wanted(RunFilter(arm="skill:review:main", part="out", classes=("baseline",)))
-    'review left out, baseline'
-    >>> runs_wanted(RunFilter())
-    'any'
-    """
+    """Return the runs that a filter selects, as Markdown."""
     part = {"in": " in the prompt", "out": " left out", None: ""}[wanted.part]
     arm = [f"{wording.literal(wording.short_name(wanted.arm))}{part}"] if wanted.arm else []
     return ", ".join([*arm, *wanted.outcomes, *wanted.classes, *wanted.statuses]) or "any"

@@ -71,7 +71,7 @@ _WHY: Final[dict[Missing, str]] = {
 
 
 def episodes(seen: Sequence[EnvironmentSummary], *, filtered: bool) -> Sentence:
-    """Of one environment how many succeed and what its reward is like; of several how many there are."""
+    """Return success and reward of one environment, or the number of several."""
     if not seen:
         return (Phrase("No episode"), " passes the filters.")
     if len(seen) == 1:
@@ -89,7 +89,7 @@ def episodes(seen: Sequence[EnvironmentSummary], *, filtered: bool) -> Sentence:
 
 
 def needs_a_look(one: EnvironmentSummary) -> bool:
-    """Whether something more than a notice was found."""
+    """Return whether a finding is more than a notice."""
     return any(FINDING_SEVERITY[kind] != "notice" for kind in one.findings)
 
 
@@ -159,7 +159,7 @@ def average(found: Estimate) -> str:
 
 
 def why(missing: Missing | None) -> str:
-    """Why there is no interval."""
+    """Return why there is no interval."""
     return _WHY.get(missing, "no interval") if missing is not None else "no interval"
 
 
@@ -197,7 +197,7 @@ def scale_words(scale: Scale, *, declared: bool) -> str:
 def environments_table(
     seen: Sequence[EnvironmentSummary], planted: Mapping[str, World] = MappingProxyType({})
 ) -> dict[str, list[str]]:
-    """A row for each environment, as plain text; of a demo with what was ``planted``, where somebody asks."""
+    """Return a row for each environment, as plain text; a demo's with ``planted`` truth on request."""
     cells = {
         "state": [_state(one) for one in seen],
         "environment": [wording.plain(one.environment) for one in seen],
@@ -221,7 +221,7 @@ def environments_table(
 
 
 def _state(one: EnvironmentSummary) -> str:
-    """Whether something was found, by sign and word."""
+    """Return the severity of findings by sign and word."""
     if needs_a_look(one):
         return "△ warning"
     return "○ notice" if one.findings else "✓ fine"
@@ -234,19 +234,14 @@ def _rate(one: EnvironmentSummary) -> str:
 
 
 def planted_words(world: World) -> str:
-    """What was planted of an environment of a demo.
-
-    >>> from core.demo import ENVIRONMENTS
-    >>> planted_words(ENVIRONMENTS["support/tickets"])
-    'dense and binary, nothing wrong'
-    """
+    """Return the planted truth of a demo's environment."""
     pays = [pattern_words([name for name in PATTERN_WORDS if name in world.patterns])]
     wrong = "nothing wrong" if world.wrong is None else FINDING_WORDS[world.wrong].lower()
     return ", ".join([*filter(None, pays), wrong])
 
 
 def pattern_note(seen: EnvironmentStory) -> str:
-    """From how many episodes pattern and findings are told."""
+    """Return the number of episodes behind pattern and findings."""
     looked = seen.design.looked_at
     return (
         f"told from the newest {wording.count(looked)} of any model and task"
@@ -267,7 +262,7 @@ def pair_words(pair: ModelPair) -> str:
 
 
 def scale_effect(found: ScaleAnswer) -> str:
-    """What declaring a scale would change, in Markdown."""
+    """Return the effect of declaring a scale, as Markdown."""
     if found.scale == found.before:
         return "This is the scale in force: nothing would change."
     n = wording.count(found.episodes)

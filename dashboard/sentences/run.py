@@ -1,4 +1,4 @@
-"""Run: one run in a sentence, and its facts in a line."""
+"""Sentences about one run, and its facts in a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLASS_WORDS = {
 
 
 def run(story: RunStory) -> Sentence:
-    """What kind of run it was, how many arms were in, and how many of them were used."""
+    """Return the kind of run, the number of included arms, and how many of them were used."""
     facts = story.facts
     name = f"Run {wording.count(facts.run_no)} was "
     if facts.outcome == "empty":
@@ -40,7 +40,7 @@ def run(story: RunStory) -> Sentence:
 
 
 def run_facts(story: RunStory, *, year_of_ms: int | None) -> str:
-    """When, where and by whom, on one line; foreign text is escaped."""
+    """Return time, model, channel and actor on one line; foreign text is escaped."""
     facts = story.facts
     parts = [
         f"{wording.moment(facts.at_ms, year_of_ms=year_of_ms)} UTC"
@@ -81,7 +81,7 @@ def run_tokens(story: RunStory) -> str:
 
 
 def selection_note(story: RunStory) -> str:
-    """How the selection came about: budget, what of it was used, seed, and whether the record replays."""
+    """Return budget, its use, seed, and whether the record replays."""
     chosen = story.selection
     if chosen is None:
         return wording.things(len(story.arms), "arm")
@@ -105,7 +105,7 @@ def selection_note(story: RunStory) -> str:
 
 
 def run_differs(story: RunStory) -> str | None:
-    """That the prompt was not what the selection said; None where it was."""
+    """Return how the prompt differed from the selection, or None."""
     if not story.differs:
         return None
     names = [wording.literal(wording.short_name(key)) for key in story.differs[:3]]

@@ -1,17 +1,17 @@
-"""Runs: what happened in the runs on the page, and how far they were looked for."""
+"""Sentences about the runs on the page, and how far the search went."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.flows.queries import RunsSeen
+from core.flows.queries import RunsView
 from core.records.run_page import RunRow
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
 
-def runs(seen: RunsSeen, *, newest: bool, narrowed: bool) -> Sentence:
-    """How many arms were in on average, and how many runs taught nothing; or that none passed."""
+def runs(seen: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
+    """Return the mean number of included arms and the number of runs without learning; or that no run matches."""
     rows = seen.page.rows
     if not rows:
         if seen.page.cut_short:
@@ -46,7 +46,7 @@ def _which(n_runs: int, *, newest: bool, narrowed: bool) -> str:
 
 
 def _why(silent: Sequence[RunRow]) -> str:
-    """Why runs taught nothing, in words that hold for all of them."""
+    """Return the reasons why runs taught nothing, as far as they hold for all."""
     reasons = {row.outcome for row in silent}
     if reasons == {"passive"}:
         return "fell into the passive phase"
@@ -55,8 +55,8 @@ def _why(silent: Sequence[RunRow]) -> str:
     return "made no real tool call"
 
 
-def runs_counted(seen: RunsSeen, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> str:
-    """How many runs pass, and which of them are shown."""
+def runs_counted(seen: RunsView, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> str:
+    """Return how many runs match, and which are shown."""
     rows, page = seen.page.rows, seen.page
     if not rows:
         return _looked(seen, year_of_ms)
@@ -77,8 +77,8 @@ def _span(rows: Sequence[RunRow], year_of_ms: int | None) -> str:
     return f"{first} UTC" if first == last else f"{first} to {last} UTC"
 
 
-def _looked(seen: RunsSeen, year_of_ms: int | None) -> str:
-    """How far it was looked where the filters match little; the rest is a click away."""
+def _looked(seen: RunsView, year_of_ms: int | None) -> str:
+    """Return how far the search went for rare matches; a click continues it."""
     page = seen.page
     if page.cut_short:
         at = page.onward
@@ -91,8 +91,8 @@ def _looked(seen: RunsSeen, year_of_ms: int | None) -> str:
     return "Widen the filters, or the time span in the row above."
 
 
-def runs_rest(seen: RunsSeen, by: str) -> str:
-    """How many arms had a part in these runs and are not shown."""
+def runs_rest(seen: RunsView, by: str) -> str:
+    """Return how many arms of these runs are not shown."""
     n_shown, n_rest = len(seen.cells.keys), seen.cells.n_rest
     if not n_rest:
         return f"{wording.things(n_shown, 'arm')}, grouped by type"

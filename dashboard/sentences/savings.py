@@ -1,4 +1,4 @@
-"""Savings: what may be claimed, and no more."""
+"""Sentences about savings: what can be claimed, and no more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def savings_line(saved: Comparison) -> str:
 
 
 def truncated(saved: Comparison) -> str:
-    """How many baseline runs left arms out, in brackets; empty where none did."""
+    """Return the number of truncated baseline runs, in brackets; empty without any."""
     n = saved.baseline.n_truncated
     return f" ({wording.count(n)} of them left arms out)" if n else ""
 
@@ -46,12 +46,12 @@ def limits(estimate: Estimate) -> str:
 
 
 def named(estimate: Estimate) -> str:
-    """What the interval is called: its own probability, since the baseline share keeps a wider one."""
+    """Return the interval's name with its own probability, since the baseline share has a wider one."""
     return f"{wording.percent(estimate.prob, 0)} interval"
 
 
 def savings(saved: Savings) -> Sentence:
-    """What selecting saves, or why nothing can be claimed; never more than the intervals say."""
+    """Return the savings of the selection, or why there is no claim; never more than the intervals say."""
     overall = saved.overall
     if overall.saved_percent.value is None:
         return (*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
@@ -105,7 +105,7 @@ def _why_no_interval(overall: Comparison) -> str:
 
 
 def _so_far(overall: Comparison) -> Sentence:
-    """What was seen, said of these runs alone."""
+    """Return the result of these runs alone."""
     value = overall.shown.value or 0.0
     less = "fewer" if value >= 0 else "more"
     return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens{counted(overall)}",)
@@ -124,7 +124,7 @@ def _money(saved: Savings) -> Sentence:
 
 
 def path_note(saved: Savings) -> str:
-    """What the savings over time are, beside their head."""
+    """Return the definition of the savings over time, beside their heading."""
     if saved.overall.is_narrow:
         return "cumulative, band: 95% interval"
     return "cumulative; runs lie too far apart for a 95% interval"
@@ -204,12 +204,12 @@ def savings_numbers(saved: Savings) -> str:
 
 
 def _with(overall: Comparison) -> str:
-    """What the baseline runs had in their prompts."""
+    """Return the prompt content of the baseline runs."""
     return "with as much in as fits" if overall.baseline.n_truncated else "with everything in"
 
 
 def _other_mix(overall: Comparison) -> str:
-    """Why the two means do not give the savings, where they don't: each group met another mix of runs."""
+    """Return why the two means do not give the savings: each group had another mix of runs. Empty where they do."""
     plain, value = overall.plain_percent, overall.saved_percent.value
     if plain is None or value is None or wording.percent(plain / 100) == wording.percent(value / 100):
         return ""
@@ -221,7 +221,7 @@ def _other_mix(overall: Comparison) -> str:
 
 
 def unfinished_words(saved: Savings) -> str:
-    """What the comparison says when it counts runs that did not end normally too; empty where they are alike."""
+    """Return the comparison over unfinished runs too; empty where both agree."""
     whole = saved.unfinished_too
     if whole is None:
         return ""
@@ -240,7 +240,7 @@ def unfinished_words(saved: Savings) -> str:
 
 
 def need_words(saved: Savings) -> str:
-    """How many more baseline runs the interval needs to be ± 5 points, and how many runs that is, in Markdown."""
+    """Return how many more baseline runs an interval of ± 5 points needs, and in how many runs, as Markdown."""
     need = saved.need
     target = f"± {need.target_points:g} points"
     if need.n_more is None:
@@ -283,7 +283,7 @@ def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:
 
 
 def share_test(saved: Savings) -> str:
-    """What the share was held against, and with what outcome, in Markdown."""
+    """Return the expected share and the outcome of its test, as Markdown."""
     share = saved.share
     if share.prob_as_far is None:
         return "No run has a stored probability, so the coin cannot be checked."

@@ -1,4 +1,4 @@
-"""Savings: both groups side by side, and what was left out, as tables."""
+"""Tables of savings: both groups side by side, and left-out runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def left_out(saved: Savings) -> list[tuple[str, int, str]]:
 
 
 def left_out_table(saved: Savings) -> dict[str, list[object]]:
-    """What was left out and why, and what remains."""
+    """Return the left-out runs with reasons, and the rest."""
     rows = left_out(saved)
     overall, out = saved.overall, saved.left_out
     used = overall.baseline.n_known + overall.selected.n_known - out.uncompared
@@ -102,7 +102,7 @@ def _fewer(saved: Estimate) -> tuple[str, str]:
 
 
 def counting_note(saved: Savings) -> str:
-    """What the three ways of counting are, in Markdown."""
+    """Return the three ways of counting, as Markdown."""
     only = "" if saved.overall.is_narrow else ", which these do not"
     return (
         "The **mean run** is the plain average, which a few runaway runs can carry; it has an interval only where "
@@ -121,7 +121,7 @@ def _seconds(value_ms: float | None) -> str:
 
 
 def _turned(saved: Estimate, said: Callable[[float], str]) -> str:
-    """What was saved as a change: selected minus baseline."""
+    """Return the savings as a change: selected minus baseline."""
     return wording.MISSING if saved.value is None else said(-saved.value)
 
 

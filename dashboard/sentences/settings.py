@@ -1,4 +1,4 @@
-"""Settings: what each of them means, what is allowed, and what a change would do, in words."""
+"""Sentences about settings: their meaning, allowed values, and the effect of a change."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
 
 
 def allowed(names: Sequence[str]) -> str:
-    """What settings take, said once for those that take the same.
+    """Return the allowed values of settings, once for those with the same.
 
     >>> allowed(["phase", "baseline_rate", "k", "min_pulls"])
     'Allowed: Baseline rate 0 to 100; Arms at most and Minimum of pulls whole numbers, 0 to 10¹².'
@@ -149,7 +149,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def settings(chosen: LearnerSettings) -> Sentence:
-    """What the learner goes by."""
+    """Return the settings in force."""
     if chosen.phase == "passive":
         return ("The learner is ", Phrase("passive"), ": it records runs and learns nothing from them.")
     rate = wording.percent(chosen.baseline_rate, 0 if round(chosen.baseline_rate * 100, 6) % 1 == 0 else 1)
@@ -194,7 +194,7 @@ def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per ki
 
 
 def setting_effects(shown: SettingsPreview) -> list[str]:
-    """What a change would do, a sentence each, in Markdown."""
+    """Return the effects of a change, a sentence each, as Markdown."""
     before, after = shown.before, shown.after
     said = (
         [_prompt(shown)] if len(shown.columns) else ["There is no arm yet; it holds from the first one on."]

@@ -1,4 +1,4 @@
-"""Sign-in: what whoever can't come in is told to do, on the page before all pages and on one that was open."""
+"""Sentences for rejected visitors, on the sign-in page and on an open page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.records.member import Session
 from core.records.times import HOUR_MS
 
 Standing = Literal["out", "over", "unknown", "large"]
-"""Not signed in; no longer; signed in as nobody who is known; with more said of them than a cookie holds."""
+"""Not signed in; expired; signed in but unknown; with more claims than a cookie holds."""
 _CODE: Final = re.compile("[a-z_]{1,40}")
 
 _OUT: Final = "Sign in with your company's account: what you see and may do here depends on who you are."
@@ -29,7 +29,7 @@ class Told(NamedTuple):
 
 
 def told(standing: Standing, session: Session | None, session_ms: int) -> Told:
-    """What to do.
+    """Return the next step for a visitor without a session.
 
     >>> jo = Session(issuer="https://id.example.com", subject="u-17", issued_ms=0)
     >>> told("unknown", jo, 12 * HOUR_MS).lines[0]
@@ -52,7 +52,7 @@ def told(standing: Standing, session: Session | None, session_ms: int) -> Told:
 
 
 def refused(code: str) -> Told:
-    """What somebody is told whom their identity provider sent back; its code where it is one, for it is foreign text.
+    """Return the message after a refusal by the identity provider; only a known code is shown, because it is foreign text.
 
     >>> "(access_denied)" in refused("access_denied").text, "script" in refused("<script>").text
     (True, False)
@@ -65,7 +65,7 @@ def refused(code: str) -> Told:
 
 
 def no_role(name: str) -> Told:
-    """What a member is told who is nothing in any learner that there is."""
+    """Return the message for a member without a role in any learner."""
     return Told(
         "You have no role here.",
         f"You are signed in as {name}, and are nothing in any learner of this database. Ask an operator for a role.",
@@ -74,11 +74,7 @@ def no_role(name: str) -> Told:
 
 
 def button(provider: str, *, is_first: bool) -> str:
-    """What the button says that leads to who vouches for people.
-
-    >>> button("default", is_first=True), button("google", is_first=False)
-    ('Sign in', 'Sign in again by google')
-    """
+    """Return the label of the button to an identity provider."""
     return f"Sign in{'' if is_first else ' again'}{'' if provider == 'default' else f' by {provider}'}"
 
 

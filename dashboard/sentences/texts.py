@@ -1,4 +1,4 @@
-"""Texts: what is said where words that people wrote, or agents, are not there to be shown."""
+"""Sentences in place of texts that are hidden or not stored."""
 
 from __future__ import annotations
 

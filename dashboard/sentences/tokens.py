@@ -1,4 +1,4 @@
-"""Tokens: what programs may do by them, and until when, in words."""
+"""Sentences about tokens: scopes and lifetimes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCOPE_WORDS: Final[dict[Scope, str]] = {
     "review": "reads, rewards and evaluates, and takes back what it gave",
     "operate": "reads and reviews, and resets, changes settings, exports and takes back anybody’s acts",
 }
-"""What each scope lets a program do."""
+"""Words for the permissions of each scope."""
 _SOON_DAYS: Final = 7
 
 
 def tokens(rows: Sequence[TokenRow], now_ms: int) -> Sentence:
-    """How many are in force, and which of them need a look."""
+    """Return how many tokens are active, and which need attention."""
     live = [one for one in rows if is_in_force(one, now_ms)]
     if not rows:
         return ("No program has a token yet.",)
@@ -45,12 +45,12 @@ def tokens(rows: Sequence[TokenRow], now_ms: int) -> Sentence:
 
 
 def is_in_force(one: TokenRow, now_ms: int) -> bool:
-    """Whether a program can act by it."""
+    """Return whether a program can act by it."""
     return one.revoked_ms is None and now_ms < one.expires_ms
 
 
 def scopes(one: TokenRow) -> str:
-    """What a token lets, and whether it may say who sent what it brings."""
+    """Return a token's permissions, and whether it may name senders."""
     return ", ".join((*one.scopes, "a bridge") if one.is_bridge else one.scopes)
 
 

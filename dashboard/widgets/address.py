@@ -1,7 +1,7 @@
-"""Address: under which names choices stand in a page's address, where others than the page itself write or keep them.
+"""Address: names of parameters that other code than their own page reads or writes.
 
-Each page has names of its own, also for the same thing: a name that a widget of one page is bound to is taken out of
-the address of every other.
+Each page has its own names, also for the same thing. A name that one page binds to a widget is removed from the address
+of every other.
 """
 
 from __future__ import annotations
@@ -55,26 +55,18 @@ HELP_QUERY: Final = "query"
 RESET_SCOPE: Final = "scope"
 RESET_ARMS: Final = "reset_arm"
 NAMED_ARMS: Final = "Named arms"
-"""The scope of a reset that is told its arms, as its choice is worded: so it stands in the address."""
+"""The scope of a reset of named arms, in the words of its choice, as the address has it."""
 QUEUES: Final = "Queues"
 """The part of the page of reviews where queues are made, likewise."""
 
 
 def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
-    """What the address of the page of resets has to hold so that these arms are chosen.
-
-    >>> reset(["tool:fs:read"])
-    {'scope': 'Named arms', 'reset_arm': ['tool:fs:read']}
-    """
+    """Return the parameters of the reset page that choose these arms."""
     return {RESET_SCOPE: NAMED_ARMS, RESET_ARMS: list(arms)}
 
 
 def new_queue(wanted: RunFilter) -> dict[str, str]:
-    """What the address of the page of reviews has to hold so that a new queue is offered of these runs.
-
-    >>> new_queue(RunFilter(classes=("baseline",)))
-    {'review_as': 'Queues', 'review_runs': '{"classes":["baseline"]}'}
-    """
+    """Return the parameters of the review page that offer a new queue of these runs."""
     told = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value}
     return {REVIEW_HOW: QUEUES, REVIEW_RUNS: msgspec.json.encode(told).decode()}
 
@@ -93,10 +85,10 @@ def kept() -> dict[str, list[str]]:
 
 
 def put_back(page: str) -> None:
-    """Put the filters back into the address after a change of page, and note that somebody has arrived.
+    """Restore the filters in the address after a change of page, and note the arrival.
 
-    A link carries none: a bound parameter can't be set directly; setting its widget's state again sends it anew. Back
-    and Forward carry those of their step, of which Streamlit forgets what is folded away.
+    A link carries none, because a bound parameter can't be set directly. Setting its widget's state again sends it. Back
+    and Forward carry those of their step, of which Streamlit forgets the hidden ones.
     """
     here = get_script_run_ctx()
     is_other = st.session_state.get(_PAGE) != page
@@ -115,12 +107,12 @@ def put_back(page: str) -> None:
 
 
 def held(key: str) -> Any:  # noqa: ANN401 - whatever the field holds
-    """What a bound field holds that is drawn later; None where the address says it, see `is_step_in_history`."""
+    """Return the value of a bound field that is drawn later; None where the address has it, see `is_step_in_history`."""
     return None if is_step_in_history() else st.session_state.get(key)
 
 
 def is_step_in_history() -> bool:
-    """Whether Back or Forward brought this address: then it says what bound fields will hold, once they are drawn."""
+    """Return whether Back or Forward brought this address: then it holds the future values of bound fields."""
     here = get_script_run_ctx()
     return here is not None and here.is_history_navigation
 
@@ -138,7 +130,7 @@ def arrive() -> None:
 
 
 def on_leaving(act: Callable[[], None] | None) -> None:
-    """What is to be done once this session comes to another page; None: nothing."""
+    """Register an action for this session's next change of page; None = none."""
     st.session_state[_LEAVING] = act
 
 
@@ -150,7 +142,7 @@ def leave() -> None:
 
 
 def arrival() -> int:
-    """Which time this is that somebody has come to a page, by a link, Back or the address itself."""
+    """Return the number of the person's arrival at a page, by a link, Back or the address itself."""
     return int(st.session_state.get(_ARRIVAL, 0))
 
 

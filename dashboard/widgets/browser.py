@@ -1,4 +1,4 @@
-"""Browser: what tells the one that a page is open in from others."""
+"""Browser identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SESSION: Final = "armscope browser"
 
 
 def browser() -> str:
-    """What this browser is known by; where it keeps no cookies, what this session is known by."""
+    """Return the browser's identifier; without cookies, the session's."""
     known = st.context.cookies.get(BROWSER_COOKIE)
     if isinstance(known, str) and known:
         return known

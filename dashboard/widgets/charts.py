@@ -44,7 +44,7 @@ def _unbroken(words: str) -> str:
 
 
 def heat_legend(look: Tokens, runs: Sequence[RunRow]) -> None:
-    """What the cells of a heat map mean, and the marks above its columns, as far as they occur."""
+    """Show the legend of a heat map's cells, and of the marks above its columns, as far as they occur."""
     ground = f':color[■]{{foreground="{look.heat_rewarded}"}}'
     items = [
         f"{ground} rewarded 1",

@@ -1,7 +1,7 @@
-"""Drafts: forms that somebody has begun and not sent, kept in this server's memory for them and their browser.
+"""Drafts of forms, stored in this server's memory for a person and their browser.
 
-Not in the address, which is no place for what people write about people; not in the database, where nothing is that
-nobody sent. They end when they are sent or discarded, when the server stops, or when newer ones need their room.
+The address must not hold texts about people. The database must not hold anything that was not sent. A draft ends when it
+is sent or discarded, when the server stops, or when newer ones need its room.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Draft(Generic[Fields]):
 
 @dataclass(frozen=True)
 class Place:
-    """Whose drafts: of which learner, begun in which browser by whom; several people may share one."""
+    """Key of drafts: learner, browser and person; several people may share a browser."""
 
     database: str
     learner: str

@@ -26,9 +26,9 @@ def empty(
     shell: str | None,
     place: tuple[Page, str] | None = None,
 ) -> None:
-    """The sentence says what cannot be said; left what is needed, right the one thing to do.
+    """Show an empty page: its sentence, on the left the requirements, on the right the one next step.
 
-    ``place`` is the page where it can be done as well, and what the link to it says.
+    ``place`` is another page for the step, with the words of its link.
     """
     sentence(parts, reading().tokens)
     muted(why)
@@ -71,7 +71,7 @@ def no_arms(page_needs: str) -> None:
 
 
 def command(rest: str) -> str:
-    """The command line for the data in view; what every empty page tells people to type."""
+    """Return the command line for the data in view, as every empty page shows it."""
     frame = reading().frame
     before = (
         "" if Path(frame.database) == default_database() else f"--database {shlex.quote(frame.database)} "

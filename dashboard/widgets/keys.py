@@ -1,4 +1,4 @@
-"""Keys: what the keyboard does, in a dialog that a key opens."""
+"""Keys of the keyboard, in a dialog that a key opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Navigation: the pages of the table as Streamlit takes them, and links to them that keep the filters."""
+"""Navigation: the pages as Streamlit takes them, and links that keep the filters."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _MADE: Final = "armscope pages"
 
 
 def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str, list[StreamlitPage]]:
-    """What is in the navigation, by group; at the address of what somebody is not shown, an audience or
-    whoever has no role for it, stands why. What is about many learners is in no menu of who has one of them.
+    """Return the navigation by group.
+
+    The address of a page that the visitor may not see, or that a presentation leaves out, shows the reason. A page about
+    several learners is in no menu of a person with one.
     """
     has_many = n_learners > 1 or context.may("members")
     if presenting:
@@ -57,7 +59,7 @@ def _made(page: Page, has_many: bool = True) -> StreamlitPage:
 
 
 def _left_out(page: Page) -> StreamlitPage:
-    """A page that a presentation leaves out: at its address stands why, and the way on."""
+    """Return a page that a presentation leaves out: it shows the reason, and a link."""
 
     def said() -> None:
         st.title(f"{page.title} is no part of a presentation.", anchor=False)
@@ -68,7 +70,7 @@ def _left_out(page: Page) -> StreamlitPage:
 
 
 def _closed(context: Context, page: Page) -> StreamlitPage:
-    """A page for others: it is in no menu, and at its address stands who may open it."""
+    """Return a page for others: it is in no menu, and shows who may open it."""
 
     def said() -> None:
         st.title(f"{page.title} is not open to you.", anchor=False)

@@ -1,4 +1,4 @@
-"""Opening: a click on an arm or a run, in a picture or a table, goes to its page."""
+"""Opening: a click on an arm or run, in a picture or table, opens its page."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def clicked_point(event: Any) -> int | None:  # noqa: ANN401 - Streamlit's own k
 
 
 def clicked_row(event: Any, *, rest: str, key: str) -> int | None:  # noqa: ANN401 - Streamlit's own kind
-    """The row of the cell that was clicked, or that the keyboard moved to, if it opens.
+    """Return the row whose cell was clicked or reached by keyboard, if it opens.
 
-    Cells of the first column, ``rest``, open nothing: there the keyboard arrives and moves from row to row. Nor
-    does the first row while the keyboard only passes through it with Tab. Were a cell to open because it has the
-    focus, nobody could get past a table without a mouse. ``key`` is the table's.
+    Cells of the first column, ``rest``, open nothing: the keyboard enters there and moves from row to row. Neither does
+    the first row while the keyboard passes with Tab. Otherwise a keyboard user could not pass a table. ``key`` is the
+    table's.
     """
     cells = event["selection"].get("cells", []) if event else []
     if not cells:

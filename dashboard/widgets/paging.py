@@ -1,4 +1,4 @@
-"""Paging: the older rows of a table, and what stands before and after; where one is is in the address."""
+"""Paging: older rows of a table, and the neighbours of an object; the position is in the address."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dashboard.widgets import address
 
 
 def neighbour(words: str, icon: str, place: Mapping[str, str | None]) -> None:
-    """To what stands beside, by what the address says then; ``None`` first of all: there is nothing beside.
+    """Show a link to a neighbour, by the parameters of its address; ``None`` first = no neighbour.
 
-    A link from a page to itself would leave the address as it was, so this writes it.
+    A link from a page to itself would leave the address unchanged, so this writes it.
     """
     there_is = next(iter(place.values())) is not None
     st.button(

@@ -1,6 +1,6 @@
-"""Panel: a part of a page that can fail alone.
+"""A panel: a part of a page that can fail alone.
 
-A failing panel becomes one bordered line (what failed, what still works, Retry) and the rest of the page stays.
+A failed panel becomes one bordered line (what failed, what still works, Retry). The rest of the page stays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def panel(name: str, *, still: str = "the rest of the page still works") -> Iter
 def _take_out(drawn: DeltaGenerator) -> None:
     """Nothing in the place of a container, with all that was drawn in it."""
     within = drawn._cursor
-    if within is None:  # a script that nobody looks at
+    if within is None:  # a script without a page
         return
     *around, place = within.parent_path
     cursor = LockedCursor(root_container=within.root_container, parent_path=tuple(around), index=place)

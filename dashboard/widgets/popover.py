@@ -1,6 +1,6 @@
-"""Popovers, and those whose content is made only while somebody looks at it, or while it says something.
+"""Popovers, and those whose content is drawn only while they are open or in use.
 
-Each widget costs every rerun, seen or not; one that is bound to the address has to be there while it is in use.
+Each widget costs time in every rerun, visible or not. One that is bound to the address must exist while it is in use.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ def lazy_popover(
 def popover(
     label: str, *, key: str, icon: str | None = None, type: Literal["secondary", "tertiary"] = "tertiary"
 ) -> PopoverContainer:
-    """A button that says whether it is open.
+    """Show a popover and return whether it is open.
 
-    Streamlit knows it by its label, and one that said something new while it is open would close under the hand:
-    the label changes once it is closed.
+    Streamlit identifies it by its label. A new label on an open one would close it, so the label changes after closing.
     """
     said = f"{key} label"
     if st.session_state.get(key):
@@ -41,7 +40,7 @@ def popover(
 
 
 def in_use(*names: str, unused: object = None) -> bool:
-    """Whether the address or the session says anything but ``unused`` or nothing under one of these names."""
+    """Return whether the address or session holds a value other than ``unused`` under one of these names."""
     return any(
         name in st.query_params or st.session_state.get(name) not in (unused, None, [], False)
         for name in names

@@ -1,4 +1,4 @@
-"""How an environment goes on: success over time, and whether what is paid rises or falls."""
+"""Progress of an environment: success over time, and whether rewards rise or fall."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _FEWEST: Final = 2
 
 
 def going_on(seen: EnvironmentStory) -> None:
-    """Stretches of equally many episodes in the order of time; too few are said to be."""
+    """Show segments with equal numbers of episodes in order of time; too few are reported."""
     here, found = reading(), seen.progress
     told = [one for one in found.stretches if one.success.value is not None]
-    if len(told) < _FEWEST or seen.seen.success is None:
+    if len(told) < _FEWEST or seen.summary.success is None:
         section("Success over time")
-        timed = seen.seen.n - found.untimed
+        timed = seen.summary.n - found.untimed
         muted(
             "Success is told once a scale is declared."
-            if told and seen.seen.success is None
+            if told and seen.summary.success is None
             else f"It takes 20 episodes with a time to tell how it goes on; there are {wording.count(timed)}."
         )
         return
     drawn = pictured_once(
-        ("going on", seen.seen.environment, seen.seen.n, hash(found.stretches)),
+        ("going on", seen.summary.environment, seen.summary.n, hash(found.stretches)),
         lambda: progress(seen, here.tokens, compact=here.compact),
     )
     section("Success over time", _note(seen), table=drawn.table, key="going on")

@@ -1,4 +1,4 @@
-"""Sending: what pages that send something have in common with the browser."""
+"""Sending forms: what their pages share with the browser."""
 
 from __future__ import annotations
 

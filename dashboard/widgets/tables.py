@@ -1,8 +1,8 @@
-"""What tables have in common, and the table of acts: type and arm first, numbers right, the way back last.
+"""Shared table layout, and the table of acts: type and arm first, numbers right, undo last.
 
-In a narrow window the columns one comes for stand first, the way back before them, and a chip holds its glyph alone:
-nobody has to scroll sideways to the number. Cells are text cells, which Streamlit shows as they are; chips are
-coloured by Streamlit's own colour names.
+A narrow window shows the main columns first, the undo before them, and only the glyph of a chip. So no one has to
+scroll sideways to the number. Cells are text cells, which Streamlit shows as they are. Chips use Streamlit's colour
+names.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def _chip(kind: ArmType) -> str:
 def columns(
     names: Sequence[str], config: Mapping[str, Any], phone: Mapping[str, int], *, hidden: str = "id"
 ) -> dict[str, Any]:
-    """Which columns a table shows in what order, and how: in a narrow window those of ``phone`` first.
+    """Return the columns and their order; a narrow window shows those of ``phone`` first.
 
-    ``phone`` says how wide they are there, in px; together they fit the window (the way back has its own width).
-    ``hidden`` is for search and copies.
+    ``phone`` holds their widths in px; together they fit the window (the undo has its own width). ``hidden`` columns
+    serve search and copies.
     """
     shown = [name for name in names if name != hidden]
     if not reading().compact:

@@ -1,7 +1,7 @@
-"""Way back: what this person may do about an act, as the flows that undo and redo decide it; one rule for all pages.
+"""Way back: this person's undo or redo of an act, as the flows decide; one rule for all pages.
 
-Undoing asks who acted, redoing asks who undid: a reviewer takes back what they gave, and lets stand again what they
-took back themselves. Whoever may undo everything does both.
+An undo checks who acted, a redo checks who undid. A reviewer undoes their own acts and redoes their own undo. A person
+who may undo everything may do both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Back = Literal["Undo", "Redo"]
 
 
 class Act(Protocol):
-    """What was done: its id, by whom, and whether it is undone."""
+    """An act: its id, its actor, and whether it is undone."""
 
     @property
     def id(self) -> str: ...
@@ -27,7 +27,7 @@ class Act(Protocol):
 
 
 def way_back(act: Act) -> Back | None:
-    """What the page offers for an act: its undo, its redo where it is undone, or nothing."""
+    """Return the page's offer for an act: undo, redo, or nothing."""
     here = reading()
     offered: Back = "Redo" if act.undone else "Undo"
     if here.may("undo"):
@@ -45,7 +45,7 @@ def acts_column(acts: Sequence[Act]) -> dict[str, Sequence[str]]:
 
 
 def taking_back(acts: Sequence[Act]) -> Callable[[int], None]:
-    """What a click on a row of that column does; nothing where the row offers nothing."""
+    """Return the effect of a click on a row of that column; nothing where the row offers nothing."""
 
     def clicked(row: int) -> None:
         if row < len(acts) and way_back(acts[row]) is not None:

@@ -1,1 +1,1 @@
-"""What the page of one arm shows."""
+"""Parts of the page of one arm."""

@@ -97,7 +97,7 @@ def _date(day: int) -> date:
 
 
 def path(row: ArmRow, seen: ArmPath) -> None:
-    """Mean and interval by day, and what the letters stand for."""
+    """Show mean and interval by day, with the legend of the letters."""
     here = reading()
     if not len(seen.path):
         section("How it got there")
@@ -113,7 +113,7 @@ def path(row: ArmRow, seen: ArmPath) -> None:
 
 
 def worth(judged: Judgement, known: Belief, place: int) -> None:
-    """What it costs, breaks even at and stands at, and how that was found."""
+    """Show cost, break-even and mean, with their method."""
     here, seen = reading(), queries.inclusion()
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))

@@ -8,7 +8,7 @@ from dashboard.widgets.evaluation_table import listed
 
 
 def of_arm(arm: str) -> None:
-    """The latest first; nothing where nobody has judged it."""
+    """Show the evaluations of the arm, latest first; nothing without any."""
     wanted = EvaluationFilter(arm=arm, counting=False)
     if queries.evaluations(wanted).rows:
         listed(wanted, name="arm_evaluations", nothing="")

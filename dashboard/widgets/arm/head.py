@@ -1,4 +1,4 @@
-"""The head of an arm's page: chip, whole id, tokens, prior, epoch, what to do; and what stands there without one."""
+"""Head of an arm's page: chip, full id, tokens, prior, epoch, next steps; or the page without an arm."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _not_yet(name: str) -> None:
 
 
 def _no_such_arm(name: str) -> None:
-    """No arm, or one nobody has seen: ids that may have been meant, each a link."""
+    """Show that the arm is unknown: links to similar ids."""
     shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
     empty(
         ("There is no such arm.",) if name else ("No arm was chosen.",),
@@ -108,11 +108,11 @@ def _facts(known: Belief, place: int, seen: ArmPath) -> list[str]:
 
 
 def token_cost(known: Belief, place: int) -> int | None:
-    """What an arm costs a prompt, where that is known."""
+    """Return the arm's cost in tokens, where known."""
     cost = int(known.columns.token_cost[place])
     return None if cost == UNKNOWN else cost
 
 
 def none_by_day() -> None:
-    """Where no day is known of an arm, there is no path."""
+    """Show that there is no path, because no day of the arm is known."""
     muted("No observation of it has a time, so there is no path to draw.")

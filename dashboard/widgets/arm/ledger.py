@@ -14,7 +14,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core import explained
-from core.flows.queries import ArmLedger, Learned, LedgerPlace
+from core.flows.queries import ArmLedger, ArmObservation, LedgerCursor
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import drawn_once, reading
 from dashboard.widgets.opening import fresh, open_clicked_run
@@ -34,10 +34,10 @@ def ledger(arm: str) -> None:
     page = queries.arm_ledger(arm, place)
     section("Ledger", "every observation, newest first; undone ones stay, without effect")
     if not page.rows:
-        muted("No observation yet: its belief is its prior." if place == LedgerPlace() else "No older ones.")
+        muted("No observation yet: its belief is its prior." if place == LedgerCursor() else "No older ones.")
     else:
         _table(arm, page)
-    paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=place == LedgerPlace())
+    paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=place == LedgerCursor())
     _excerpts(page.rows, arm)
 
 
@@ -77,7 +77,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     open_clicked_run(event, [one.run for one in rows], rest="when, UTC", key=fresh("arm ledger"))
 
 
-def _to_arrow(arm: str, rows: Sequence[Learned]) -> pa.Table:
+def _to_arrow(arm: str, rows: Sequence[ArmObservation]) -> pa.Table:
     here = reading()
     year = here.frame.last_at_ms
     cells: dict[str, Sequence[str | None]] = {
@@ -96,19 +96,19 @@ def _to_arrow(arm: str, rows: Sequence[Learned]) -> pa.Table:
     return pa.table({name: pa.array(column, type=pa.string()) for name, column in cells.items()})
 
 
-def _act(one: Learned) -> str | None:
-    """What the last column offers: automatic observations go with their run or import, not by themselves."""
-    return None if one.given is None else way_back(one.given)
+def _act(one: ArmObservation) -> str | None:
+    """Return the last column's offer; automatic observations are undone with their run or import."""
+    return None if one.entry is None else way_back(one.entry)
 
 
-def _take_back(clicked: str, rows: Sequence[Learned]) -> None:
+def _take_back(clicked: str, rows: Sequence[ArmObservation]) -> None:
     click = st.session_state.get(clicked)
-    given = rows[int(click["row"])].given if click is not None and int(click["row"]) < len(rows) else None
+    given = rows[int(click["row"])].entry if click is not None and int(click["row"]) < len(rows) else None
     if given is not None and way_back(given) is not None:
         actions.take_back(given.id, again=given.undone)
 
 
-def _excerpts(rows: Sequence[Learned], arm: str) -> None:
+def _excerpts(rows: Sequence[ArmObservation], arm: str) -> None:
     seen = [one for one in rows if one.excerpt]
     if not seen:
         return
@@ -127,14 +127,14 @@ def _excerpts(rows: Sequence[Learned], arm: str) -> None:
         as_table(table, alt="Where this arm was recognised")
 
 
-def _written(place: LedgerPlace) -> str:
+def _written(place: LedgerCursor) -> str:
     parts = (place.run_at_ms, place.run_no, place.row_at_ms, place.row_no)
     return ".".join("" if part is None else str(part) for part in parts)
 
 
-def _place() -> LedgerPlace:
-    """Where the ledger's page begins, as the address says; anything else begins at the newest."""
+def _place() -> LedgerCursor:
+    """Return the start of the ledger's page from the address; anything invalid begins at the newest."""
     found = _PLACE.fullmatch(st.query_params.get(LEDGER, ""))
     if found is None:
-        return LedgerPlace()
-    return LedgerPlace(*(int(part) if part else None for part in found.groups()))
+        return LedgerCursor()
+    return LedgerCursor(*(int(part) if part else None for part in found.groups()))

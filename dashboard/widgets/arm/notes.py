@@ -57,7 +57,7 @@ def _emptied() -> None:
 
 
 def read(arm: str) -> None:
-    """When and who in small, the text as text, and its way back."""
+    """Show time and author in small, the text as text, and its undo."""
     here = reading()
     written = queries.arm_notes(arm)
     section("Notes", "newest first; they move no number" if written else "")

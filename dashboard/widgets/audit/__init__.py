@@ -1,1 +1,1 @@
-"""What the page of the audit shows."""
+"""Parts of the page of the audit."""

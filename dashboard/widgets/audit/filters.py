@@ -29,7 +29,7 @@ ACTION: Final = "audit_act"
 SINCE: Final = "audit_since"
 UNTIL: Final = "audit_until"
 PLACE: Final = "audit_from"
-"""Where the page of the table begins."""
+"""Parameter for the start of the table's page."""
 _FIRST: Final = date(1970, 1, 1)
 _LAST_DAY: Final = date(2999, 12, 31)
 _NAMES: Final = (ACTOR, ACTION, SINCE, UNTIL)
@@ -61,7 +61,7 @@ def which() -> Which:
 
 
 def audit_filter(of: Which) -> AuditFilter:
-    """One popover; its label says what is filtered. Whatever is filtered anew begins with the newest."""
+    """Show one popover whose label names the filters. A new filter begins with the newest entry."""
     behind = lazy_popover(
         _label(of),
         icon=":material/filter_list:",
@@ -87,12 +87,12 @@ def audit_filter(of: Which) -> AuditFilter:
 
 
 def narrowed(wanted: AuditFilter) -> bool:
-    """Whether anything is kept out."""
+    """Return whether a filter is active."""
     return wanted != AuditFilter()
 
 
 def _names() -> list[str]:
-    """Who may have acted: oneself, members and tokens; any other name can be typed."""
+    """Return possible actors: the person, members and tokens; any other name can be typed."""
     known = {
         reading().context.actor.name,
         *(one.name for one in governing.members()),
@@ -132,7 +132,7 @@ def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
 
 
 def _label(of: Which) -> str:
-    """What is filtered, in the button's own words; what no widget takes is not filtered."""
+    """Return the active filters in the button's words; values that no widget takes are no filter."""
     said_of = {key: str(address.held(key) or st.query_params.get(key, "")) for key in _NAMES}
     known = {_words(one) for one in _ACTIONS[of]}
     chosen = [

@@ -79,7 +79,7 @@ def _acts(page: AuditPage) -> None:
 
 
 def _state(one: AuditEntry) -> str:
-    """Whether an act stands; what nothing takes back has no state."""
+    """Return whether an act is active; an act without undo has no state."""
     return wording.MISSING if one.act is None else "undone" if one.undone else "stands"
 
 
@@ -100,7 +100,7 @@ def _refused(denials: tuple[Denial, ...]) -> None:
 
 
 def files(of: Which, wanted: AuditFilter, *, is_empty: bool) -> None:
-    """All that passes the filters, made when somebody asks for it."""
+    """Show the download of all matches, made on request."""
     for form in ("csv", "json"):
         st.download_button(
             form.upper(),

@@ -1,1 +1,1 @@
-"""What the page of confidence shows."""
+"""Parts of the page of confidence."""

@@ -1,4 +1,4 @@
-"""Needs: which arms need how many more pulls, and for what; the choice stands in the address."""
+"""Needs: arms that need more pulls, how many, and why; the choice is in the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unread: whether every observation is read by some posterior, and how that was found out."""
+"""Unread observations: those that no posterior counts, and how they were counted."""
 
 from __future__ import annotations
 

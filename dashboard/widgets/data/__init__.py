@@ -1,1 +1,1 @@
-"""What the page of data shows."""
+"""Parts of the page of data."""

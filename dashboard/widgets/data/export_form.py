@@ -1,4 +1,4 @@
-"""Export form: a zip with a manifest, made when somebody asks for it."""
+"""Export form: a zip with a manifest, made on request."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from core.flows.importing import ImportAnswer
-from core.flows.upload import Uploaded
+from core.flows.upload import UploadedFile
 from core.formats import FORMATS
 from core.records.run import Phase, Unit
 from dashboard import uploads, wording
@@ -29,7 +29,7 @@ _PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
 
 
 def limit_mb() -> int:
-    """How much the server takes at once."""
+    """Return the server's limit of an upload."""
     return int(st.get_option("server.maxUploadSize"))
 
 
@@ -130,8 +130,8 @@ def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit |
     return tools, format_name, unit, phase
 
 
-def _dropped(files: Sequence[UploadedFile]) -> list[Uploaded]:
-    return [Uploaded(name=file.name, size_bytes=file.size, content=file) for file in files]
+def _dropped(files: Sequence[UploadedFile]) -> list[UploadedFile]:
+    return [UploadedFile(name=file.name, size_bytes=file.size, content=file) for file in files]
 
 
 def _done(learner: str, answer: ImportAnswer) -> None:

@@ -34,13 +34,13 @@ def chosen_format(label: str, words: Mapping[_Format, str], *, default: _Format,
 
 
 def moved_on(revision: int) -> str:
-    """What is to be said behind a file of this revision; nothing where it is the present one."""
+    """Return the note about a file of this revision; none for the present one."""
     since = reading().frame.revision - revision
     return f" The data have moved on by {wording.things(since, 'revision')} since." if since else ""
 
 
 def save(label: str, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:
-    """A button by which the browser fetches a file, which is read no earlier, and by nobody who may less by then."""
+    """Show a button that downloads a file. It is read on the click, after another check of the person's rights."""
     here = reading()
 
     def content() -> BytesIO:

@@ -1,4 +1,4 @@
-"""Training form: what was judged as a file to train on, and its manifest, made when somebody asks for them."""
+"""Training form: judged answers as a training file with its manifest, made on request."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def form() -> None:
 
 
 def _more(format_name: TrainingFormat) -> TrainingQuery:
-    """What pairs have in common, whose and which rows, and those that seem to hold a secret; none of it is needed."""
+    """Show the optional fields: pairing, filters of rows, and rows with a likely secret."""
     behind = st.expander("More", icon=":material/tune:", key="training more", on_change="rerun")
     if not behind.open and not in_use(*_MORE):
         return TrainingQuery(format=format_name)
@@ -145,7 +145,7 @@ def _made(made: downloads.MadeTraining) -> None:
 
 
 def _in_the_way(manifest: TrainingManifest) -> None:
-    """Why evaluations did not become rows, and what blocks them, by name."""
+    """Show why evaluations did not become rows, and their blockers by name."""
     left_out = {
         name.replace("_", " "): count
         for name in manifest.left_out.__struct_fields__

@@ -1,4 +1,4 @@
-"""Where the data are: path, size, schema; is it right, and a copy of it."""
+"""Where the data are: path, size, schema; verification and a backup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHERE: Final = ("It is on this machine only.", "A server keeps it.")
 
 
 def facts() -> None:
-    """Where, how large, which schema; the answers of the buttons come at the top of the page."""
+    """Show path, size and schema; results of the buttons appear at the top of the page."""
     frame, place = reading().frame, queries.place()
     st.code(place.file, language=None, wrap_lines=True)
     st.markdown(

@@ -1,1 +1,1 @@
-"""What the page of one environment shows."""
+"""Parts of the page of one environment."""

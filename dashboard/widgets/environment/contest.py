@@ -1,4 +1,4 @@
-"""Contest: models on the same tasks of an environment, two at a time; which ones is in the address."""
+"""Contest: two models at a time on the same tasks; the choice is in the address."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ _ICONS: Final[dict[Severity, str]] = {
 
 
 def pattern(seen: EnvironmentStory) -> None:
-    """Each pattern in words with its certainty; too few episodes tell none."""
+    """Show each pattern in words with its certainty; too few episodes show none."""
     section("Pattern", rewards.pattern_note(seen))
     found = seen.design.patterns
     if not found:
-        paid = seen.seen.n - seen.seen.without_reward
+        paid = seen.summary.n - seen.summary.without_reward
         muted(
             f"A pattern is told from {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
             if paid < _FEWEST
@@ -53,14 +53,14 @@ def pattern(seen: EnvironmentStory) -> None:
 
 
 def findings(seen: EnvironmentStory) -> None:
-    """What was seen, how sure, the remedy, and the steps that show it as links; the gravest first."""
+    """Show findings with certainty, remedy, and links to the steps; the gravest first."""
     found = seen.design.findings
     section("What may be wrong", wording.things(len(found), "finding") if found else "")
     if not found:
         muted(
             "Nothing was found."
-            if seen.seen.n >= _FEWEST
-            else f"Most is told from {_FEWEST} episodes on; nothing was found in {wording.count(seen.seen.n)}."
+            if seen.summary.n >= _FEWEST
+            else f"Most is told from {_FEWEST} episodes on; nothing was found in {wording.count(seen.summary.n)}."
         )
         return
     order: tuple[Severity, ...] = ("critical", "warning", "notice", "info")

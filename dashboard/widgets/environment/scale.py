@@ -20,8 +20,8 @@ _KEY: Final = "scale "
 
 
 def form(seen: EnvironmentStory) -> None:
-    """What would be declared, and how many episodes would be a success by it."""
-    one = seen.seen
+    """Show the form of a scale, and how many episodes it makes a success."""
+    one = seen.summary
     section("Scale", f"in force: {rewards.scale_words(one.scale, declared=one.declared)}, {_threshold(seen)}")
     if not reading().may("settings"):
         return
@@ -52,12 +52,12 @@ def form(seen: EnvironmentStory) -> None:
 
 
 def _threshold(seen: EnvironmentStory) -> str:
-    return f"success {threshold(seen.seen.scale)}"
+    return f"success {threshold(seen.summary.scale)}"
 
 
 def _guess(seen: EnvironmentStory) -> None:
     """A scale that all totals lie on, where some lie outside the one in force; with its evidence, as an offer."""
-    guess = seen.seen.guess
+    guess = seen.summary.guess
     if guess is None:
         return
     reach = f"{wording.paid(guess.lowest)} to {wording.paid(guess.highest)}"
@@ -72,7 +72,7 @@ def _guess(seen: EnvironmentStory) -> None:
         type="tertiary",
         icon=":material/edit:",
         on_click=_fill_in,
-        args=(seen.seen.environment, {"lo": guess.lo, "hi": guess.hi}),
+        args=(seen.summary.environment, {"lo": guess.lo, "hi": guess.hi}),
     )
 
 
@@ -83,7 +83,7 @@ def _fill_in(environment: str, values: dict[str, Any]) -> None:
 
 def _drawn(seen: EnvironmentStory) -> dict[str, Any]:
     """The fields, each beginning with what is in force."""
-    environment, scale = seen.seen.environment, seen.seen.scale
+    environment, scale = seen.summary.environment, seen.summary.scale
     if (
         st.session_state.get(_key(environment, "seen")) != scale
         or _key(environment, "lo") not in st.session_state

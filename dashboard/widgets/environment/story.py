@@ -52,10 +52,10 @@ def _no_environment(said: str, why: str, now: str) -> None:
 
 
 def links(seen: EnvironmentStory) -> None:
-    """To its episodes, and to all of them; of a demo also what was planted, where somebody asks."""
-    planted = queries.planted_environments().get(seen.seen.environment)
+    """Show links to its episodes and to all; in a demo also the planted truth on request."""
+    planted = queries.planted_environments().get(seen.summary.environment)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        link(pages.EPISODES, "Its episodes", **{address.EPISODES_OF: seen.seen.environment})
+        link(pages.EPISODES, "Its episodes", **{address.EPISODES_OF: seen.summary.environment})
         link(pages.EPISODES, "All episodes")
         if planted is not None and st.toggle("Show truth", key=TRUTH, bind="query-params"):
             muted(f"Planted: {rewards.planted_words(planted)}.")
@@ -63,7 +63,7 @@ def links(seen: EnvironmentStory) -> None:
 
 def figures(seen: EnvironmentStory) -> None:
     """Average, success and what was left out."""
-    one = seen.seen
+    one = seen.summary
     rate = one.success
     with st.container(horizontal=True, gap="medium"):
         st.metric("Success", "not told" if rate is None else wording.percent(rate.rate, 0))
@@ -85,18 +85,18 @@ def figures(seen: EnvironmentStory) -> None:
 
 
 def spread(seen: EnvironmentStory) -> None:
-    """How often which total was come to, raw and on the scale."""
+    """Show how often each total occurred, raw and on the scale."""
     here = reading()
     if not seen.distribution:
         section("What episodes came to")
         muted("Nothing was paid, so there is nothing to spread.")
         return
     drawn = pictured_once(
-        ("spread", seen.seen.environment, seen.seen.scale),
+        ("spread", seen.summary.environment, seen.summary.scale),
         lambda: distribution(seen, here.tokens, compact=here.compact),
     )
     off = seen.left_out.off_scale
-    note = f"scale {rewards.scale_words(seen.seen.scale, declared=seen.seen.declared)}"
+    note = f"scale {rewards.scale_words(seen.summary.scale, declared=seen.summary.declared)}"
     if off:
         note += f"; grey: {wording.things(off, 'episode')} outside it"
     section("What episodes came to", note, table=drawn.table, key="spread")
@@ -128,5 +128,5 @@ def groups(seen: EnvironmentStory) -> None:
                 "95% of average": [rewards.amount_limits(one.average) or wording.MISSING for one in rows],
                 "none paid": [wording.count(one.without_reward) for one in rows],
             },
-            alt=f"What {sentences.short(seen.seen.environment)} paid {_GROUPS[kind].lower()}",
+            alt=f"What {sentences.short(seen.summary.environment)} paid {_GROUPS[kind].lower()}",
         )

@@ -1,1 +1,1 @@
-"""What the page of an episode shows."""
+"""Parts of the page of an episode."""

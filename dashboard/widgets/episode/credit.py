@@ -32,7 +32,7 @@ _MEANS: Final[dict[CreditRule, str]] = {
 
 
 def credit(seen: EpisodeView) -> None:
-    """What is credited now, and what another credit would change; nothing is sent before the button."""
+    """Show the credit in force, and the preview of another; the button sends it."""
     if not seen.runs:
         return
     standing = seen.credit
@@ -147,7 +147,7 @@ def _effect(preview: CreditPreview) -> None:
 
 
 def _shares(shares: tuple[CreditShare, ...]) -> dict[str, int]:
-    """What each arm gets over all runs, in millionths."""
+    """Return each arm's share over all runs, in millionths."""
     found: dict[str, int] = {}
     for share in shares:
         found[share.arm] = found.get(share.arm, 0) + share.weight_micro

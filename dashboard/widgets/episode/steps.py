@@ -106,7 +106,7 @@ def table(seen: EpisodeView) -> None:
 
 
 def texts(seen: EpisodeView) -> None:
-    """What the step that is pointed at was asked and answered, where that is kept and may be read; as plain text."""
+    """Show the selected step's request and answer, where stored and permitted; as plain text."""
     at = pointed_at(seen)
     step = next((one for one in seen.steps if one.number == at), None)
     if step is None or not (step.asked or step.answered):

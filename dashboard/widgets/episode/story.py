@@ -92,7 +92,7 @@ def _amount(value: float | None) -> str:
 
 
 def parts(seen: EpisodeView) -> None:
-    """What the environment names beside the reward of the whole."""
+    """Show the named parts of the episode's reward."""
     if not seen.parts:
         return
     section("Parts", "what the environment tells beside the reward")

@@ -1,1 +1,1 @@
-"""What the page of episodes shows."""
+"""Parts of the page of episodes."""

@@ -91,13 +91,13 @@ def _text(label: str, key: str) -> str | None:
 
 
 def truth() -> Mapping[str, World]:
-    """What was planted of the environments, where this is a demo and somebody asks for it; nothing otherwise."""
+    """Return the planted truth of a demo's environments on request; otherwise none."""
     planted = queries.planted_environments()
     return planted if planted and st.toggle("Show truth", key=TRUTH, bind="query-params") else {}
 
 
 def place() -> tuple[EpisodeCursor | None, Direction]:
-    """Where the page starts, as the address says; anything else than a place starts at the newest."""
+    """Return the start of the page from the address; anything invalid starts at the newest."""
     for name in (BEFORE, AFTER):
         found = _CURSOR.fullmatch(st.query_params.get(name, ""))
         if found is not None:
@@ -143,7 +143,7 @@ def paging(page: EpisodePage, cursor: EpisodeCursor | None, direction: Direction
 
 
 def _label() -> str:
-    """What is filtered, in the button's own words."""
+    """Return the active filters in the button's words."""
     chosen = []
     for key in _NAMES:
         value = address.held(key) or st.query_params.get(key)

@@ -1,4 +1,4 @@
-"""No episodes: what brings them; and runs whose source paid them, of which no episode tells."""
+"""None yet: the ways to get episodes, and runs with a reward that belong to no episode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_episodes() -> None:
 
 
 def untold_runs() -> None:
-    """How many runs have a reward of their source and no episode, with the command that reads them again."""
+    """Show how many runs have a reward of their source and no episode, with the command that reads them again."""
     found = queries.without_episode()
     if not found.n:
         return

@@ -1,1 +1,1 @@
-"""What the page of evaluations shows, and what the pages of arms and runs show of them."""
+"""Parts of the page of evaluations, shared with the pages of arms and runs."""

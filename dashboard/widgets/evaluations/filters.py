@@ -87,7 +87,7 @@ def _one(label: str, options: Sequence[_T], key: str, words: dict[_T, str] | dic
 
 
 def _text(label: str, key: str, placeholder: str) -> str | None:
-    """What was typed; a link brings it in the address."""
+    """Return the typed text; a link brings it in the address."""
     typed = st.text_input(
         label, key=key, bind="query-params", placeholder=placeholder, max_chars=MAX_LABEL_CHARS
     )
@@ -100,12 +100,12 @@ def show_blocked(blocker: Blocker) -> None:
 
 
 def narrowed(wanted: EvaluationFilter) -> bool:
-    """Whether anything but superseded and undone ones is kept out."""
+    """Return whether a filter other than the default is active."""
     return wanted != EvaluationFilter(counting=wanted.counting)
 
 
 def _label() -> str:
-    """What is filtered, in the button's own words."""
+    """Return the active filters in the button's words."""
     chosen = []
     for key in (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM):
         value = st.session_state.get(key)

@@ -1,4 +1,4 @@
-"""Watch: who judges and how, who agrees with whom, what blocks an export, and what layers are worth."""
+"""Watch of raters: their habits and agreement, blockers of an export, and layers by quality."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 import streamlit as st
 
-from core.flows.queries import AgreementSeen, BiasWatch
+from core.flows.queries import AgreementReport, BiasWatch
 from dashboard import queries, wording
 from dashboard.figures.agreement import agreement
 from dashboard.figures.spreads import MOST_ROWS, SpreadRow, spreads
@@ -42,7 +42,7 @@ _LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 
 def nothing_judged() -> None:
-    """The page where there are runs and nobody has judged any: how evaluations come."""
+    """Show the page of runs without evaluations: the ways to get some."""
     empty(
         ("Nothing was judged yet.",),
         "What people and models judge of runs, arms and layers is listed here, with how far they agree.",
@@ -57,7 +57,7 @@ def nothing_judged() -> None:
     )
 
 
-def how_far(seen: AgreementSeen) -> None:
+def how_far(seen: AgreementReport) -> None:
     """Agreement on outcome, label and score."""
     here = reading()
     drawn = pictured_once(("agreement", seen), lambda: agreement(seen, here.tokens, compact=here.compact))
@@ -71,8 +71,8 @@ def how_far(seen: AgreementSeen) -> None:
         behind.markdown(_HOW)
 
 
-def by_rater(watch: BiasWatch, seen: AgreementSeen) -> None:
-    """How each one's scores are spread, and who parts from the others."""
+def by_rater(watch: BiasWatch, seen: AgreementReport) -> None:
+    """Show the spread of each rater's scores, and outlier raters."""
     here = reading()
     rows = [SpreadRow(name=judging.grader_name(one.grader), spread=one.spread) for one in watch.by_grader]
     drawn = pictured_once(
@@ -88,7 +88,7 @@ def by_rater(watch: BiasWatch, seen: AgreementSeen) -> None:
 
 
 def by_rubric(watch: BiasWatch) -> None:
-    """How scores are spread by version of the rubric."""
+    """Show the spread of scores by version of the rubric."""
     here = reading()
     rows = [SpreadRow(name=judging.rubric_name(one.rubric), spread=one.spread) for one in watch.by_rubric]
     drawn = pictured_once(
@@ -104,7 +104,7 @@ def by_rubric(watch: BiasWatch) -> None:
 
 
 def blockers(watch: BiasWatch) -> None:
-    """What holds evaluations back from training, each with the way to the rows."""
+    """Show the blockers of training, each with a link to its rows."""
     section("What blocks training", "by the thresholds in force")
     st.markdown(judging.ready(watch))
     with st.container(gap=None):
@@ -130,7 +130,7 @@ def _blockers(watch: BiasWatch) -> None:
             )
 
 
-def beside(seen: AgreementSeen) -> None:
+def beside(seen: AgreementReport) -> None:
     """Each grader beside all others, and each two of them behind a button."""
     if not seen.graders:
         return
@@ -145,7 +145,7 @@ def beside(seen: AgreementSeen) -> None:
     small_table(table, alt="Each rater beside all others")
 
 
-def _first(seen: AgreementSeen) -> str:
+def _first(seen: AgreementReport) -> str:
     note = judging.shown_of(len(seen.graders), seen.n_graders)
     return f"; {note} raters" if note else ""
 
@@ -186,7 +186,7 @@ def layers() -> None:
 
 
 def bare_layers() -> None:
-    """Layers of which nobody said more than the name."""
+    """Show layers of which only the name is known."""
     seen = queries.layers()
     section("Bare layers", judging.shown_of(len(seen.bare), seen.n_bare))
     if not seen.bare:

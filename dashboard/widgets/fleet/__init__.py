@@ -1,1 +1,1 @@
-"""Fleet: many learners in a table."""
+"""Parts of the page of all learners."""

@@ -1,4 +1,4 @@
-"""Which learners are shown, in what order, from which on; all of it in the address."""
+"""Choosing learners: filter, order and start; all in the address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIND: Final = "fleet_find"
 WHICH: Final = "fleet_of"
 ORDER: Final = "fleet_by"
 PLACE: Final = "fleet_from"
-"""How many learners come before the page."""
+"""Parameter for the number of learners before the page."""
 _LAST: Final = "fleet as it was chosen"
 
 Which = Literal["all", "need"]
@@ -33,7 +33,7 @@ _ORDERS: Final[dict[str, Callable[[LearnerSummary], tuple[object, ...]]]] = {
     "Most saved": lambda one: (one.saved_percent is None, -(one.saved_percent or 0.0)),
     "Least saved": lambda one: (one.saved_percent is None, one.saved_percent or 0.0),
 }
-"""What learners are sorted by, then by name; whoever has no such figure comes last."""
+"""Sort keys of learners, then by name; learners without the figure come last."""
 
 
 def _descending(text: str) -> tuple[int, ...]:
@@ -65,12 +65,12 @@ def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
         st.session_state[_LAST] = now
         go(0)
     names = set(matches([one.name for one in rows], found or "", len(rows)))
-    kept = [one for one in rows if one.name in names and (which == "all" or one.needs_somebody)]
+    kept = [one for one in rows if one.name in names and (which == "all" or one.needs_attention)]
     return sorted(kept, key=_ORDERS[order])
 
 
 def place(n_rows: int, page: int) -> int:
-    """How many come before the page, as the address says; anything else begins with the first."""
+    """Return how many learners precede the page; anything invalid begins with the first."""
     said = st.query_params.get(PLACE, "")
     first = int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
     return first // page * page if first < n_rows else 0

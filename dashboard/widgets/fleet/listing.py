@@ -96,7 +96,7 @@ def _paging(first: int, n_rows: int, n_learners: int) -> None:
 
 
 def unreadable(rows: Sequence[LearnerSummary]) -> None:
-    """Who can't be read, in one band; nothing where all can."""
+    """Show the unreadable learners in one band; nothing without any."""
     found = [one for one in rows if one.state == "unreadable"]
     if found:
         with st.container(border=True):

@@ -1,1 +1,1 @@
-"""What surrounds every page: filters, role, state of the data, first steps, the brand and the style."""
+"""The frame of every page: filters, role, state of the data, first steps, brand and style."""

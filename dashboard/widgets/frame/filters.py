@@ -1,7 +1,7 @@
-"""Filters: learner, time span, models, channels and types; each of them in the address.
+"""Filters: learner, time span, models, channels and types; each is in the address.
 
-A bound widget drops what its options don't hold, so an address with unknown or hostile values shows the page
-without that filter.
+A bound widget drops values that it does not offer. So an address with unknown or hostile values shows the page without
+that filter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def wanted_learner(known: Sequence[str], otherwise: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pickers:
-    """What is in view, and in a narrow window the one popover behind which it is chosen."""
+    """The fields of the view, and in a narrow window the one popover that holds them."""
 
     view: View
     behind: PopoverContainer | None
@@ -181,7 +181,7 @@ def _choice(label: str, options: Sequence[str], key: str) -> tuple[str, ...]:
 
 
 def _filter_label(frame: Frame) -> str:
-    """What is filtered, in the button's own words; "" = nothing."""
+    """Return the active filters in the button's words; "" = none."""
     parts = [
         _part(_asked_for(MODEL, frame.models), "model"),
         _part(_asked_for(CHANNEL, frame.channels), "channel"),

@@ -1,4 +1,4 @@
-"""Flash: what an act did, shown once on the page that follows it, with its undo."""
+"""Flash: the result of an act, shown once on the next page, with its undo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def show_flashes() -> None:
 
 
 def undo_last() -> None:
-    """What this person did last, and the way back."""
+    """Show the person's latest act and its undo."""
     act = actions.last_act()
     if act is None or reading().presenting:
         return

@@ -1,4 +1,4 @@
-"""Role: who is acting, where the data are, and behind it the two switches, the report and the first steps."""
+"""Role: the person, the location of the data, and behind it the two switches, the report and the first steps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None =
 
 
 def _report_button() -> None:
-    """What the pages say now, with these filters, as a file; made when it is asked for."""
+    """Show the button for a report with these filters; the report is made on request."""
     here = reading()
 
     def frozen() -> bytes:

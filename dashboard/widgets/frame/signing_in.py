@@ -1,4 +1,4 @@
-"""Signing in: what stands in the place of every page for whoever may see none, and the way in."""
+"""Signing in: the page for a visitor without access, and the way in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.sign_in import session_ms
 
 
 def cannot_come_in() -> None:
-    """Why they can't, what to do, and what to hand to whom."""
+    """Show why the visitor has no access, and the next step."""
     session = who.session_here()
     said = _told()
     st.title(said.title, anchor=False)
@@ -42,7 +42,7 @@ def _told() -> sentences.Told:
 
 
 def _providers() -> tuple[str, ...]:
-    """Who may vouch for people; nobody where the file has changed so that it is none any more."""
+    """Return the identity providers; none if the file has become invalid."""
     try:
         found = who.sign_in_here()
     except ArmscopeError:

@@ -1,7 +1,7 @@
-"""Status: how old the page is, and whether there is more; a small fragment that looks every few seconds.
+"""Status: the age of the page, and whether newer data exist; a small fragment that polls every few seconds.
 
-It never redraws the page by itself, with two exceptions: after a switch of theme, which does not rerun the
-script, charts would keep the old colours; and whoever has lost a role loses what they saw by it.
+It redraws the page by itself in two cases only. After a switch of theme, which does not rerun the script, charts would
+keep the old colours. A person who lost a role loses what it showed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def status() -> None:
 
 
 def as_of(last_at_ms: int | None) -> str:
-    """How far the data go."""
+    """Return how far the data go."""
     if last_at_ms is None:
         return "No dated runs yet"
     now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out where it is this one
@@ -62,7 +62,7 @@ def as_of(last_at_ms: int | None) -> str:
 
 
 def _waiting(*, short: bool) -> str | None:
-    """What the button says; None while the page shows the newest revision."""
+    """Return the button's words; None while the page shows the newest revision."""
     if begun_here():  # a moment ago: the next look, in some seconds, sees what came in since
         return None
     shown = reading().frame

@@ -20,7 +20,7 @@ _PICTURES: Final = PACKAGE / "brand"
 _HEADER: Final = "3.75rem"
 """Height of Streamlit's own header, with the navigation."""
 _MOST_COLUMNS: Final = 7
-"""Of a small table."""
+"""Most columns of a small table."""
 _LARGE: Final = "@media (min-width: 701px) { html { font-size: 18px; } }"
 
 
@@ -35,13 +35,11 @@ def picture(name: Literal["icon", "logo-light", "logo-dark"]) -> str:
 
 
 def style(look: Tokens, *, presenting: bool) -> None:
-    """Selected labels in accent text (the fill is too dark for text in dark); larger type when presenting.
+    """Style the page: selected labels in accent text (the fill is too dark in dark mode), larger type when presenting.
 
-    Key hints and the labels of fields that are off, which Streamlit fades, keep a contrast one can read; what has
-    the keyboard's focus shows it everywhere, also where Streamlit shows nothing (its navigation). The note in a
-    section's head is no heading, and a head alone stands as high as one with a button beside it. The frame stays
-    in sight while the page scrolls, or what unfolds from it would be out of sight for somebody who gets there with
-    Tab, after everything else.
+    Key hints and labels of disabled fields, which Streamlit fades, keep a readable contrast. The keyboard's focus is
+    visible everywhere, also in Streamlit's navigation. The note in a section's head is no heading. A head alone is as high
+    as one with a button. The frame stays visible while the page scrolls, so that its popovers open in view.
     """
     rules = (
         'button[data-variant="segmented_control"][aria-checked="true"] p '
@@ -61,8 +59,8 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f".st-key-{FRAME} [data-testid=stPopoverButton] p "
         "{ overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } }",
         # Streamlit marks links to the present page, as in a menu.
-        f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; }} "
-        f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 400; color: {look.accent_text}; }}",
+        f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; margin-left: -0.5rem; }} "
+        f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 600; color: {look.accent_text}; }}",
         f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",

@@ -1,4 +1,4 @@
-"""First steps: six things to try, one line at a time, above whatever page one is on."""
+"""Tour: six first steps, one line at a time, above any page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Step:
 
 
 def is_on() -> bool:
-    """Whether the first steps are shown: in a demo until they are closed, elsewhere when asked for."""
+    """Return whether the first steps are shown: in a demo until closed, elsewhere on request."""
     return int(st.session_state.get(_AT, 1 if reading().frame.is_demo else 0)) > 0
 
 
@@ -110,7 +110,7 @@ def _steps(seen: Overview, *, judges: bool) -> tuple[Step, ...]:
             more={**address.reset(arms)},
         ),
         Step(
-            words="Take it back: **Undo** stands beside every act, and at the top of the page.",
+            words="Take it back: **Undo** is next to every act, and at the top of the page.",
             page=pages.OVERVIEW,
             label="What changed",
         ),

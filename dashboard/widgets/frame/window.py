@@ -1,4 +1,4 @@
-"""Window: how wide it is, and the two ways of showing that the address or a switch asks for."""
+"""Window: its width, and the display modes of the address and the switch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NARROW: Final = "armscope narrow"
 
 
 def presenting() -> bool:
-    """Whether the page is shown to an audience: read-only, no administration."""
+    """Return whether the page is presented to an audience: read-only, without administration."""
     return _switched_on(PRESENT)
 
 
@@ -26,7 +26,7 @@ def compact() -> bool:
 
 
 def is_narrow() -> bool:
-    """Whether the window is a phone's: by its width where the browser says it, else by its word for itself.
+    """Return whether the window is a phone's: by its width where the browser sends it, else by its own claim.
 
     Both came with the connection, so they are read once in a session.
     """

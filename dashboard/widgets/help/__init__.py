@@ -1,1 +1,1 @@
-"""Help: parts of the page Help."""
+"""Parts of the page Help."""

@@ -1,4 +1,4 @@
-"""Listing: the index of topics, one topic or a part of it, and the results of a search."""
+"""Listing of help: the index of topics, one topic or a part of it, and search results."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the first page shows."""
+"""Parts of the overview."""

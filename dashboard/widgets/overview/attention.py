@@ -1,4 +1,4 @@
-"""What needs a look: claims with their evidence, the gravest first, each with the way there."""
+"""Attention list: claims with their evidence, the gravest first, each with a link."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SEEN_ON: Final[dict[AttentionKind, Page]] = {
     "unknown_usage": pages.SAVINGS,
     "passive": pages.SETTINGS,
 }
-"""Where each is seen in full, or put right."""
+"""Page with the details or the remedy of each claim."""
 
 _MOST_IN_ADDRESS: Final = 100
 

@@ -1,4 +1,4 @@
-"""What changed: who did what, each act with its way back; many of one kind are one line, and a table lists all."""
+"""Latest changes: each act with its undo; many of one kind are one line, and a table lists all."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _one(entry: AuditEntry) -> None:
 
 
 def _many(entries: Sequence[AuditEntry]) -> None:
-    """What somebody did many times in a day; each of it behind a button."""
+    """Show a person's repeated acts of a day as one line, with each behind a button."""
     first, last = entries[-1], entries[0]
     day = wording.day(last.at_ms, year_of_ms=reading().frame.last_at_ms)
     times = [wording.moment(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
@@ -94,7 +94,7 @@ def _many(entries: Sequence[AuditEntry]) -> None:
 
 
 def _is_cut(entries: Sequence[AuditEntry]) -> bool:
-    """Whether there may be more of them than were read."""
+    """Return whether more entries may exist than were read."""
     read = queries.changes(_READ)
     return len(read) == _READ and entries[-1] is read[-1]
 
@@ -121,7 +121,7 @@ def _said(when: str, actor: str, what: str) -> None:
 
 
 class _LoggedAct(NamedTuple):
-    """The act that an entry tells of."""
+    """The act of an entry."""
 
     id: str
     actor: str
@@ -129,7 +129,7 @@ class _LoggedAct(NamedTuple):
 
 
 def _way_back(entry: AuditEntry) -> Back | None:
-    """What can be done about an entry by this person; undoing an undo lets its act stand again."""
+    """Return this person's undo or redo of an entry; undoing an undo redoes its act."""
     is_undo = entry.action == "undo"
     if entry.act is None or (is_undo and entry.undone):
         return None

@@ -1,1 +1,1 @@
-"""What the page of people shows."""
+"""Parts of the page of people."""

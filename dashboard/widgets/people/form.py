@@ -1,7 +1,6 @@
-"""People's form: let somebody in, change what they are, remove them, end their sessions; each foreseen before it is
-done, and taken back by one click.
+"""People form: let a person in, change a role, remove, end sessions; each with a preview and an undo by one click.
 
-What is typed about people is in this session alone, never in the address.
+Texts typed about people are in this session alone, never in the address.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _LAST: Final = "people last"
 
 @dataclass(frozen=True)
 class _Done:
-    """What was done last here: who they were before it (None: nobody), and what became of them."""
+    """The latest change: the member before it (None = new), and its result."""
 
     was: MemberRow | None
     answer: MemberAnswer
@@ -72,7 +71,7 @@ def begin_with(one: MemberRow) -> None:
 
 
 def fields(rows: Sequence[MemberRow]) -> Change | None:
-    """What should become of whom; None while something is missing."""
+    """Show the fields and return the change; None while a field is missing."""
     doing = st.segmented_control(
         "What to do",
         list(_DOING),
@@ -196,7 +195,7 @@ def _place() -> str | None:
 
 
 def what_it_does(change: Change | None, rows: Sequence[MemberRow]) -> None:
-    """What the change would do, why it can't be done, and the button that does it."""
+    """Show the effect of the change, or why it can't be made, and its button."""
     _last()
     section("What it will do", "nothing is changed yet")
     if change is None:
@@ -264,7 +263,7 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
 
 
 def _last() -> None:
-    """What was done last here, and its way back."""
+    """Show the latest change and its undo."""
     last: _Done | None = st.session_state.get(_LAST)
     if last is None:
         return

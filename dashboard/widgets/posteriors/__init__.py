@@ -1,1 +1,1 @@
-"""What the page of all beliefs shows."""
+"""Parts of the page of all posteriors."""

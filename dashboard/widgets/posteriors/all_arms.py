@@ -74,7 +74,7 @@ def search_box() -> None:
 
 
 def found_note(known: Belief, places: Sequence[int] | Ints) -> str:
-    """How many arms there are, and how many pass the search."""
+    """Return how many arms exist, and how many match the search."""
     total = wording.things(len(known.columns), "arm")
     counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
     return (
@@ -117,7 +117,7 @@ def table(
 
 
 def opens(n_arms: int) -> bool:
-    """Whether a row of so long a table opens its arm: what loads as one scrolls can't be clicked."""
+    """Return whether a row of a table of this length opens its arm: rows that load while scrolling can't be clicked."""
     return n_arms <= ALL_AT_ONCE
 
 

@@ -1,4 +1,4 @@
-"""Choosing: which arms the posteriors page shows, in what order, with which interval; all of it in the address."""
+"""Choosing the arms of the posteriors page, their order and interval; all in the address."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def order() -> Order:
 
 
 def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
-    """Places of the shown arms in their order, the method of their intervals, and whether somebody chose them."""
+    """Return the indexes of the shown arms in order, their interval method, and whether the person chose them."""
     used = in_use(POSTERIORS_ARMS) or in_use(METHOD, unused=METHODS[0])
     behind = lazy_popover(
         "Change arms", icon=":material/tune:", key="change arms", type="secondary", used=used
@@ -66,7 +66,7 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
 
 
 def truth() -> Mapping[str, float]:
-    """Planted values, where this is a demo and somebody asks for them; nothing otherwise."""
+    """Return the planted values of a demo on request; otherwise none."""
     planted = queries.truth()
     if planted and st.toggle("Show truth", key=TRUTH, bind="query-params"):
         return planted
@@ -74,7 +74,7 @@ def truth() -> Mapping[str, float]:
 
 
 def others(known: Belief, places: Ints) -> Bools:
-    """Which arms are the grey rest: not the sections, which count as used by rule and would be a wall at 1."""
+    """Return the grey rest without sections, which count as used by rule and would form a wall at 1."""
     rest = np.array([kind != "section" for kind in known.columns.types])
     rest[places] = False
     return rest

@@ -1,1 +1,1 @@
-"""What the page of resets shows."""
+"""Parts of the page of resets."""

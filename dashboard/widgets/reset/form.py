@@ -31,7 +31,7 @@ TYPED: Final = "reset typed"
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What is chosen; ``chosen`` is False while named arms are wanted and none is named."""
+    """The chosen scope; ``chosen`` is False while named arms are required and none is named."""
 
     arms: tuple[str, ...]
     types: tuple[ArmType, ...]
@@ -97,28 +97,24 @@ def _types(scope: ScopeName) -> tuple[ArmType, ...]:
 
 
 def preview(scope: Scope) -> ResetPreview | None:
-    """What the reset would change; None while no arm is named."""
+    """Show the effect of the reset; None while no arm is named."""
     if not scope.chosen:
         return None
     return queries.preview_reset(arms=scope.arms, types=scope.types, target=scope.target)
 
 
 def note(shown: ResetPreview) -> str:
-    """How many arms would begin a new epoch."""
+    """Return how many arms would begin a new epoch."""
     return f"{wording.things(len(shown.columns), 'arm')}, 1 new epoch"
 
 
 def phrase_for(n_arms: int) -> str:
-    """What has to be typed.
-
-    >>> phrase_for(14), phrase_for(1)
-    ('reset 14 arms', 'reset 1 arm')
-    """
+    """Return the phrase to type."""
     return f"reset {n_arms} {'arm' if n_arms == 1 else 'arms'}"
 
 
 def confirmation(scope: Scope, shown: ResetPreview) -> None:
-    """The consequence, the phrase, and a button that is off until the phrase stands there."""
+    """Show the consequence, the phrase, and a button that is disabled until the phrase was typed."""
     n_arms = len(shown.columns)
     phrase = phrase_for(n_arms)
     warning = reading().tokens.severities["warning"]

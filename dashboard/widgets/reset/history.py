@@ -1,4 +1,4 @@
-"""Earlier resets: when, what, by whom, whether it stands; each can be undone and done again."""
+"""History of resets: time, scope, actor, state; each can be undone and redone."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def _target(one: Reset) -> str:
 
 
 def _scope(one: Reset) -> str:
-    """What was reset, with its number where the words don't begin with it."""
+    """Return the scope, with its number where the words lack it."""
     words = wording.plain(one.scope)
     return words if words[:1].isdigit() else f"{words} ({wording.count(one.n_arms)})"

@@ -1,4 +1,4 @@
-"""What a reset would change: every arm in its scope, now and after."""
+"""Table of a reset's effect: every arm in its scope, now and after."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _reset_columns() -> dict[str, Any]:
 
 
 def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
-    """What the next run's prompt would do with an arm, now → after."""
+    """Return an arm's chance of inclusion in the next run, now → after."""
     if shown.columns.keys[at] in seeds:
         return "always in (seed)"
     if np.isnan(shown.chance_now[at]):

@@ -1,1 +1,1 @@
-"""What the page Review shows."""
+"""Parts of the page Review."""

@@ -1,4 +1,4 @@
-"""Asking: what a queue or a batch is to hold: source, kind of item, order, size; counted before it is confirmed."""
+"""Asking for the items of a queue or batch: source, kind, order, size; counted before confirmation."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _FIRST: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """What was asked for, and what it came to."""
+    """The request and its result."""
 
     asks: QueueAsks
     proposal: QueueProposal
 
 
 def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
-    """The fields; None where what they hold can't be asked for, which is said there."""
+    """Show the fields and return the request; None with a message for invalid content."""
     wanted = _wanted_runs(name)
     left, right = st.columns(2)
     with left:
@@ -80,7 +80,7 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
 
 
 def _wanted_runs(name: str) -> RunFilter | None:
-    """The runs that somebody was sent here with; the fields are filled in for them once, for each such arrival."""
+    """Return the runs of the link to this page; each arrival fills the fields once."""
     wanted, told = address.queued_runs(), f"{name} sent"
     now = None if wanted is None else (wanted, address.arrival())
     if st.session_state.get(told) != now:
@@ -92,7 +92,7 @@ def _wanted_runs(name: str) -> RunFilter | None:
 
 
 def _say_filters(wanted: RunFilter | None) -> None:
-    """What holds beside the fields, and the way to be rid of it."""
+    """Show the filters beside the fields, and a way to remove them."""
     muted("The filters above (span, models, channels, types) hold for it.")
     if wanted is None:
         return

@@ -1,4 +1,4 @@
-"""Evidence: what was asked and answered, what was called and referenced, and the way to the run."""
+"""Evidence of an item: instruction and answer, calls and references, and a link to the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINES: Final = 40
 _LINE_CHARS: Final = 100
 _LISTED: Final = 12
 _ITSELF: Final = frozenset(("", "activation query", "raw solution"))
-"""Parts that are the task or the answer itself; what stands around them is said by name."""
+"""Parts that are the task or the answer itself; other parts are shown by name."""
 
 
 @st.fragment
@@ -126,7 +126,7 @@ def _folded(key: str, words: str) -> None:
 
 
 def _kept(lines: Sequence[str]) -> int:
-    """How many lines are shown at first, by the room that they take."""
+    """Return how many lines are shown at first, by the room that they take."""
     room = accumulate(1 + len(line) // _LINE_CHARS for line in lines)
     return sum(used <= _LINES for used in room)
 
@@ -145,7 +145,7 @@ def _turn(key: str) -> None:
 
 
 def _used(item: ReviewItem, story: RunStory) -> None:
-    """What was called, and which arms were referenced, with the words around them."""
+    """Show calls, and referenced arms with the words around them."""
     arms = [arm for arm in story.arms if arm.referenced]
     if item.subject.arm:
         _head("Where the arm was used")

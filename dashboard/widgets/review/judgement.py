@@ -1,4 +1,4 @@
-"""Judgement: a level by one digit, or outcome and score; what it comes to; submit and next by Ctrl + Enter."""
+"""Judgement: a level by one digit, or outcome and score; its effect; submit and next by Ctrl + Enter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dashboard.widgets.words import both_ends, gray, paragraphs, section, small,
 JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
 _RUBRIC_PX: Final = 150
-"""What the evidence leaves of a page of 900; where all stands below each other, nothing is to be cut."""
+"""Height of the rubric beside the evidence on a page of 900 px. In one column nothing is cut."""
 SKIP: Final = "S"
 LATER: Final = "L"
 _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
@@ -33,7 +33,7 @@ _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 
 @st.fragment
 def judgement() -> None:
-    """The form; nothing but it is drawn again while somebody fills it in."""
+    """Show the form; while the reviewer fills it in, only the form is drawn again."""
     if open_item.moved_on():
         st.rerun(scope="app")
     known = open_item.now()
@@ -156,7 +156,7 @@ def _acts(known: Open) -> None:
 
 
 def _set_aside(known: Open) -> None:
-    """Why it can't be judged."""
+    """Show the form for an item that can't be judged."""
     behind = lazy_popover("Set aside", key=f"aside {known.key}")
     if behind is None:
         return

@@ -1,4 +1,4 @@
-"""Last: one's own latest judgements, each with its way back, and several at once."""
+"""Last judgements of the reviewer, each with its undo, and several at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def last() -> None:
     with behind:
         rows = [one for one in reviews.my_last(SHOWN) if not one.undone]
         if not rows:
-            muted("You have judged nothing yet that stands.")
+            muted("You have no active judgement yet.")
             return
         cells: dict[str, Sequence[object]] = {**said.last_table(rows, year_of_ms=reading().frame.last_at_ms)}
         cells["act"] = ["Undo"] * len(rows)

@@ -1,4 +1,4 @@
-"""Making: the queues that stand, a new one counted before it is made, whose items are, and how raters do."""
+"""Making queues: active queues, a new one counted before it is made, assignments, and rater checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_DAYS: Final = 365
 
 def standing(rows: Sequence[QueueRow]) -> None:
     """Every queue, with its undo."""
-    section("Queues that stand", "undoing one keeps what was judged")
+    section("Active queues", "undoing one keeps its judgements")
     if not rows:
         muted("None yet.")
         return
@@ -142,7 +142,7 @@ def _make(
 
 
 def people(rows: Sequence[QueueRow]) -> None:
-    """Whose items of a queue are, and how its raters do on known answers and repeats."""
+    """Show a queue's assignments, and its raters' results on control items and repeats."""
     if not rows:
         return
     names = {row.progress.queue: wording.plain(row.progress.name) for row in rows}
@@ -174,7 +174,7 @@ def _checks(queue: str) -> None:
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers of items as somebody writes them; raises `ValueError` for anything else.
+    """Return typed numbers of items; raises `ValueError` for other text.
 
     >>> numbers("1-3, 7")
     [1, 2, 3, 7]

@@ -1,4 +1,4 @@
-"""Many: one judgement of all that passes the filters, frozen and counted before it is confirmed."""
+"""Many at once: one judgement of all matches, frozen and counted before confirmation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 
 
 def many() -> None:
-    """What to judge, how, and the button that says how many."""
+    """Show the matches, the judgement, and the button with the number."""
     left, right = st.columns([7, 5], gap="large")
     with left:
         section("What to judge", "counted and frozen before it is sent")

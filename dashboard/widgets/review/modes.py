@@ -1,4 +1,4 @@
-"""Modes: one item after the other, two answers beside each other, many at once, or the queues themselves."""
+"""Modes of review: one item after another, pairs of answers, many at once, or the queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOWS: Final[Mapping[How, str]] = {
 
 
 def chosen() -> How:
-    """What is chosen, before its field is drawn."""
+    """Return the mode before its field is drawn."""
     named = st.query_params.get(HOW)
     if named == _HOWS["queues"] and not reading().may("queue"):
         return "one"

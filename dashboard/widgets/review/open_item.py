@@ -1,7 +1,7 @@
-"""Open item: which queue and item a session works on, what is typed about it, and what becomes of it.
+"""The open item: the session's queue and item, its draft, and its submission.
 
-The server holds the item and keeps the draft, so that both outlive the session; the session knows which form stands
-on the page. Each form has a key of its own, under which it is sent once: a click on a form that is gone does nothing.
+The server holds the item and stores the draft, so that both outlive the session. The session knows which form is on
+the page. Each form has its own key, under which it is sent once. A click on an old form does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import streamlit as st
 
 from core.errors import ArmscopeError, Conflict, NotFound
 from core.records.evaluation import EvaluationOutcome
-from core.records.review import Draft, Given, Progress, ReviewItem
+from core.records.review import Draft, NextItem, Progress, ReviewItem
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
@@ -36,8 +36,9 @@ _CHOOSE: Final = "Choose a level first, or an outcome with its score."
 
 @dataclass(frozen=True, kw_only=True)
 class Open:
-    """The form that stands on the page. ``problem`` says why it was not sent; ``anyway``: sending it again records it
-    all the same; ``ran_out``: its hold did while somebody typed, and began again.
+    """The form on the page. ``problem`` is the reason of a failed submission; ``anyway``: sending again records it.
+
+    ``ran_out``: the hold ended while the reviewer typed, and began again.
     """
 
     queue: str
@@ -84,16 +85,16 @@ def wanted() -> tuple[str | None, int | None]:
 
 
 def arrived() -> bool:
-    """Whether somebody has just come to the page."""
+    """Return whether the person has just opened the page."""
     is_new = st.session_state.get(_ARRIVAL) != address.arrival()
     st.session_state[_ARRIVAL] = address.arrival()
     return is_new
 
 
 def opened(progress: Progress) -> Open | None:
-    """What is open of a queue that is so far: what was, as it is now, else what the address names, else the next one.
+    """Return the open item of a queue with this progress: the present one, else the address's, else the next.
 
-    None where the queue isn't there.
+    None without such a queue.
     """
     queue = progress.queue
     st.session_state[_QUEUE] = queue
@@ -136,13 +137,13 @@ def _begin(queue: str) -> Open:
             tell([f"{wording.literal(problem.problem)} Here is the next one."])
             return _fill(queue, reviews.next_item(queue))
         # What is typed waits, and the person says what is to become of it.
-        given = Given(item=seen, progress=reviews.progress(queue))
+        given = NextItem(item=seen, progress=reviews.progress(queue))
         filled = replace(_fill(queue, given), problem=f"{problem.problem} What you typed is kept.")
         _set(filled)
         return filled
 
 
-def _fill(queue: str, given: Given) -> Open:
+def _fill(queue: str, given: NextItem) -> Open:
     """A form of its own for an item that was given."""
     opened = Open(queue=queue, item=given.item, progress=given.progress, key=uuid.uuid4().hex)
     _set(opened)
@@ -190,7 +191,7 @@ def _type(known: Open, draft: Draft) -> None:
 
 
 def typed(known: Open) -> Draft:
-    """What the form says; a level where outcome and score are one's."""
+    """Return the form's content; a level where outcome and score match one."""
     outcome: EvaluationOutcome | None = st.session_state.get(outcome_key(known))
     score: float | None = st.session_state.get(score_key(known))
     feedback = (st.session_state.get(feedback_key(known)) or "").strip()
@@ -219,7 +220,7 @@ def choose(key: str, place: int) -> None:
 
 
 def keep(key: str) -> None:
-    """Keep on the server what is typed, and the item held while somebody types."""
+    """Store the draft on the server, and extend the hold while the reviewer types."""
     known = now()
     if known is None or known.key != key or known.item is None:
         return
@@ -244,7 +245,7 @@ def keep(key: str) -> None:
 
 
 def send(key: str) -> None:
-    """Judge the item as it is typed, and go on; whoever was quicker is told first."""
+    """Judge the item as typed and go on; a judgement by another reviewer is shown first."""
     known = now()
     if known is None or known.key != key or known.item is None:
         return
@@ -281,7 +282,7 @@ def skip(key: str, later: bool) -> None:
 def set_aside(key: str, reason: str) -> None:
     """Say why it can't be judged."""
 
-    def act(item: ReviewItem) -> Given:
+    def act(item: ReviewItem) -> NextItem:
         answer = reviews.set_aside(item, reason)
         state = "done with" if answer.state == "set_aside" else "it takes a second person"
         actions.done(Flash(text=f"Item {item.item} set aside, {state}.", act=answer.id))
@@ -290,7 +291,7 @@ def set_aside(key: str, reason: str) -> None:
     _with(key, act)
 
 
-def _with(key: str, act: Callable[[ReviewItem], Given]) -> None:
+def _with(key: str, act: Callable[[ReviewItem], NextItem]) -> None:
     known = now()
     if known is None or known.key != key or known.item is None:
         return
@@ -312,18 +313,18 @@ def requeue(queue: str) -> None:
         actions.say(actions.failure("Nothing was brought back.", refusal))
 
 
-def _go_on(queue: str, given: Given) -> None:
+def _go_on(queue: str, given: NextItem) -> None:
     _fill(queue, given)
     st.session_state[_MOVED] = True
 
 
 def moved_on() -> bool:
-    """Whether there is another item than the page was drawn with, once."""
+    """Return once whether the item changed since the page was drawn."""
     return bool(st.session_state.pop(_MOVED, False))
 
 
 def tell(lines: list[str]) -> None:
-    """What is to be said above the form until the next item is sent; Markdown."""
+    """Set the message above the form until the next submission; Markdown."""
     st.session_state[_TOLD] = lines
 
 

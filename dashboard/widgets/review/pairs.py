@@ -1,4 +1,4 @@
-"""Pairs: two answers to one instruction beside each other; A, B or equal, by a key."""
+"""Pairs: two answers to one instruction side by side; A, B or equal, by a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue: which one is worked on, how far it is, and what to do where nothing of it is left."""
+"""Queue: the present one, its progress, and the next steps when it is done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUEUE: Final = "Bring back what I skipped"
 
 
 def mine(rows: Sequence[QueueRow]) -> list[QueueRow]:
-    """Queues in the order in which they ask for somebody: with work for them, overdue, assigned, the oldest first."""
+    """Return queues by urgency for the reviewer: with work for them, overdue, assigned, the oldest first."""
     return sorted(
         rows,
         key=lambda row: (
@@ -66,13 +66,13 @@ def _words(row: QueueRow) -> str:
 
 
 def progress_bar(known: Progress) -> None:
-    """How much is done, for those who look."""
+    """Show the progress to a person without the right to judge."""
     done = known.done + known.set_aside
     st.progress(done / known.total if known.total else 1.0)
 
 
 def none() -> None:
-    """No queue stands."""
+    """Show the page without an active queue."""
     may = reading().may("queue")
     empty(
         ("No queue stands.",),
@@ -90,7 +90,7 @@ def none() -> None:
 
 
 def nothing_left(known: Progress) -> None:
-    """Everything is done, or what is left is not for whoever looks."""
+    """Show that all is done, or that the rest is not for this person."""
     if not known.total:
         muted("It holds no item.")
     elif known.skipped_by_me:

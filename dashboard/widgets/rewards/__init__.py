@@ -1,1 +1,1 @@
-"""What the page of rewards shows."""
+"""Parts of the page of rewards."""

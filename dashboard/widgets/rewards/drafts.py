@@ -13,7 +13,7 @@ Kind = Literal["Feedback", "Correction"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """What the form holds; ``run`` and ``why`` as typed."""
+    """Content of the form; ``run`` and ``why`` as typed."""
 
     arm: str | None = None
     outcome: Outcome = "accepted"

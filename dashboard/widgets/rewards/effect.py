@@ -1,4 +1,4 @@
-"""Effect: what the reward would change before it is sent, and what it changed until something else is filled in."""
+"""Effect of the reward, before it is sent and until the form changes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What the form of rewards is filled with: from the address and a draft when one arrives, into both as it changes.
+"""Content of the reward form: filled from the address and a draft on arrival, stored in both as it changes.
 
-The fields are not bound to the address, as others are: it could then hold labels only, not what is chosen. Whoever
-arrives gets what the address says; what it leaves open comes from the newest draft that does not contradict it. What
-somebody fills in is a draft until it is sent.
+The fields are not bound to the address, which could then hold labels only. On arrival the address fills the form. The
+newest draft that does not contradict it fills the rest. The content is a draft until it is sent.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SEEN: Final = "reward form has seen"
 
 
 def arrive() -> None:
-    """Fill the form in, if somebody has just come to it."""
+    """Fill in the form on arrival."""
     if st.session_state.get(_ARRIVAL) == address.arrival():
         return
     st.session_state[_ARRIVAL] = address.arrival()
@@ -57,7 +56,7 @@ def arrive() -> None:
 
 
 def _asked() -> tuple[Fields, frozenset[str]]:
-    """What the address says, of that what the form can hold; and of which fields it says something."""
+    """Return the address's valid values, and the fields that it names."""
     said = st.query_params
     arm, run, kind = said.get(ARM), said.get(RUN, ""), said.get(KIND)
     outcome = next((name for name, word in OUTCOME_WORDS.items() if word == said.get(OUTCOME)), None)
@@ -104,7 +103,7 @@ def begin(fields: Fields, *, key: str | None = None) -> None:
 
 
 def now() -> Fields:
-    """What the form holds."""
+    """Return the form's content."""
     state = st.session_state
     return Fields(
         arm=state.get(ARM),
@@ -130,8 +129,9 @@ def offer(kind: Kind) -> None:
 
 
 def seen(newest: str) -> str:
-    """What its person knows of others' judgement of the outcome: the ``newest`` there was when the form came to be
-    about it, or what they were told of since; "" = none.
+    """Return the newest manual reward that the person knows of this outcome; "" = none.
+
+    It is the ``newest`` when the form came to this outcome, or a later one that was shown.
     """
     about = (form_key(), now().run, now().arm)
     known: tuple[object, str] = st.session_state.get(_SEEN, (None, ""))
@@ -141,12 +141,12 @@ def seen(newest: str) -> str:
 
 
 def forget_seen() -> None:
-    """The person is told of the newest there is."""
+    """Record that the newest one was shown to the person."""
     st.session_state.pop(_SEEN, None)
 
 
 def is_draft() -> bool:
-    """Whether somebody has begun to fill it in."""
+    """Return whether the person has begun to fill in the form."""
     begun: Fields | None = st.session_state[_BEGUN]
     return now() != begun
 

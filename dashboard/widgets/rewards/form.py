@@ -1,9 +1,8 @@
 """Reward form: arm, outcome, run, kind and reason; sent once, however often clicked.
 
-The form is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form as it
-stands on the page; a new one begins when the reward is recorded. The button carries the key in its own identity,
-so that a second click on it finds it gone, and the one after it stays off until something in the form changes: the
-second half of a slow double click is no second reward.
+It is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form on the page; a new
+key begins when the reward is recorded. The button's identity holds the key, so a second click finds no button. The next
+button stays disabled until the form changes. So a slow double click sends one reward.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from dashboard.widgets.words import gray, paragraphs, section, small
 Field = Literal["arm", "outcome", "run", "kind"]
 
 REWARD_HERE: Final = "reward here"
-"""Key of what holds the form; the browser tells what is typed there while one types."""
+"""Key of the form's container; the browser sends its content while the person types."""
 _KEEPS: Final = (
     "Ctrl + Enter sends, from any field. What is begun is a draft, which this server keeps for this browser until it "
     "is sent or discarded."
@@ -47,8 +46,9 @@ _INCOMPLETE: Final[Mapping[Field, str]] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Filled:
-    """The form as it stands. ``story`` is of the run it names, if there is one; ``form`` is None while something is
-    missing, and ``problems`` say at which field what is wrong.
+    """The form's state. ``story`` belongs to the named run, if it exists.
+
+    ``form`` is None while a field is missing; ``problems`` names the errors by field.
     """
 
     fields: Fields
@@ -59,7 +59,7 @@ class Filled:
 
     @property
     def arm_in_run(self) -> RunArm | None:
-        """What the run records of the arm."""
+        """The run's record of the arm."""
         arms = () if self.story is None else self.story.arms
         return next((arm for arm in arms if arm.arm == self.fields.arm and arm.in_prompt), None)
 
@@ -75,7 +75,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class _Refused:
-    """Why a form was not sent, as it stood then; "" = it was not complete."""
+    """The reason of a refused submission, with the form's content; "" = incomplete."""
 
     why: str
     fields: Fields
@@ -104,7 +104,7 @@ def fields() -> Filled:
 
 
 def sent() -> Sent | None:
-    """What was sent last, as long as nothing in the form has changed since."""
+    """Return the last submission while the form is unchanged since."""
     done: Sent | None = st.session_state.get(_SENT)
     return done if done is not None and done.left == filled.now() else None
 
@@ -142,7 +142,7 @@ def _run_of(typed: str) -> str | None:
 
 
 def _story(run: str | None) -> tuple[RunStory | None, ArmscopeError | None]:
-    """What is recorded of the run, or why there is nothing."""
+    """Return the record of the run, or why there is none."""
     if run is None:
         return None, None
     try:
@@ -168,13 +168,13 @@ def _form_of(fields: Fields, run: str | None, story: RunStory | None) -> RewardF
 
 
 def _newest(story: RunStory, arm: str | None) -> Observation | None:
-    """What a person said last of an arm in a run, of what was not taken back."""
+    """Return the latest active manual reward of an arm in a run."""
     rows = next((one.by_hand for one in story.arms if one.arm == arm), ())
     return next((row for row in rows if not row.undone), None)
 
 
 def _field_of(problem: ArmscopeError, *, correct: bool) -> Field:
-    """Where an error belongs: the record does not admit this run, this arm in it, or its correction."""
+    """Return the field of an error: the run, the arm in it, or the kind."""
     match problem:
         case UnknownRun():
             return "run"
@@ -217,7 +217,7 @@ def _arm_field(seen: Filled) -> None:
 
 
 def _recorded(arm: RunArm, story: RunStory) -> str:
-    """What is recorded of the arm in the run, and what people said of it, newest last."""
+    """Return the record of the arm in the run, and manual rewards, newest last."""
     now_ms = reading().context.clock()
     standing = [row for row in reversed(arm.by_hand) if row.counts]
     said = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
@@ -254,7 +254,7 @@ def _run_fields(seen: Filled) -> None:
 
 
 def _problem(seen: Filled, field: Field) -> None:
-    """What is wrong with a field, under it; what is only missing, once somebody has tried to send the form."""
+    """Show a field's error under it; a missing field only after a submission."""
     said = seen.problems.get(field)
     if said is None and _refused() is not None and seen.form is None:
         is_missing = seen.fields.arm is None if field == "arm" else seen.fields.outcome == "number"
@@ -264,7 +264,7 @@ def _problem(seen: Filled, field: Field) -> None:
 
 
 def _refused() -> _Refused | None:
-    """Why the form, as it stands, was not sent when somebody tried."""
+    """Return why this content was refused."""
     refused: _Refused | None = st.session_state.get(_REFUSED)
     return refused if refused is not None and refused.fields == filled.now() else None
 
@@ -318,7 +318,7 @@ def _tried(key: str) -> None:
 
 
 def _beside(seen: Filled) -> str:
-    """What sending would do, or why it would not; nothing is promised of a run that isn't there."""
+    """Return the effect of sending, or why it would fail; without the run there is no promise."""
     refused = _refused()
     if seen.form is None:
         return "Choose an arm first" if seen.fields.arm is None else "Give a number first"
@@ -332,7 +332,7 @@ def _beside(seen: Filled) -> str:
 
 
 def _meanwhile(seen: Filled, refused: _Refused) -> str:
-    """Who was quicker, and that it takes one more press."""
+    """Return who was quicker, and that another click is needed."""
     newest = None if seen.story is None else _newest(seen.story, seen.fields.arm)
     if newest is None:
         return wording.literal(refused.why)

@@ -51,14 +51,14 @@ def whose() -> Whose:
 
 @dataclass(frozen=True)
 class _Act:
-    """What one line tells: a reward, or rewards that were given as one act (those of them that were read)."""
+    """One line: a reward, or the rewards of one act (as far as they were read)."""
 
     rewards: tuple[Observation, ...]
     batch: Batch | None
 
     @property
     def first(self) -> Observation:
-        """The newest of them that stands, if any does: what can be done about it holds for all."""
+        """The newest active reward, if any; its undo applies to all."""
         return next((one for one in self.rewards if not one.undone), self.rewards[0])
 
     @property
@@ -67,7 +67,7 @@ class _Act:
 
 
 def _acts(given: Sequence[Observation]) -> list[_Act]:
-    """Rewards by act, newest first; those of a batch are one line, and each of them stands in its arm's ledger."""
+    """Return rewards by act, newest first; a batch is one line, and each arm's ledger lists its own."""
     known = queries.batches()
     together: dict[str, list[Observation]] = {}
     for one in given:
@@ -77,7 +77,7 @@ def _acts(given: Sequence[Observation]) -> list[_Act]:
 
 
 def table(chosen: Whose) -> None:
-    """When, by whom, arm, reward, kind, why, how far the mean moved, and Undo or Redo."""
+    """Show time, actor, arm, reward, kind, reason, change of the mean, and Undo or Redo."""
     given = _acts(queries.rewards(_READ, everyone=chosen == "everyone"))
     if not given:
         st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
@@ -104,7 +104,7 @@ def table(chosen: Whose) -> None:
 
 
 def _taking_back(given: Sequence[_Act]) -> Callable[[int], None]:
-    """What a click on a row's way back does: of a batch all of it."""
+    """Return the effect of a click on a row's undo: a batch is undone as one."""
 
     def clicked(row: int) -> None:
         if row < len(given) and way_back(given[row].first) is not None:
@@ -125,11 +125,7 @@ def _run(one: Observation) -> str:
 
 
 def _same(cells: Sequence[str], *, otherwise: str = wording.MISSING) -> str:
-    """What all of them say; else that they differ.
-
-    >>> _same(["1.0", "1.0"]), _same(["a", "b"], otherwise="both")
-    ('1.0', 'both')
-    """
+    """Return the common value, or that the values differ."""
     return cells[0] if len(set(cells)) == 1 else otherwise
 
 

@@ -41,7 +41,7 @@ skill:code-review:main, rejected"""
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What was pasted or dropped: the table, or why it is none; both None where there is nothing yet."""
+    """A pasted or dropped table, or the reason why it is none; both None without input."""
 
     table: RewardTable | None = None
     problem: ArmscopeError | None = None
@@ -57,7 +57,7 @@ class _Sent:
 
 
 def chosen() -> How:
-    """What is chosen, before its field is drawn."""
+    """Return the choice before its field is drawn."""
     known: How = st.session_state.get(HOW) or (
         "table" if st.query_params.get(HOW) == _HOWS["table"] else "one"
     )
@@ -82,7 +82,7 @@ def how() -> How:
 
 
 def fields() -> tuple[Given, BatchPreview | None]:
-    """Where a table is pasted or dropped, and the button; with what it says and what it would do."""
+    """Show the field for a table, its preview, and the button."""
     section("Give many rewards", f"up to {wording.count(MAX_BATCH)}, as one act")
     with st.container(border=True):
         given = _given()
@@ -247,7 +247,7 @@ def _bad(bad: Mapping[int, ArmscopeError]) -> None:
 
 
 def _table(preview: BatchPreview) -> None:
-    """What each line would do; every cell is text."""
+    """Return the effect of each line; every cell is text."""
     lines = preview.lines
     means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
     frame = pa.table(

@@ -1,1 +1,1 @@
-"""What the page of one run shows."""
+"""Parts of the page of one run."""

@@ -1,4 +1,4 @@
-"""Judging: arms of a run accepted, partial or rejected beside the record of each; several at once, as one act."""
+"""Judging: arms of a run accepted, partial or rejected next to their records; several at once, as one act."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REFUSED: Final = "judgements refused"
 
 @dataclass(frozen=True, kw_only=True)
 class _Sent:
-    """What was sent last about a run, with the effect that it was shown to have, and what counted before it."""
+    """The latest submission about a run, with its previewed effect and the earlier rewards."""
 
     run: str
     act: str
@@ -53,14 +53,14 @@ class _Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class _Refused:
-    """What somebody else said meanwhile, by arm; it holds for the draft that was refused."""
+    """Other people's rewards meanwhile, by arm, for the refused draft."""
 
     key: str
     arms: frozenset[str]
 
 
 def may_judge(story: RunStory) -> bool:
-    """Whether this person is offered to judge the run, and whether there is anything to judge."""
+    """Return whether this person may judge the run, and whether it has anything to judge."""
     return reading().may("reward") and story.facts.standing and 0 < story.n_in <= MAX_BATCH
 
 
@@ -103,7 +103,7 @@ def _found(arms: Sequence[RunArm]) -> Sequence[RunArm]:
 
 
 def _more(story: RunStory, n_shown: int, n_found: int) -> None:
-    """How many are not drawn, and a way to some of them."""
+    """Show how many arms are not drawn, and a way to some of them."""
     n_next = min(n_found - n_shown, _MORE)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
@@ -167,7 +167,7 @@ def _key(story: RunStory, arm: str) -> str:
 
 
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> str:
-    """What is recorded, and what a person said last; marked where the one who judges may not know of it."""
+    """Return the record and the latest manual reward; marked if the person may not know it."""
     said = wording.literal(explained.recorded(arm, story).partition(";")[0])
     row = marked.last_said(arm)
     if row is None:
@@ -216,7 +216,7 @@ def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
 
 
 def _effects(preview: BatchPreview, stands: Mapping[str, float | None]) -> None:
-    """Each arm with what is said of it, and its mean before and after."""
+    """Return each arm with its reward, and its mean before and after."""
     lines = preview.lines[:_EFFECTS]
     means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
     small_table(
@@ -272,7 +272,7 @@ def _sent(story: RunStory) -> _Sent | None:
 
 
 def _given(story: RunStory, done: _Sent) -> Observation | None:
-    """The last of the rewards that were sent, as it stands now."""
+    """Return the latest submitted reward as it is now."""
     return next((row for _, row in story.by_hand if row.id == done.last), None)
 
 
@@ -281,7 +281,7 @@ def _given(story: RunStory, done: _Sent) -> Observation | None:
 
 def _why(story: RunStory, draft: Draft[Marks]) -> None:
     key = _why_key(story)
-    if key not in st.session_state:  # never under the hand of somebody who types
+    if key not in st.session_state:  # never while the person types
         st.session_state[key] = draft.fields.why
     st.text_area(
         "Why",
@@ -348,7 +348,7 @@ def _tried(story: RunStory, key: str) -> None:
 
 
 def _meanwhile(story: RunStory, draft: Draft[Marks]) -> str:
-    """Who was quicker, and that it takes one more press; from then on the person knows."""
+    """Return who was quicker, and that another click is needed; from then on the person knows."""
     refused: _Refused | None = st.session_state.get(_REFUSED)
     if refused is None or refused.key != draft.key:
         return ""

@@ -1,4 +1,4 @@
-"""Marks: what somebody has begun to say of a run's arms, and not sent: a draft, as the form of rewards has them."""
+"""Marks: a draft of rewards for arms of a run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from dashboard.widgets.drafts import Draft, Drafts, here
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Outcomes by arm; ``seen`` is the newest reward by hand there was about each of them when it was marked ("" =
-    none), or what the person was told of since. ``why`` holds for all of them.
+    """Outcomes by arm. ``seen`` is the newest manual reward of each that the person knows ("" = none).
+
+    ``why`` is the reason for all of them.
     """
 
     run: str
@@ -31,7 +32,7 @@ _DRAFTS: Final = Drafts[Marks](bound=500)
 
 
 def marks_of(story: RunStory) -> Draft[Marks]:
-    """What is marked in a run, of the arms that still are in its prompt; an empty draft has no key."""
+    """Return the marks of a run's included arms; an empty draft has no key."""
     uid = story.facts.uid
     draft = _DRAFTS.newest(here(), lambda marks: marks.run == uid)
     if draft is None:
@@ -64,7 +65,7 @@ def write_why(story: RunStory, why: str) -> None:
 
 
 def see(story: RunStory, arms: Iterable[str]) -> None:
-    """The person is told of the newest there is about some arms."""
+    """Record that the newest rewards of some arms were shown to the person."""
     draft = marks_of(story)
     newest = {arm: newest_id(story, arm) for arm in arms}
     _keep(draft, replace(draft.fields, seen={**draft.fields.seen, **newest}))
@@ -100,7 +101,7 @@ def judged(story: RunStory) -> list[RunArm]:
 
 
 def last_said(arm: RunArm) -> Observation | None:
-    """What a person said last of an arm in its run, of what was not taken back."""
+    """Return the latest active manual reward of an arm in its run."""
     return next((row for row in arm.by_hand if not row.undone), None)
 
 
@@ -110,7 +111,7 @@ def newest(story: RunStory, arm: str) -> Observation | None:
 
 
 def newest_id(story: RunStory, arm: str) -> str:
-    """Its id, "" where nobody said anything."""
+    """Return its id, "" without one."""
     row = newest(story, arm)
     return "" if row is None else row.id
 

@@ -87,7 +87,7 @@ def figures(story: RunStory) -> None:
 
 
 def verdict(story: RunStory) -> None:
-    """What the guard decided, and everything that makes this run unlike others."""
+    """Show the guard's verdict, and the exceptions of this run."""
     st.markdown(f"**Verdict.** {wording.literal(explained.verdict(story))}")
     for line in (explained.standing(story), explained.not_decided(story)):
         if line is not None:
@@ -114,7 +114,7 @@ def by_hand(story: RunStory) -> None:
 
 
 def evaluations(story: RunStory) -> None:
-    """What was judged of this run, as a whole and arm by arm."""
+    """Show the evaluations of this run, in full and arm by arm."""
     wanted = EvaluationFilter(run=story.facts.uid, counting=False)
     if queries.evaluations(wanted).rows:
         listed(wanted, name="run_evaluations", nothing="")

@@ -1,1 +1,1 @@
-"""What the page of all runs shows."""
+"""Parts of the page of all runs."""

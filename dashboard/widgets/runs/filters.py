@@ -90,7 +90,7 @@ def _start_again_when_changed(wanted: RunFilter) -> None:
 
 
 def rows_by() -> RowChoice:
-    """Which arms the heat map shows where there are more than fit."""
+    """Return which arms the heat map shows when there are too many."""
     return st.segmented_control(
         "Arms shown",
         ROW_CHOICES,
@@ -104,7 +104,7 @@ def rows_by() -> RowChoice:
 
 
 def place() -> tuple[Cursor | None, Direction]:
-    """Where the page starts, as the address says; anything else than a place starts at the newest."""
+    """Return the start of the page from the address; anything invalid starts at the newest."""
     for name, direction in ((BEFORE, "older"), (AFTER, "newer")):
         found = _CURSOR.fullmatch(st.query_params.get(name, ""))
         if found is not None:
@@ -128,12 +128,12 @@ def to_newest() -> None:
 
 
 def at_newest(page: RunPage, cursor: Cursor | None, direction: Direction) -> bool:
-    """Whether the page begins with the newest run there is."""
+    """Return whether the page begins with the newest run."""
     return cursor is None or (direction == "newer" and page.onward is None)
 
 
 def narrowed(wanted: RunFilter) -> bool:
-    """Whether anything keeps runs out."""
+    """Return whether a filter excludes runs."""
     view = reading().view
     return wanted != RunFilter() or view != View(types=view.types)
 
@@ -166,7 +166,7 @@ def paging(page: RunPage, cursor: Cursor | None, direction: Direction) -> None:
 def _beyond(
     page: RunPage, cursor: Cursor | None, direction: Direction
 ) -> tuple[Cursor | None, Cursor | None]:
-    """Where the newer and the older page start; None where there is none."""
+    """Return the starts of the newer and the older page; None without one."""
     first = Cursor(page.rows[0].at_ms, page.rows[0].run_no) if page.rows else cursor
     last = Cursor(page.rows[-1].at_ms, page.rows[-1].run_no) if page.rows else cursor
     if direction == "older":
@@ -180,7 +180,7 @@ def _choice(label: str, options: Sequence[str], key: str) -> list[str]:
 
 
 def _label() -> str:
-    """What is filtered, in the button's own words."""
+    """Return the active filters in the button's words."""
     chosen = []
     arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
     if isinstance(arm, str) and arm in queries.everything().columns.places:

@@ -1,1 +1,1 @@
-"""What the page of savings shows."""
+"""Parts of the page of savings."""

@@ -1,5 +1,6 @@
-"""Four figures of the savings page, each with its interval in the small line, none in green or red; and savings over
-time: in per cent, in tokens, or in money where a price is set, the choice in the address.
+"""Figures of savings: four numbers with their intervals, none in green or red, and savings over time.
+
+The figure over time is in per cent, in tokens, or in money where a price is set; the choice is in the address.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def what_is_missing(saved: Savings) -> None:
 
 
 def _is_set_off() -> bool:
-    """Whether a setting stands in the way."""
+    """Return whether a setting prevents it."""
     settings = reading().frame.settings
     return settings.phase == "passive" or settings.baseline_rate == 0
 

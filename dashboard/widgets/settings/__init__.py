@@ -1,1 +1,1 @@
-"""What the page of settings shows."""
+"""Parts of the page of settings."""

@@ -1,4 +1,4 @@
-"""Alerts: who is told when something is wrong, how that goes, a test, and the latest that were found."""
+"""Alerts: webhooks and their state, a test, and the latest alerts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PHONE: Final = {"what": 200, "state": 140}
 
 
 def may_see() -> bool:
-    """Whether this person governs the installation, which alerts belong to."""
+    """Return whether this person administers the installation, which owns the alerts."""
     return reading().may("alerts")
 
 
 def show() -> None:
     """Webhooks with their last result, a field for another, and the latest alerts."""
     seen = queries.alerts()
-    section("Alerts", "who is told when something is wrong, at any learner")
+    section("Alerts", "webhooks for alarms of any learner")
     if not seen.webhooks:
         muted(
             "Nobody is told, so nothing is looked for. Poisoned arms, a selection that costs more, overdue queues, "
@@ -83,7 +83,7 @@ def _field() -> None:
         st.checkbox(
             "In this network", key=_PRIVATE, help="Allow http, and addresses that only this network reaches."
         )
-        st.button("Tell it", key="add webhook", on_click=_add, width="content")
+        st.button("Add it", key="add webhook", on_click=_add, width="content")
 
 
 def _add() -> None:

@@ -1,4 +1,4 @@
-"""Fields: how each setting stands in a widget."""
+"""Fields of the settings, each with its widget."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _LINES_PX: Final = 160
 _PRIOR_PX: Final = 108
 
 Raw = Any
-"""What a widget holds."""
+"""Content of a widget."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """How a setting stands in a widget: drawn, written into it, read from it (`ValueError` says what is wrong).
+    """A setting's widget: draw it, write into it, read from it (`ValueError` has the reason).
 
-    One that has ``parts`` stands in a widget for each, whose keys end with its name; then what is held is a tuple.
+    A field with ``parts`` has a widget for each, whose keys end with its name; its value is a tuple.
     """
 
     draw: Callable[[str, str], object]

@@ -1,7 +1,7 @@
-"""Settings form: drafts of settings, each checked where it is typed, with what they would change, sent together.
+"""Settings form: drafts, each checked where it is typed, with their effect, sent together.
 
-A draft begins from the value that was in force when it was begun. Where somebody else changes the same setting
-meanwhile, the draft says so, and sending it is refused; settings without a draft follow what is in force.
+A draft begins from the value in force. If another person changes the setting meanwhile, the draft shows it and can't be
+sent. Settings without a draft follow the value in force.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _checked(
 
 
 def preview(drafts: Drafts) -> None:
-    """What the drafts would change; nothing is sent yet."""
+    """Show the effect of the drafts; nothing is sent yet."""
     if not drafts.changes:
         muted("Nothing is changed yet. Change a value, and its effect is shown here before you send it.")
         return
@@ -179,7 +179,7 @@ def _discard() -> None:
 
 
 def _followed(now: LearnerSettings) -> LearnerSettings:
-    """What drafts began from; fields without a draft are set to what is in force."""
+    """Return the values that drafts began from; fields without a draft get the value in force."""
     seen = cast("LearnerSettings", st.session_state.get(_seen_key(), now))
     for name, field in FIELDS.items():
         is_there = all(key in st.session_state for key in _keys(name))

@@ -1,4 +1,4 @@
-"""Rubrics: every version by which people judge, with its levels and the way back."""
+"""Rubrics: every version with its levels and undo."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the page of tokens shows."""
+"""Parts of the page of tokens."""

@@ -24,7 +24,7 @@ _NAME_CHARS: Final = 40
 
 
 def doing() -> str:
-    """Whether one is made or ended."""
+    """Show the choice between making and revoking a token."""
     return st.segmented_control(
         "What to do",
         list(_WORDS),
@@ -62,7 +62,7 @@ def chosen(rows: Sequence[TokenRow]) -> TokenRow | None:
 
 
 def what_it_does(one: TokenRow | None) -> None:
-    """What follows, and the button, which is off until somebody is sure."""
+    """Show the consequence, and the button, which is disabled until the person confirms."""
     section("What it will do", "nothing is changed yet")
     if one is None:
         muted("Choose the token that is to end.")

@@ -1,7 +1,7 @@
-"""Making a token: what it lets, where, until when; its secret is shown once, and kept by nobody.
+"""Making a token: its scopes, learners and lifetime; its secret is shown once and not stored.
 
-The secret is in this session's memory from the click that makes the token until a moment after it was drawn: so long
-the second half of a double click draws the page once more. It is in no address, no draft and no log.
+The secret is in this session's memory until shortly after it was drawn, because the second half of a double click draws
+the page once more. It is in no address, draft or log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import streamlit as st
 
 from core.records.actor import Scope
 from core.records.times import DAY_MS
-from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, TokenMade, TokenRow
+from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
 from dashboard import actions, governing, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
@@ -41,18 +41,18 @@ class Wanted:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing."""
+        """True if no field is missing."""
         return bool(self.name and self.scopes) and self.learners != ()
 
 
 class Once:
-    """A new token that can be looked at until a moment after somebody did."""
+    """A new token that stays visible until shortly after it was drawn."""
 
-    def __init__(self, made: TokenMade) -> None:
-        self._made: TokenMade | None = made
+    def __init__(self, made: NewToken) -> None:
+        self._made: NewToken | None = made
         self._is_ending = False
 
-    def look(self) -> TokenMade | None:
+    def look(self) -> NewToken | None:
         """The token; None once the moment is over."""
         found = self._made
         if found is not None and not self._is_ending:
@@ -154,7 +154,7 @@ def what_it_does(wanted: Wanted, rows: tuple[TokenRow, ...]) -> None:
 
 
 def _problem(wanted: Wanted, rows: tuple[TokenRow, ...]) -> str:
-    """Why it can't be made as it is filled in; "" where it can."""
+    """Return why it can't be made with this content; "" where it can."""
     if not wanted.is_complete:
         missing = [
             words
@@ -183,7 +183,7 @@ def _make(wanted: Wanted) -> None:
     actions.tried("No token was made.", act)
 
 
-def _shown_once(made: TokenMade) -> None:
+def _shown_once(made: NewToken) -> None:
     one = made.token
     section("Copy it now", "it can’t be shown again")
     with st.container(border=True, key=COPIED):
