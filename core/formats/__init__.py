@@ -281,7 +281,7 @@ def _recognised(head: Head) -> Format | None:
 
 
 def _shape(format: Format, head: Head) -> Shape:
-    """What is one document by its format need not look like one: it may stand on a single line."""
+    """Return the shape of the content; a format of one document may be on a single line."""
     return "object" if format.is_document and head.shape != "archive" else head.shape
 
 
@@ -361,7 +361,7 @@ def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # too long a name, say: opening it will tell
+    except OSError:  # too long a name, for example: opening it reports the error
         return False
 
 

@@ -138,7 +138,7 @@ def names_in(path: Path, file: str, limits: Limits) -> frozenset[str]:
 
 
 class _Disk(io.FileIO):
-    """A file of which no more than a directory is read at once, whatever the file says."""
+    """A file whose directory is read at most, for any size that the file claims."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")

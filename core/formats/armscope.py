@@ -1,8 +1,8 @@
 """Our own format: JSON lines, loss-free, in and out; easy enough to write by hand.
 
-Every line is an object with a ``kind``. Unknown fields are refused (a misspelt one must not pass in silence),
-absent ones mean "unknown" or the default. All but ``kind`` and the fields marked * can be left out. The order
-of lines is the order of learning.
+Every line is an object with a ``kind``. Unknown fields are refused, because they may be misspelt. Absent ones mean
+"unknown" or the default. All but ``kind`` and the fields marked * can be left out. The order of lines is the order
+of learning.
 
 ``{"armscope": 1, "kind": "learner", "name": "default"}`` - the first line of an export; by hand it can be
 left out.
@@ -12,8 +12,8 @@ left out.
 ``name`` *      the learner
 ``origin``      what database and learner the lines come from
 ``settings``    its settings
-``texts``       false = what people wrote, and excerpts, are left out of the lines that follow
-``hidden``      how many evaluations are left out, because whoever asked was still to judge the same in a blind queue
+``texts``       false = excerpts and texts by people are left out of the lines that follow
+``hidden``      number of evaluations left out, because the caller was still to judge the same in a blind queue
 ==============  =========================================================================================
 
 ``{"kind": "arm", "key": "tool:fs:Read", "token_cost": 120}`` - an arm.
@@ -36,8 +36,8 @@ left out.
 ``texts``            what the agent wrote; read to recognise skills, files and memories, not stored
 ``referenced``       ids that were used; if given, nothing is detected
 ``not_offered``      names of tools that were called without being in the prompt
-``unobserved``       ids of arms that were in the prompt and of which nobody has said yet whether they were
-                     used; only with ``format`` offer
+``unobserved``       ids of arms that were in the prompt, without a report of their use yet; only with ``format``
+                     offer
 ``inventory``        how ``arms`` is known: declared (default), supplied, inferred
 ``class``            baseline, selected, passive, fallback, imported (default)
 ``status``           completed (default), aborted, error
@@ -50,14 +50,14 @@ left out.
 ``provider``, ``model``, ``channel``, ``session``
                      what it ran on and where it belongs
 ``format``, ``unit``, ``source``, ``rank``
-                     where it was first read: of two versions of a uid the higher rank stands
+                     where it was first read: of two versions of a uid the higher rank is active
 ``empty``            true = nothing answered
 ``prompt``, ``reply``
                      what was asked, and what was said last (else the last of ``texts``): kept, as a pair for
                      training, only where the setting ``keep_texts`` is on
 ``selection``        how its arms were chosen: decisions with draw, rank, reason, cost; seed; settings hash;
                      ``k`` and ``min_pulls`` as they were in force, left out where that is not known
-``outcome``          the verdict that stood: observed, conversational, aborted, error, passive, empty. Only
+``outcome``          the active verdict: observed, conversational, aborted, error, passive, empty. Only
                      with it count ``phase``, ``references``, ``n_calls``, ``n_real_calls``, ``revision``
 ===================  ====================================================================================
 
@@ -72,10 +72,10 @@ of the ledger.
 ``weight_micro``   millionths, 1000000 if left out; below that it adds its weight to the pulls instead of one
 ``at_ms``          when it was submitted
 ``key``            the caller's idempotency key, up to 200 characters: the same request under it counts once
-``reply``          what that request was answered with: ``{"asked", "alpha", "beta", "mean", "pulls", "run",
-                   "rounded"}``, ``asked`` a digest of what the caller said in 16 hexadecimal digits. Left out,
-                   the request is the one that says what the line says
-``undone``         true = it was taken back
+``reply``          the answer to that request: ``{"asked", "alpha", "beta", "mean", "pulls", "run", "rounded"}``,
+                   ``asked`` a digest of the request in 16 hexadecimal digits. Without it the line itself is the
+                   request
+``undone``         true = it was undone
 ``revision``       the counter of the learner that recorded it
 ``context``        ``{"lagged", "reason", "by", "run"}``
 =================  ======================================================================================
@@ -83,9 +83,8 @@ of the ledger.
 ``{"kind": "reset", "id": "x1", "arms": ["tool:fs:Read"], "target": "uniform"}`` - a reset, with ``id`` * and
 ``arms`` *, ``target`` (uniform or prior), ``scope``, ``reason``, ``by``, ``at_ms``, ``revision``, ``undone``.
 
-``{"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}`` - what somebody wrote about
-an arm, with ``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone``
-and ``key``.
+``{"kind": "note", "id": "n1", "arm": "tool:fs:Read", "text": "slow on Mondays"}`` - a note about an arm, with
+``id`` *, ``arm`` * and ``text`` * (1 to 2,000 characters), ``by``, ``at_ms``, ``revision``, ``undone`` and ``key``.
 
 ``{"kind": "episode", "uid": "e1", "environment": "sums", "steps": [{"number": 0, "reward": 0.1}]}`` - what an
 environment paid, step by step.
@@ -112,17 +111,17 @@ environment pays, with ``id`` *, ``environment`` * and ``scale`` * (``step_lo``,
 ``hi``, ``threshold`` of what ``base``, total or final, says; ``gamma``), ``by``, ``at_ms``, ``revision``, ``undone``.
 
 ``{"kind": "credit", "id": "c1", "episode": "e1", "rule": "equal", "reward": 0.5, "shares": [{"run": "r1", "arm":
-"tool:fs:Read", "weight_micro": 1000000}]}`` - that somebody credited an episode to arms of its runs.
+"tool:fs:Read", "weight_micro": 1000000}]}`` - a credit of an episode to arms of its runs.
 
 =================  ======================================================================================
 ``id`` *           its id
-``episode`` *      its uid; while no such episode stands, nobody gets anything
-``rule`` *         equal, step, referenced; off = nobody shares
-``reward``         what it was worth on the scale of then, 0 to 1; only off goes without
+``episode`` *      its uid; without an active episode of that uid no arm gets anything
+``rule`` *         equal, step, referenced; off = no share
+``reward``         its value on the scale in force then, 0 to 1; only off goes without
 ``shares``         each with ``run`` *, ``arm`` * (in that run's prompt) and ``weight_micro`` * (millionths); together
                    one observation at most
 ``by``, ``at_ms``, ``revision``, ``undone``
-                   of one episode's credits the latest that stands is in force
+                   of one episode's credits the latest active one is in force
 =================  ======================================================================================
 
 ``{"kind": "review_queue", "id": "q1", "name": "Week 12", "items": [{"no": 1, "run": "r1"}]}`` - what is to be judged.
@@ -137,18 +136,18 @@ environment pays, with ``id`` *, ``environment`` * and ``scale`` * (``step_lo``,
 ``asks``           what it was made from: ``source``, ``about``, ``order``, ``wanted``, ``view``, ``runs``, ``below``,
                    ``limit``
 ``n_reviewers``    how many people judge each item
-``blind``          true = nobody sees what others made of an item that is open to them
+``blind``          true = a reviewer does not see others' judgements of an item that is open to them
 ``rubric``         the version that is judged by
 ``control_micro``  how often a control item is given instead, in millionths
 ``due_ms``         when it is overdue
 =================  ======================================================================================
 
 ``{"kind": "review_aside", "id": "s1", "queue": "q1", "item": 1, "reason": "cut off"}`` - what can't be judged,
-with ``id`` *, ``queue`` * (the id of its line), ``item`` * and ``reason`` *, ``final`` (true = an operator said so).
-Both have ``by``, ``at_ms``, ``revision`` and ``undone``.
+with ``id`` *, ``queue`` * (the id of its line), ``item`` * and ``reason`` *, ``final`` (true = by an operator). Both
+have ``by``, ``at_ms``, ``revision`` and ``undone``.
 
-A reward or note whose key stands for the same request already is the same one and counts once; one whose key stands
-for another is refused.
+A reward or note whose key already has the same request is a repeat and counts once. One whose key has another
+request is refused.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ from core.records.ledger_lines import (
     LINES_VERSION,
     LedgerLine,
     RunLine,
-    SaidLine,
+    ContentLine,
 )
 from core.records.limits import Count, Duration, Label, Millis, Tokens, shown
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
@@ -241,7 +240,7 @@ class _Version(msgspec.Struct):
     armscope: int
 
 
-_LINE: Final = msgspec.json.Decoder(SaidLine | _Run)
+_LINE: Final = msgspec.json.Decoder(ContentLine | _Run)
 _RUN: Final = msgspec.json.Decoder(_Run)
 _ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
 _VERSION: Final = msgspec.json.Decoder(_Version)
@@ -255,7 +254,7 @@ _REQUIRED: Final[dict[bytes, frozenset[str]]] = {
     msgspec.json.encode(record.__struct_config__.tag): frozenset(
         field.encode_name for field in msgspec.structs.fields(record) if field.required
     )
-    for record in (*get_args(SaidLine), _Run)
+    for record in (*get_args(ContentLine), _Run)
 }
 """Kinds of line as JSON writes them, and the fields that none of the kind goes without."""
 
@@ -430,7 +429,7 @@ def _ended(text: str) -> tuple[int, bool]:
 
 
 def _check_references(references: Sequence[Reference], inventory: Inventory) -> None:
-    """What was recognised was in the prompt, and what is kept of it is one place."""
+    """Check that references name included arms, one each."""
     named = [reference.arm for reference in references]
     foreign = set(named).difference([arm.key for arm in inventory.arms])
     if foreign:
@@ -453,7 +452,7 @@ def write(lines: Iterable[LedgerLine | Run]) -> Iterator[bytes]:
         yield _ENCODER.encode(_written(line)) + b"\n"
 
 
-def _written(line: LedgerLine | Run) -> SaidLine | _Run:
+def _written(line: LedgerLine | Run) -> ContentLine | _Run:
     if isinstance(line, Run):
         return _written_run(line)
     if not isinstance(line, RunLine):

@@ -1,8 +1,7 @@
-"""Beliefs that a file holds without the runs they came from → an arm's prior and one row of the ledger.
+"""Carried beliefs: beliefs of a file without runs → an arm's prior and one row of the ledger.
 
-They began at Beta(1, 1), which becomes the arm's prior; what is beyond it is carried as successes, failures
-and pulls. The row is known by arm and content, not by the file: the same belief told twice counts once, and a
-later state of it can be told from the one that is there.
+They began at Beta(1, 1), which becomes the arm's prior. The rest is carried as successes, failures and pulls. Arm and
+content identify the row, not the file: a repeated belief counts once, and a later state of it is recognised.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """What a file believes of an arm beyond Beta(1, 1); ``at_ms`` None = it doesn't say since when."""
+    """A file's belief about an arm beyond Beta(1, 1); ``at_ms`` None = its time is unknown."""
 
     arm: str
     success_micro: int
@@ -34,14 +33,9 @@ class Belief:
 
 
 def carried(belief: Belief, origin: str) -> Iterator[ArmLine | RewardLine]:
-    """The lines that tell a belief; ``origin`` says for people where it is from.
+    """Yield the lines of a belief; ``origin`` names its source for people.
 
-    Raises `InvalidInput` where its numbers or the arm's id can't be.
-
-    >>> belief = Belief(arm="tool:fs:Read", success_micro=beyond("alpha", 3.5), failure_micro=0, pulls=3)
-    >>> arm, row = carried(belief, "a test")
-    >>> arm.prior, row.success_micro, row.failure_micro, row.pulls
-    (Prior(alpha_micro=1000000, beta_micro=1000000), 2500000, 0, 3)
+    Raises `InvalidInput` for impossible numbers or an invalid arm id.
     """
     content = digest_of(f"{belief.success_micro}/{belief.failure_micro}/{belief.pulls}".encode())
     row = RewardLine(

@@ -98,7 +98,7 @@ class Message(msgspec.Struct):
 
     @property
     def opens_turn(self) -> bool:
-        """Whether the user says something; who only hands over results doesn't."""
+        """Return whether the user says something; a message with results only does not."""
         if self.role != "user":
             return False
         if isinstance(self.content, list) and any(part.type == "tool_result" for part in self.content):
@@ -120,7 +120,7 @@ class Message(msgspec.Struct):
 
     @property
     def sent_at(self) -> str | None:
-        """When it was sent, where a format tells."""
+        """The time when it was sent, where a format has it."""
         return None
 
 
@@ -153,11 +153,10 @@ _NOTHING: Final = (b"null", b"[]", b"{}")
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a format of records makes of one of them; ``declared`` None = it lists no tools.
+    """A record in the terms of all formats; ``declared`` None = it lists no tools.
 
-    ``identity`` None = the record has no id of its own; ``rank`` says how long a record is that grows by itself.
-    Reward, usage and duration are the whole record's; ``environment`` is what paid the reward, ``task`` what for,
-    ``parts`` what it was made of.
+    ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. Reward, usage and
+    duration belong to the full record. ``environment`` paid the reward for ``task``; ``parts`` are its parts.
     """
 
     messages: Sequence[Message]
@@ -178,7 +177,7 @@ class Record:
 
 @dataclass
 class Segment:
-    """A stretch of a conversation, still growing; ``asked`` is what the user said that it began with."""
+    """A segment of a conversation, still growing; ``asked`` is the user's text at its start."""
 
     asked: str | None = None
     n_replies: int = 0
@@ -213,7 +212,7 @@ def metadata(arguments: bytes) -> str:
 
 
 def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[Segment]]:
-    """What comes before the first user text, and the turns that user texts open."""
+    """Return the part before the first user text, and the turns that user texts open."""
     before = current = Segment()
     opened: list[Segment] = []
     for message in messages:
@@ -226,7 +225,7 @@ def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[
 
 
 def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
-    """All replies as one stretch; it began with what the user said first."""
+    """Return all replies as one segment; it begins with the user's first text."""
     whole = Segment()
     for message in messages:
         if message.role == "assistant":
@@ -237,7 +236,7 @@ def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
 
 
 def lists_messages(head: Head, name: str) -> bool:
-    """Whether a field holds messages that have a role."""
+    """Return whether a field holds messages with a role."""
     found = re.search(rb'"%b"\s*:\s*\[\s*\{' % name.encode(), head.start)
     return found is not None and "role" in first_keys(head.start[found.end() - 1 :])
 
@@ -324,7 +323,7 @@ class _Found:
             yield paid
 
     def _paid(self, runs: tuple[str, ...]) -> Episode | None:
-        """What the record was paid at its end, the same in every unit: its calls before that were paid nothing."""
+        """Return the record's final reward, the same in every unit; its earlier calls earned nothing."""
         record = self.record
         if record.reward is None:
             return None
@@ -413,8 +412,10 @@ class _Found:
 
 
 class _Ordinals:
-    """Identities of records. A million records cost about 100 MB, so only 64 bits of each hash are kept to
-    tell repeats; two that met by chance would still have different identities, with an ordinal to spare.
+    """Identities of records, with an ordinal for repeats.
+
+    A million records cost about 100 MB, so only 64 bits of each hash are held. Two equal hashes of different records would
+    still get different identities.
     """
 
     def __init__(self) -> None:

@@ -174,7 +174,7 @@ _OTHER_BLOCKS: Final = frozenset(
     )
 )
 _RESULT: Final = "_tool_result"
-"""How the results of the tools end that the model's own servers run."""
+"""Ending of the types of results of tools that the model's own servers run."""
 
 
 def _claims(head: Head) -> bool:
@@ -229,7 +229,7 @@ def _identity(line: _Line, raw: bytes) -> str:
 
 @dataclass(slots=True)
 class _Prompt(Prompt):
-    """``offered`` are the tools that lines of deferred tools told of; None = there was no such line yet."""
+    """A prompt. ``offered`` are the deferred tools that lines name; None = no such line yet."""
 
     offered: frozenset[str] | None = None
     usages: dict[str, _Usage] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class _Prompt(Prompt):
 
 @dataclass
 class _Sidechains:
-    """How many lines of a file are sub-agents'."""
+    """Number of a file's lines by sub-agents."""
 
     n_lines: int = 0
 
@@ -313,7 +313,7 @@ class _Session(Session[_Prompt, _Line]):
         return declared
 
     def _is_declared(self) -> bool:
-        """Whether what the session tells of its tools is all of them: no call says otherwise."""
+        """Return whether the session lists all of its tools: no call contradicts it."""
         replied = [prompt for prompt in self.prompts if prompt.n_replies]
         return (
             bool(replied)
@@ -382,7 +382,7 @@ class _Session(Session[_Prompt, _Line]):
                 run.n_foreign += 1
 
     def _add_other(self, line: _Line, raw: bytes) -> None:
-        """What is no conversation: a call on a line of its own, tools on offer, or something unknown."""
+        """Add a line that is no conversation: a separate call, tools on offer, or something unknown."""
         if line.type in _CALL_LINES:
             self.n_facts += 1
             self.note_time(line.timestamp)
@@ -426,7 +426,7 @@ class _Session(Session[_Prompt, _Line]):
         try:
             delta = _DELTAS.decode(line.attachment)
         except UNDECODABLE:
-            self._is_pending = True  # what it told is not known
+            self._is_pending = True  # its content is unknown
             return
         before = self._offered or frozenset()
         self._offered = before.union(delta.added_names).difference(delta.removed_names)

@@ -1,4 +1,4 @@
-"""What a file yields when it is read: runs, ledger lines, and all that is not a run, with its reason."""
+"""Entries of a file: runs, ledger lines, and everything else with its reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from core.records.ledger_lines import LedgerLine
-from core.records.rollout_event import Sent, Started
+from core.records.rollout_event import RolloutEvent, Started
 from core.records.run import Run, Unit
 
 MIB: Final = 1 << 20
@@ -17,10 +17,10 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much one file may ask for; files come from strangers and models.
+    """Limits per file; files come from strangers and models.
 
-    A file is read on past ``rejected_lines`` rejected or blank lines in a row, past ``first_rejected`` rejected ones
-    before its first good line, and no further.
+    Reading stops after ``rejected_lines`` rejected or blank lines in a row, or after ``first_rejected`` rejected ones
+    before the first good line.
     """
 
     line_bytes: int = 16 * MIB
@@ -54,7 +54,7 @@ class Rejected:
 class Outside:
     """Replies of a record that belong to no turn, because no user had spoken before them.
 
-    ``no_user_text``: nobody ever does, so the record has no turns at all; read by episode it is one run.
+    ``no_user_text``: no user ever speaks, so the record has no turns; read by episode it is one run.
     """
 
     file: str
@@ -86,7 +86,7 @@ class Stated:
 
 @dataclass(frozen=True, kw_only=True)
 class Remark:
-    """What the person should know of how a file was read."""
+    """A note for the person about the reading of a file."""
 
     file: str
     text: str
@@ -95,16 +95,16 @@ class Remark:
 class RolloutEvents(NamedTuple):
     """All events of a rollout in one file, its start first; without it they wait for that, which another may have."""
 
-    events: tuple[Sent, ...]
+    events: tuple[RolloutEvent, ...]
 
     @property
     def rollout(self) -> str:
-        """Whose they are."""
+        """Id of their rollout."""
         return self.events[0].rollout
 
     @property
     def has_started(self) -> bool:
-        """Whether its start is among them."""
+        """True if its start is among them."""
         return isinstance(self.events[0], Started)
 
 
@@ -128,12 +128,12 @@ class Source:
     read: Callable[[Progress | None], Iterator[Entry]] = field(repr=False, compare=False)
 
     def entries(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """Everything in the file, lazily and in its order; every call reads it anew.
+        """Yield everything in the file, lazily and in order; every call reads it again.
 
         Raises
         ------
         UnreadableSource
-            The file as a whole can't be read: a damaged JSON document, a limit, a disk error.
+            The full file is unreadable: a damaged JSON document, a limit, a disk error.
         """
         return self.read(progress)
 

@@ -1,13 +1,12 @@
-"""Gemini CLI sessions, one run per prompt of the person.
+"""Gemini CLI sessions, one run per prompt of the user.
 
-A session is one document ``{sessionId, projectHash, messages}``; newer programs write it as lines: its head,
-then messages, each again whenever it grew, and ``$set`` lines. Lines that name no session belong to the one that was
-named last. Messages are told apart by ``type``: ``user`` is a prompt, ``gemini`` a reply with its calls and tokens,
-all else a notice of the program. What was rewound had happened and stays. ``tokens.input`` contains the cached ones,
-so the total is the one the file states.
+A session is one document ``{sessionId, projectHash, messages}``. Newer programs write it as lines: its head, then
+messages, each again whenever it grew, and ``$set`` lines. Lines without a session belong to the last named one.
+``type`` ``user`` is a prompt, ``gemini`` a reply with its calls and tokens, all else a notice of the program. Rewound
+messages stay. ``tokens.input`` contains the cached ones, so the total is the one that the file states.
 
-No list of tools is in the file: the inventory is what the session calls. A sub-agent's session holds no runs,
-because its prompts are not the person's and its calls not the agent's.
+The file has no list of tools: the inventory is the set of called tools. A sub-agent's session holds no runs, because
+its prompts are not the user's and its calls not the agent's.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class _Message(msgspec.Struct, rename="camel"):
 
     @property
     def n_facts(self) -> int:
-        """A message grows in place, so what is in it tells which of two copies is the longer."""
+        """Size of its content: a message grows in place, so the longer copy is the later one."""
         return 1 + len(self.tool_calls or ()) + (self.tokens is not None)
 
 
@@ -100,7 +99,7 @@ class _Piece(msgspec.Struct, rename="camel"):
 
     @property
     def uuid(self) -> None:
-        """A message may be told again, so the line is none that others follow."""
+        """None: a message may be repeated, so no other line follows this one."""
 
     @property
     def parent_uuid(self) -> None:
@@ -248,7 +247,7 @@ class _Session(Session[_Prompt, _Piece]):
         if not self.prompts:
             self.prompts.append(_Prompt(identity))
         calls = [call for call in message.tool_calls or () if self._is_new(call)]
-        # A message grows in place, so what is in it tells which of two copies of a file is the longer.
+        # A message grows in place, so the content shows which of two copies of a file is the longer.
         self.n_facts += len(calls) + (message.tokens is not None)
         run = self.prompts[-1]
         run.add(message, [Call(name=call.name, metadata=metadata(bytes(call.args))) for call in calls])
@@ -269,7 +268,7 @@ class _Session(Session[_Prompt, _Piece]):
 
 
 def _n_facts(raw: bytes) -> int:
-    """What is in a message; one that can't be read says nothing."""
+    """Return the size of a message's content; 0 for an unreadable one."""
     try:
         return _MESSAGE.decode(raw).n_facts
     except UNDECODABLE:

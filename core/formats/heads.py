@@ -40,7 +40,7 @@ _PACKED: Final = {
 }
 """Beginnings of packed data that nothing of Python's own library unpacks everywhere."""
 _TOOL: Final = tuple(frozenset(("name", schema)) for schema in ("parameters", "input_schema", "inputSchema"))
-"""How a tool is written without a ``function`` around it."""
+"""Shape of a tool without a ``function`` around it."""
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -94,7 +94,7 @@ def _head_of_text(start: bytes) -> Head:
 
 
 def is_binary(start: bytes) -> bool:
-    """Whether what begins so is neither text nor packed in a way that is read."""
+    """Return whether this beginning is neither text nor a readable compression."""
     start = start.removeprefix(BOM).lstrip()
     if start.startswith(_READ_AS_IT_IS) or is_tar(start):
         return False

@@ -1,4 +1,4 @@
-"""Ids as files write them → ids that may stand in ours."""
+"""Ids of files → ids that are valid here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_ID_CHARS: Final = 200
 
 
 def plain(identity: str | None) -> str | None:
-    """An id of the file, or its hash where it could not stand in ours; None = the file has none.
+    """Return an id of the file, or its hash where it is invalid here; None = the file has none.
 
     >>> plain("s-1"), plain(""), len(plain("x" * 900) or "")
     ('s-1', None, 32)
@@ -24,11 +24,7 @@ def plain(identity: str | None) -> str | None:
 
 
 def named(value: object) -> str | None:
-    """What a file calls something, by a text or a number, raw or read, as `plain` has it; None = it has no name.
-
-    >>> named(7), named("t1"), named(msgspec.Raw(b'"t1"')), named(msgspec.Raw(b"null")), named(True)
-    ('7', 't1', 't1', None, None)
-    """
+    """Return a file's name for something, a text or number, raw or read, as `plain` returns it; None without one."""
     if isinstance(value, msgspec.Raw):
         value = msgspec.json.decode(value)
     if isinstance(value, bool) or not isinstance(value, int | str):

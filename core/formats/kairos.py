@@ -1,12 +1,12 @@
-"""KAIROS: its ``reward`` call and its training exports, bytes ↔ evaluations.
+"""KAIROS's ``reward`` call and its training exports, bytes ↔ evaluations.
 
-``reward_jsonl`` has every rewarded pair, ``sft_jsonl`` those good enough to fine-tune on, ``preference_jsonl`` a
-chosen and a rejected answer, ``trace_jsonl`` the pairs as they are. Each is a function from rows to lines, without
-ends of lines, written byte for byte as JavaScript writes JSON, members in KAIROS's order.
+``reward_jsonl`` has every rewarded pair, ``sft_jsonl`` those good enough to fine-tune on. ``preference_jsonl`` has a
+chosen and a rejected answer, ``trace_jsonl`` the pairs as they are. Each is a function from rows to lines without line
+ends. The bytes equal JSON as JavaScript writes it, with members in KAIROS's order.
 
-What follows from a reward (signed score, label, grader, flags, blockers) is computed from its record and the
-thresholds in force whenever it is written, and not looked at where it is read. Scores are written as they were given:
-one that was not given is null, or left out where KAIROS leaves out what is undefined.
+Consequences of a reward (signed score, label, grader, flags, blockers) are computed from its record and the thresholds
+in force at each write, and ignored at each read. Scores are written as they were sent. A missing one is null, or left
+out where KAIROS leaves out undefined values.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from core.records.evaluation import (
 )
 from core.records.javascript import number, rewritten
 from core.records.layer import LayerUri, parse_uri
-from core.records.limits import Count, Share, kept, shown
+from core.records.limits import Count, Share, storable, shown
 from core.records.times import HOUR_MS, MINUTE_MS, instant
 
 Pairing = Literal["prompt", "layer"]
 ROOT: Final = "(root)"
-"""What the input as a whole is called among the fields that are wrong."""
+"""Name of the full input among the invalid fields."""
 MAX_DEPTH: Final = 100
 _THRESHOLDS: Final = Thresholds()
 _NEXT: Final = "Correct what is named and send it again; nothing was recorded."
@@ -147,7 +147,7 @@ def _wrong(value: Mapping[str, object], layer: LayerUri | None) -> Iterator[str]
 
 
 def _allowed(name: str) -> str:
-    """What a member must be, for the message."""
+    """Return what a member must be, for the message."""
     if name == "uri":
         return "must be kairos://layer/{uuid}, or that with ?execution_id={uuid}"
     if name == "outcome":
@@ -214,7 +214,7 @@ def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a ``reward`` call was not recorded, as KAIROS tells it: an HTTP status, a code, a message."""
+    """Reason of a refused ``reward`` call, as KAIROS reports it: an HTTP status, a code, a message."""
 
     status: int
     code: Literal["INVALID_INPUT", "INVALID_URI", "DENIED", "REWARD_FAILED"]
@@ -230,15 +230,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refusal(error: ArmscopeError) -> Refusal:
-    """What KAIROS's callers are told of an error: of input that is wrong, a URI that names no layer, or a store that
-    could not record it.
-
-    >>> try:
-    ...     LayerUri.parse("kairos://artifact/abc")
-    ... except InvalidEvaluation as error:
-    ...     print(refusal(error).code)
-    INVALID_URI
-    """
+    """Return KAIROS's answer to an error: invalid input, a URI that names no layer, or a failed write."""
     if isinstance(error, InvalidEvaluation) and not error.fields:
         return Refusal(status=400, code="INVALID_URI", message=str(error))
     if isinstance(error, (InvalidInput, NotFound, Conflict)):
@@ -252,9 +244,9 @@ def refusal(error: ArmscopeError) -> Refusal:
 
 
 class Reward(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An evaluation as training rows carry it: what was said, and nothing of what follows from it.
+    """An evaluation as training rows carry it, without its consequences.
 
-    ``score`` is from 0 to 1, None = not given; ``rated_at_ms`` in UTC milliseconds, None = unknown.
+    ``score`` is from 0 to 1, None = not sent; ``rated_at_ms`` in UTC milliseconds, None = unknown.
     """
 
     outcome: EvaluationOutcome
@@ -266,11 +258,7 @@ class Reward(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rated_at_ms: int | None = None
 
     def graded(self, thresholds: Thresholds = _THRESHOLDS) -> Grade:
-        """What follows from it.
-
-        >>> Reward(outcome="success", score=0.9).graded().label
-        'gold'
-        """
+        """The grade."""
         return known_grade(
             self.outcome,
             self.score,
@@ -329,7 +317,7 @@ class _FilledResponse(msgspec.Struct, gc=False):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A reward as KAIROS stores it with an execution: what was not said is left out."""
+    """A reward as KAIROS stores it with an execution; missing values are left out."""
 
     outcome: EvaluationOutcome
     score: _Score | msgspec.UnsetType
@@ -478,16 +466,17 @@ def sft_jsonl(
 def preference_jsonl(
     rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS, *, pairing: Pairing = "prompt"
 ) -> Iterator[bytes]:
-    r"""A line for each group of rows that has an eligible success and an eligible failure: of each the one with the
-    highest score, of equals the first. A score that was not given is below any other.
+    r"""Return a line for each group of rows with an eligible success and an eligible failure.
+
+    Of each kind the row with the highest score is used, the first among equals. A missing score ranks below any other.
+    Groups come in the order of their first rows.
 
     Parameters
     ----------
     rows
-        Read once; two of each group are kept.
+        Read once; two of each group are held.
     pairing
-        What makes a group: ``"prompt"`` the same instruction (equal but for the order of members), ``"layer"`` the
-        same layer and index. Groups come in the order of their first rows.
+        ``"prompt"`` groups by instruction (equal but for the order of members), ``"layer"`` by layer and index.
 
     Examples
     --------
@@ -558,7 +547,7 @@ def canonical_uri(uri: str) -> str:
 
 
 def _group(row: TrainingRow, pairing: Pairing) -> bytes:
-    """What a row's group is told by, as a digest: instructions are long, and two of a group are kept as it is."""
+    """Return a digest that identifies a row's group: instructions are long, and two rows per group are held."""
     if pairing == "layer":
         said = f"{canonical_uri(row.layer_uri).lower()}:{row.layer_index}".encode()
     else:
@@ -647,7 +636,7 @@ def _sampled(  # noqa: PLR0917 - what is remembered by
 
 @lru_cache(maxsize=4096)
 def _source(adapter_uri: str, layer_uri: str, layer_index: int) -> bytes:
-    """Where a sample is from, without its end."""
+    """Return a sample's source without its end."""
     return _encode(_Source(adapter_uri, layer_uri, layer_index)).removesuffix(b"}")
 
 
@@ -753,9 +742,9 @@ def read_rewarded(line: bytes) -> TrainingRow:
 
 def _row(place: _Place, instruction: str, response: str, reward: _RewardRead | None) -> TrainingRow:
     return TrainingRow(
-        execution=kept("execution_id", place.execution_id),
-        adapter_uri=kept("adapter_uri", place.adapter_uri),
-        layer_uri=kept("layer_uri", place.layer_uri),
+        execution=storable("execution_id", place.execution_id),
+        adapter_uri=storable("adapter_uri", place.adapter_uri),
+        layer_uri=storable("layer_uri", place.layer_uri),
         layer_index=place.layer_index,
         at_ms=moment(place.timestamp)[0],
         instruction=instruction,
@@ -768,7 +757,7 @@ def _reward(read: _RewardRead) -> Reward:
     for name in ("feedback", *_TEXTS):
         value = getattr(read, name)
         if value is not None:
-            kept(name, value)
+            storable(name, value)
     return Reward(
         outcome=read.outcome,
         score=None if read.score is None else abs(read.score),  # a negative zero is a zero

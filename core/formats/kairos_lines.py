@@ -1,9 +1,9 @@
 """Training rows, ``reward_jsonl`` and ``trace_jsonl`` of KAIROS or of ours → layers, executions, evaluations.
 
-Rows are of pairs, and an execution may have several, which are told together: a first look counts the rows of each
-execution, so that the second knows when it has seen all and keeps no more than what is open. An evaluation is known
-by what it says, so that the same row told twice, in whichever file, counts once. What follows from a reward (labels,
-flags, blockers) is not believed but computed again.
+Rows are pairs, and an execution may have several, which are passed on together. A first pass counts the rows of each
+execution, so that the second pass knows its last row and holds only open ones. An evaluation is identified by its
+content, so that a repeated row counts once, also from another file. Consequences of a reward (labels, flags, blockers)
+are not read but computed again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_TRACE: Final = frozenset({"execution_id", "layer_uri", "layer_index"})
 
 
 class _Of(msgspec.Struct, gc=False):
-    """Which execution a row is of, wherever it says so."""
+    """The execution of a row, in any of its fields."""
 
     execution_id: str = ""
     metadata: _Of | None = None
@@ -58,7 +58,7 @@ def _is_row(line: dict[str, msgspec.Raw]) -> bool:
 
 
 class _Row(NamedTuple):
-    """What a row tells, each part checked."""
+    """The content of a row, each part checked."""
 
     layer: LayerLine
     execution: ExecutionLine
@@ -124,7 +124,7 @@ class _Telling:
     layers: set[str] = field(default_factory=set)
 
     def row(self, number: int, row: _Row) -> Iterator[Entry]:
-        """What a row tells; its execution with the last of its rows."""
+        """Yield the content of a row, and its execution after the last of its rows."""
         if row.layer.uid not in self.layers:
             self.layers.add(row.layer.uid)
             yield row.layer

@@ -59,7 +59,7 @@ class _Observation(msgspec.Struct, rename="camel"):
 
 
 class _Export(msgspec.Struct, rename="camel"):
-    """One trace, or several with all their observations; without either the trace's own fields stand beside its
+    """One trace, or several with all their observations; without either the trace's fields are next to its
     observations.
     """
 
@@ -85,7 +85,7 @@ _EXPORT: Final = msgspec.json.Decoder(_Export)
 
 
 def _claims(head: Head) -> bool:
-    """What the trace itself says comes first and may fill the head."""
+    """Return whether this is a trace; the trace's own fields come first and may fill the head."""
     if "observations" in head.keys:
         return "trace" in head.keys or "traces" in head.keys or {"id", "projectId"} <= head.keys
     return head.keys == {"trace"} and b'"projectId"' in head.start
@@ -104,7 +104,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _traced(trace: _Trace, observations: Sequence[_Observation]) -> Traced:
-    distinct = {one.id: one for one in observations}  # what is told again was updated
+    distinct = {one.id: one for one in observations}  # a repeated one was updated
     ordered = sorted(distinct.values(), key=lambda one: one.start_time or "")
     return Traced(id=trace.id, session=trace.session_id, steps=[_step(one) for one in ordered])
 

@@ -1,4 +1,4 @@
-"""Lines → the order in which they were written, where they don't stand in it."""
+"""Order of lines: the order of writing, where the file has another."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ W = TypeVar("W", bound=Line)
 
 @dataclass
 class Order:
-    """Whether lines come as they were written: none before the one that it follows, or, where no line names the one
-    it follows, by time.
+    """Check whether lines are in the order of writing.
+
+    A line must follow its predecessor. Lines without predecessors must be in order of time.
     """
 
     _seen: set[str] = field(default_factory=set)
@@ -38,7 +39,7 @@ class Order:
     _is_linked: bool = False
 
     def is_repeated(self, identity: str | None, followed: str | None) -> bool:
-        """Whether a line of this id was met before; and take in which line it follows."""
+        """Return whether a line with this id came before, and record its predecessor."""
         seen = self._seen
         if followed is not None:
             self._is_linked = True
@@ -63,14 +64,14 @@ class Order:
         return self._is_overtaken or (self._is_falling and not self._is_linked)
 
     def is_mixed_with(self, other: Order) -> bool:
-        """Whether lines here and there follow each other; where none names another, whether some are out of order."""
+        """Return whether lines of both follow each other; without predecessors, whether some are out of order."""
         if self._is_linked or other._is_linked:
             return not self._awaited.isdisjoint(other._seen) or not other._awaited.isdisjoint(self._seen)
         return self._is_falling or other._is_falling
 
 
 def in_order(lines: list[tuple[W, bytes]]) -> Iterator[tuple[W, bytes]]:
-    """Lines as they were written: each after the one it follows, else by time, else as they stand."""
+    """Return the lines in the order of writing: each after its predecessor, else by time, else as they are."""
     places: dict[str, int] = {}
     for place, (line, _) in enumerate(lines):
         if line.uuid is not None:

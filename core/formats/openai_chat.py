@@ -60,7 +60,7 @@ _CHAT: Final = msgspec.json.Decoder(_Chat)
 
 
 def _claims(head: Head) -> bool:
-    """Other formats have ``messages`` too; a chat's stand on top and have a ``role``."""
+    """Return whether this is a chat; other formats have ``messages`` too, but not at the top with a ``role``."""
     if "messages" not in head.keys and not any("messages" in line for line in head.lines):
         return False
     return lists_messages(head, "messages")

@@ -57,7 +57,7 @@ class Summary(_Shape, frozen=True, kw_only=True):
 
 
 class Config(_Shape, frozen=True, kw_only=True):
-    """What a learner is set to. ``token_budget`` 0 = unlimited; None = not said."""
+    """Settings of a learner. ``token_budget`` 0 = unlimited; None = unknown."""
 
     phase: Phase
     token_budget: int | None = None
@@ -77,8 +77,10 @@ class Limits(_Shape, frozen=True, kw_only=True):
 
 
 class ArmState(_Shape, frozen=True, kw_only=True):
-    """What is believed of an arm. ``last_updated`` is in milliseconds since 1970 UTC, "" = never; ``tier`` has our
-    own five words where ``confidence`` has OpenClaw's three.
+    """The belief about an arm.
+
+    ``last_updated`` is in milliseconds since 1970 UTC, "" = never. ``tier`` has our own five words where ``confidence``
+    has OpenClaw's three.
     """
 
     arm_id: str

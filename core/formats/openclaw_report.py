@@ -1,8 +1,8 @@
 """OpenClaw's report of a session: log lines, then one JSON object from the first line that is only ``{``.
 
-``X.openclaw.txt`` beside ``X.jsonl`` (either may be ``.gz``) is one source with it: the report lists the tools,
-skills and files that were in the prompt, with their sizes, for all runs of the session, and tells how long the
-last one took and whether it was stopped. A report alone makes no run.
+``X.openclaw.txt`` beside ``X.jsonl`` (either may be ``.gz``) is one source with it. The report lists the tools, skills
+and files of the prompt with their sizes, for all runs of the session. It also has duration and interruption of the last
+one. A report alone makes no run.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a report says of its session; ``inventory`` None = it lists nothing."""
+    """A report of a session; ``inventory`` None = it lists nothing."""
 
     inventory: Inventory | None
     prompt_chars: int | None
@@ -123,7 +123,7 @@ def report_beside(reading: Reading) -> Report | Rejected | None:
 
 
 def is_report(path: Path) -> bool:
-    """Whether a path is named like a report."""
+    """Return whether a path is named like a report."""
     return path.name.endswith(_REPORT)
 
 

@@ -1,10 +1,10 @@
-"""A learner → JSON and CSV in the shape of OpenClaw's learning export, for programs that know that shape.
+"""A learner as JSON and CSV in the shape of OpenClaw's learning export, for programs that know that shape.
 
-``metrics`` and ``posteriors`` are as OpenClaw writes them, numbers included (``72``, not ``72.0``); ``traces`` have
-the documented fields. ``observations`` are ours: every one with its ``context``, where ``lagged`` tells a person's
-reward from an automatic one. It is a view: only our own lines (`core.formats.armscope`) hold everything.
+``metrics`` and ``posteriors`` are as OpenClaw writes them, numbers included (``72``, not ``72.0``). ``traces`` have the
+documented fields. ``observations`` are ours, each with its ``context``; ``lagged`` marks a person's reward. This is a
+view: only our own lines (`core.formats.armscope`) hold everything.
 
-In CSV a text that a spreadsheet would take for a formula gets an apostrophe before it; numbers stay numbers.
+In CSV an apostrophe precedes a text that a spreadsheet would take for a formula; numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Json = dict[str, object]
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What OpenClaw's export says of the learner as a whole; ``explore_ratio`` is its baseline rate."""
+    """OpenClaw's numbers of the full learner; ``explore_ratio`` is its baseline rate."""
 
     learner: str
     total_pulls: int
@@ -100,7 +100,7 @@ def trace_of(run: Run) -> Json:
 
 
 def _usage(usage: Usage) -> Json:
-    """Where only the total is known, its parts are not."""
+    """Return the usage; without its parts where only the total is known."""
     parts = {
         "input": usage.input,
         "output": usage.output,

@@ -14,7 +14,7 @@ _SHOWN: Final = 5
 _NONE: Final = "–"
 _HEADS: Final = ("Arm", "Mean", "Pulls", "Last Updated")
 _LEAST: Final = (0, 6, 5, 12)
-"""How wide the columns are at least."""
+"""Least widths of the columns."""
 
 
 def status_text(summary: Summary, config: Config, arms: Sequence[ArmState]) -> str:

@@ -1,12 +1,12 @@
 """Rollout events as OpenReward's client uploads them → episodes.
 
-A line is one event, or a batch ``{"events": […]}``; a document may be one batch, or several recordings under
-``rollouts``. Events come in any order and more than once, ``eventId`` tells them apart (an update has its rollout's);
-``index`` orders messages. A tool's result is a step, and so is any other message that is paid or ends the rollout.
+A line is one event, or a batch ``{"events": […]}``. A document may be one batch, or several recordings under
+``rollouts``. Events come in any order and may repeat; ``eventId`` identifies them (an update has its rollout's).
+``index`` orders messages. A tool's result is a step, and so is any other message with a reward or the end.
 
-One message of several blocks is logged as several events that repeat its reward: events of consecutive ``index``, of
-one side (what the agent says; what it is answered), with equal reward, end and metadata and at most 50 ms apart count
-once, on the last of them.
+One message of several blocks is logged as several events that repeat its reward. Such events have consecutive
+``index``, one side (agent or environment), equal reward, end and metadata, and are at most 50 ms apart. They count once,
+on the last of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.formats.tool_output import digest_of_value, first_of, paid_of, storabl
 from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.limits import Count, Millis, shown
-from core.records.rollout_event import Message, Sent, Started, Updated, without_text
+from core.records.rollout_event import Message, RolloutEvent, Started, Updated, without_text
 
 NAME: Final = "openreward"
 
@@ -75,28 +75,20 @@ _RECORDINGS: Final = msgspec.json.Decoder(_Recordings)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read_event(raw: bytes) -> Sent | None:
-    """What is kept of an event; None for one of an unknown type. Raises `Flaw`, or what says that it can't be read.
-
-    >>> read_event(b'{"eventId": "e", "timestamp": 5, "eventType": "heartbeat"}') is None
-    True
-    """
+def read_event(raw: bytes) -> RolloutEvent | None:
+    """Return the stored part of an event, None for an unknown type. Raises `Flaw` or a decoding error."""
     return _kept(_EVENT.decode(raw))
 
 
-def event_of(found: object) -> Sent | None:
-    """The same of an event that is a document already, in which NaN may stand; raises `Flaw`.
-
-    >>> event_of({"eventId": "r", "timestamp": 5, "eventType": "rollout"}).rollout
-    'r'
-    """
+def event_of(found: object) -> RolloutEvent | None:
+    """Return the same of a decoded event, which may hold NaN; raises `Flaw`."""
     try:
         return _kept(msgspec.convert(found, _Event))
     except msgspec.ValidationError as problem:
         raise Flaw(f"is none that can be read: {problem}") from problem
 
 
-def _kept(event: _Event) -> Sent | None:
+def _kept(event: _Event) -> RolloutEvent | None:
     if event.event_type == "rollout":
         return Started(
             rollout=_id(event.event_id),
@@ -123,7 +115,7 @@ def _id(said: str) -> str:
 
 @dataclass
 class _Rollout:
-    """What has come of a rollout so far; ``started`` None while only its messages have."""
+    """The received part of a rollout; ``started`` None while it has messages only."""
 
     started: Started | None = None
     updated: Updated | None = None
@@ -132,10 +124,10 @@ class _Rollout:
 
 
 class Rollouts:
-    """Events in any order → the rollouts they belong to.
+    """Events in any order → their rollouts.
 
-    ``each_event``: every event counts, also where it repeats the reward of its message. ``prefix`` stands before the
-    ids of rollouts, where those are unique in their recording only.
+    ``each_event``: every event counts, also one that repeats the reward of its message. ``prefix`` precedes rollout ids
+    that are unique in their recording only.
     """
 
     def __init__(self, *, each_event: bool = False, prefix: str = "") -> None:
@@ -146,14 +138,14 @@ class Rollouts:
         self._rollouts: dict[str, _Rollout] = {}
 
     def take(self, raw: bytes) -> None:
-        """Take an event. Raises `Flaw` for one that says otherwise what was said before, under its id."""
+        """Add an event. Raises `Flaw` for one that contradicts an earlier one with its id."""
         found = read_event(raw)
         if found is None:
             self.n_unknown += 1
         else:
             self.add(found)
 
-    def add(self, event: Sent) -> None:
+    def add(self, event: RolloutEvent) -> None:
         """The same of one that was read."""
         rollout = self._rollouts.setdefault(event.rollout, _Rollout())
         if isinstance(event, Started):
@@ -169,7 +161,7 @@ class Rollouts:
             rollout.messages[event.index] = event
 
     def episodes(self) -> Iterator[Episode | str]:
-        """The rollouts that have started, in the order in which they were first heard of; why some can't be told."""
+        """Yield the started rollouts in order of their first event, and the reasons against others."""
         for rollout in self._rollouts.values():
             if rollout.started is None:
                 continue
@@ -178,7 +170,7 @@ class Rollouts:
             except InvalidInput as problem:
                 yield problem.problem
 
-    def events(self) -> Iterator[tuple[Sent, ...]]:
+    def events(self) -> Iterator[tuple[RolloutEvent, ...]]:
         """All that counts of each rollout, whether it has started or not; its start comes first."""
         for rollout in self._rollouts.values():
             first = [one for one in (rollout.started, rollout.updated) if one is not None]
@@ -211,7 +203,7 @@ class Rollouts:
 
 
 def later(known: Updated | None, event: Updated) -> Updated:
-    """Which of two updates counts: the one that was sent later, whichever came first."""
+    """Return the update that counts: the one that was sent later, in any order of arrival."""
     if known is None or known.task is None:
         return event
     if event.task is None:
@@ -353,7 +345,7 @@ def _told_by(
             yield Rejected(
                 file=reading.file,
                 line=None,
-                reason=f"Rollout {uid} was not started in its recording, so {waiting} of it can't be told.",
+                reason=f"Rollout {uid} was not started in its recording, so {waiting} of it can't be read.",
             )
     if rollouts.n_repeated:
         repeated = number_of(rollouts.n_repeated, "event")

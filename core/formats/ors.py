@@ -1,14 +1,14 @@
-"""Exchanges with an environment of the OpenReward Standard, as they went over HTTP → the episodes they are.
+"""Recorded HTTP exchanges with an environment of the OpenReward Standard → their episodes.
 
-A line is one exchange: ``{method, path, request_headers, request_body, status}`` and what was answered, either
+A line is one exchange: ``{method, path, request_headers, request_body, status}`` and the answer. The answer is
 ``response_body`` (JSON), or the events of a stream as a list of ``{event, data}`` (``events``, or ``sse``) or as text
-(``response_text``); ``at_ms`` says when. A document ``{"episodes": {name: {"exchanges": […]}}}`` holds several
+(``response_text``). ``at_ms`` is its time. A document ``{"episodes": {name: {"exchanges": […]}}}`` holds several
 recordings.
 
-``POST /create`` with a session begins an episode, every ``POST /{env}/call`` with it is a step, ``POST /delete``
-ends it. A long result comes in chunks, whose data are joined; a call that is resumed names its ``task_id`` and counts
-once. A call that failed is a step without a reward, what was called after the end is a refused one, and where a
-stream broke off what had arrived stands. A session in which nothing was called is no episode.
+``POST /create`` with a session begins an episode, every ``POST /{env}/call`` with it is a step, ``POST /delete`` ends
+it. A long result comes in chunks, whose data are joined. A resumed call names its ``task_id`` and counts once. A failed
+call is a step without a reward, and a call after the end is a refused one. Of a broken stream the received part counts.
+A session without calls is no episode.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAME: Final = "ors"
 
 _SESSION: Final = "x-session-id"
 FINISHED: Final = "episode_finished"
-"""What a call is refused with that comes after the end."""
+"""Answer to a call after the end."""
 _MARKS: Final = frozenset(("method", "path", "status"))
 _ANSWERS: Final = frozenset(("events", "sse", "response_body", "response_text", "response_headers"))
 _GONE: Final = 404
@@ -128,7 +128,7 @@ def events_in(text: str) -> Iterator[_Event]:
 
 @dataclass(kw_only=True)
 class _Answer:
-    """What a call was answered with; ``note`` says why there is no output."""
+    """The answer to a call; ``note`` is the reason for a missing output."""
 
     output: Mapping[str, Any] | None = None
     note: StepNote | None = None
@@ -137,7 +137,7 @@ class _Answer:
 
 
 def _answer(exchange: _Exchange, before: str = "") -> _Answer:
-    """What was answered; ``before`` is what had arrived of it when it broke off the last time."""
+    """Return the answer; ``before`` is the part that arrived before the last interruption."""
     if exchange.status >= 400:
         return _Answer(note="error")
     events = exchange.stream
@@ -192,7 +192,7 @@ class _Session:
         self.calls[key], self.arrived[key] = step, answer.arrived
 
     def episode(self, prefix: str) -> Episode | None:
-        """What came of it; None where nothing was called."""
+        """Return the episode; None without calls."""
         if not self.calls:
             return None
         environment = self.environment or NAME
@@ -252,9 +252,9 @@ def answered(step: Step, told: Mapping[str, Any]) -> Step:
 
 
 class Recorder:
-    """Exchanges one after the other → episodes, each as soon as its session is deleted, the others at the end.
+    """Exchanges in order → episodes, each when its session is deleted, the others at the end.
 
-    ``prefix`` stands before the ids of sessions, where those are unique in their recording only.
+    ``prefix`` precedes session ids that are unique in their recording only.
     """
 
     def __init__(self, prefix: str = "") -> None:

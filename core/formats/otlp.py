@@ -1,7 +1,7 @@
 """OpenTelemetry's protocol (OTLP): an ``ExportTraceServiceRequest``, as protobuf or JSON → spans; spans → a run.
 
-Of a span is kept what `core.formats.spans` reads: attributes that nobody reads, what tools answered, and what any
-step but a reply was given or gave, are left out at once. OTLP's JSON is not protobuf's: its ids are hexadecimal.
+The stored part of a span is what `core.formats.spans` reads. Unused attributes, answers of tools, and the input and
+output of steps other than replies are dropped at once. OTLP's JSON is not protobuf's: its ids are hexadecimal.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _USED: Final = (
     ),
     ("gen_ai.usage.total_tokens", "llm.token_count.total", "llm.usage.total_tokens"),
 )
-"""Where frameworks tell tokens read, written, read from a cache, written to one, and all of them."""
+"""Attributes of frameworks for tokens read, written, read from a cache, written to one, and in total."""
 
 
 class TracedSpan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -115,7 +115,7 @@ def unpacked(content: bytes) -> TracedSpan:
 
 
 class Sent(NamedTuple):
-    """What a request held: spans, and why others of it are refused, a reason each."""
+    """Content of a request: spans, and the reasons against its refused ones."""
 
     spans: list[TracedSpan]
     refused: list[str]
@@ -139,7 +139,7 @@ def read_spans(body: bytes, encoding: Encoding) -> Sent:
 
 
 def run_of(spans: Iterable[TracedSpan]) -> Run:
-    """The run that the spans of one trace tell; raises what `core.formats.strict.UNDECODABLE` names."""
+    """Return the run of one trace's spans; raises the errors in `core.formats.strict.UNDECODABLE`."""
     ordered = sorted(spans, key=lambda one: (one.started_ns, one.id))
     sessions = (one.session for one in sorted(ordered, key=lambda one: one.parent != ""))
     return Traced(
@@ -150,7 +150,7 @@ def run_of(spans: Iterable[TracedSpan]) -> Run:
 
 
 def told_by(spans: Iterable[TracedSpan]) -> Run | str:
-    """The run that the spans of one trace tell, or why they tell none."""
+    """Return the run of one trace's spans, or why there is none."""
     try:
         return run_of(spans)
     except UNDECODABLE as problem:

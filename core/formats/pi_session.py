@@ -1,16 +1,16 @@
 """Session files of pi and of OpenClaw, which inherited them: JSON lines by ``type``, one run per prompt.
 
-A prompt is a user message with text. ``bashExecution`` is a command that the person ran, so it is no call of
-the agent; nor are its outputs, summaries of a compaction or entries of extensions. The last reply's
-``stopReason`` says how a run ended. Ids of sessions are not unique across files and ids of calls restart
-within one, so neither is an identity: that is an entry's time and id, or, in old files without ids, its time
-and the hash of what was said. A fork of a session carries its entries on: a prompt in both is one run.
+A prompt is a user message with text. ``bashExecution`` is a command by the user, so it is no call of the agent. The
+same holds for its outputs, summaries of a compaction and entries of extensions. The last reply's ``stopReason`` is the
+status of the run. Ids of sessions repeat across files, and ids of calls repeat within one, so neither is an identity.
+The identity is an entry's time and id, or, in old files without ids, its time and the hash of its text. A fork of a
+session repeats its entries: a prompt in both is one run.
 
-Lines don't name their session: it goes from one ``session`` header to the next. Lines before the only header of a
-file belong to it where they and those after it follow each other.
+Lines do not name their session: it goes from one ``session`` header to the next. Lines before the only header of a file
+belong to it where they and those after it follow each other.
 
 ``X.openclaw.txt`` beside ``X.jsonl`` belongs to it (`core.formats.openclaw_report`), if that holds one session.
-Without it the inventory is what the session calls, and texts are not kept, for tools are not looked for in them.
+Without a report the inventory is the set of called tools, and texts are not held, because they name no tools.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _Prompt(Prompt):
 
     @property
     def reply(self) -> str | None:
-        """What the agent said last, though other texts are not held where nobody looks for anything in them."""
+        """The agent's last message; other texts are not held where no detector needs them."""
         return self.said
 
     def add_usage(self, usage: _Usage) -> None:
@@ -280,7 +280,7 @@ class _Session(Session[_Prompt, _Line]):
         return 2 * self.n_facts + (self.report is not None)
 
     def _end(self, last: _Prompt, report: Report) -> None:
-        """What the report says of the request that it is about: the last."""
+        """Return the report's result of the last request, which it describes."""
         self.prompt_chars = report.prompt_chars
         last.provider = last.provider or report.provider
         last.model = last.model or report.model

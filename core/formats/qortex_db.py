@@ -66,7 +66,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 @dataclass
 class _Gathered:
-    """What an arm gathered in all contexts, in whole millionths, so that their order is no matter."""
+    """Sums of an arm over all contexts, in whole millionths, so that order does not matter."""
 
     n_contexts: int = 0
     success_micro: int = 0

@@ -1,9 +1,9 @@
 """Qwen Code sessions: JSON lines by ``type`` like Claude Code's, whose messages hold Gemini's ``parts``.
 
-A ``user`` line with text is a prompt, be it the person's or a notice that starts a turn; an ``assistant`` line a
-reply, whose calls are parts with a ``functionCall``. Several lines of one ``uuid`` are parts of one message; its last
-usage counts. ``promptTokenCount`` contains the cached ones, so the total is the one the file states. Lines of a
-sub-agent (``isSidechain``) are not the agent's. The inventory is what the session calls.
+A ``user`` line with text is a prompt, by the user or a notice that starts a turn. An ``assistant`` line is a reply,
+whose calls are parts with a ``functionCall``. Several lines of one ``uuid`` are parts of one message; its last usage
+counts. ``promptTokenCount`` contains the cached ones, so the total is the one that the file states. Lines of a
+sub-agent (``isSidechain``) are not the agent's. The inventory is the set of called tools.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Part(msgspec.Struct, rename="camel"):
 
     @property
     def said(self) -> str:
-        """What is said, and not thought."""
+        """The text, unless it is a thought."""
         return "" if self.thought else self.text or ""
 
     @property
@@ -154,7 +154,7 @@ def _is_of_no_interest(raw: bytes) -> bool:
 
 
 def _kind_of(raw: bytes, place: int) -> str:
-    """What a part of a message is called that holds nothing known: the names of its fields."""
+    """Return the kind of an unknown part: the names of its fields."""
     part = _MESSAGE_OF.decode(raw).message.parts[place]
     return "+".join(sorted(_FIELDS.decode(part))) or "empty"
 
@@ -213,7 +213,7 @@ class _Session(Session[_Prompt, _Line]):
         return plain(self.id)
 
     def _stood_before(self, raw: bytes) -> bool:
-        """A line that stands twice counts once; another of the same message is more of it."""
+        """Return whether the line is a repeat; another line of the same message is more of it."""
         n_stood = len(self._stood)
         self._stood.add(hashlib.blake2b(raw.strip(), digest_size=12).digest())
         return len(self._stood) == n_stood

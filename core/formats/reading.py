@@ -24,7 +24,7 @@ Shape = Literal["lines", "array", "object", "archive", "tar"]
 
 T = TypeVar("T")
 Piece = tuple[int, bytes | Damage]
-"""What one record of a file should be, with its number, or why there is nothing."""
+"""One record's bytes with its number, or the reason why there are none."""
 
 _MAX_KEY_BYTES: Final = 200
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
@@ -34,10 +34,10 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The beginning of a file, as far as it tells formats apart.
+    """The beginning of a file, as far as formats need it for recognition.
 
-    ``keys`` are those of the first object, even if it is larger than the head, or the names in an archive;
-    ``lines`` its whole first lines that are objects, ``start`` its bytes.
+    ``keys`` are those of the first object, even if it is larger than the head, or the names in an archive. ``lines`` are
+    its first complete lines that are objects, ``start`` its bytes.
     """
 
     shape: Shape
@@ -66,7 +66,7 @@ def first_keys(start: bytes) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a format needs to read one file."""
+    """Input of a format for one file."""
 
     path: Path
     file: str
@@ -87,11 +87,11 @@ class Reading:
         progress: Progress | None = None,
         pieces: Iterable[Piece] | None = None,
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
-        """Number, bytes and what ``decode`` makes of every record, which is strict UTF-8 JSON of bounded depth as a
-        text; ``pieces`` None = the file's own, and whether they are JSON at all shows when they are decoded.
+        """Yield number, bytes and decoded value of every record: strict UTF-8 JSON of bounded depth.
 
-        Several records that stand where one belongs, because two writers met on a line or because each is printed
-        over many lines, are told apart. Where too many in a row can't be read, the rest of the file is left out.
+        ``pieces`` None = the file's own. Decoding shows whether they are JSON. Several records in one position are separated:
+        two writers may have met on a line, or a record may span many lines. After too many unreadable ones in a row the rest of
+        the file is left out.
         """
         n_bad, most = 0, self.limits.first_rejected
         for number, piece in self.pieces(progress) if pieces is None else pieces:
@@ -126,7 +126,7 @@ class Reading:
     def _several(
         self, number: int, raw: bytes, refused: Rejected, decode: Callable[[bytes], T]
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
-        """The records that stand where one belongs; why it was left out, where it is only one."""
+        """Yield the records in the position of one; if it is only one, the reason against it."""
         for place, value in enumerate(following(raw), start=1):
             if value is raw:
                 yield number, raw, refused
@@ -173,7 +173,7 @@ class Reading:
             yield number, bytes(element)
 
     def damaged(self, error: BaseException, document: bytes) -> UnreadableSource:
-        """Why nothing of a document can be read."""
+        """Return why nothing of a document can be read."""
         if self.seems is not None:
             return UnreadableSource(
                 f"A file must be of the format that is named for it, but this one is {self.seems} ({self.file}).",

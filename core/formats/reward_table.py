@@ -1,14 +1,8 @@
-r"""Reward table: text that somebody pasted, a CSV file or JSON lines → the lines of a batch.
+"""Reward tables: pasted text, a CSV file or JSON lines → the lines of a batch.
 
-What cells are parted by is seen from the first line: a tab (what spreadsheets copy), a semicolon or a comma. A first
-line that names columns is the head; without one they are the arm, the value or outcome, the run, the reason and the
-kind. Cells are text and nothing else: what looks like a formula stays what it is. A line that can't be read is named
-by the number it has in the text, and does not keep the others from being read.
-
->>> read_table("arm\tvalue\ntool:fs:Read\t0.5\n").lines[0].value
-0.5
->>> read_table('{"arm": "tool:fs:Read", "outcome": "rejected"}').lines[0].outcome
-'rejected'
+The first line shows the delimiter: a tab (as spreadsheets copy), a semicolon or a comma. A first line with names of
+columns is the head. Without one the columns are arm, value or outcome, run, reason and kind. Cells are text: what looks
+like a formula stays as it is. An unreadable line is reported by its number in the text; the others are read.
 """
 
 from __future__ import annotations
@@ -38,9 +32,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "why": "reason",
     "kind": "kind",
 }
-"""How a head may call the columns, whatever the case."""
+"""Names of the columns in a head, in any case."""
 _PLAIN: Final = ("arm", "value", "run", "reason", "kind")
-"""What the columns are without a head."""
+"""Columns without a head."""
 _PARTED_BY: Final = ("\t", ";", ",")
 _KINDS: Final[tuple[RewardKind, ...]] = get_args(RewardKind)
 _SHOWN_CHARS: Final = 60
@@ -166,7 +160,7 @@ def _rows(text: str) -> Iterator[Read]:
 
 
 def _delimiter(text: str) -> str:
-    """What cells are parted by: the first of these that the first line with anything in it has."""
+    """Return the delimiter: the first of these in the first line with content."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return next((mark for mark in _PARTED_BY if mark in first), ",")
 
@@ -219,7 +213,7 @@ def _row(number: int, columns: Sequence[str], row: Sequence[str]) -> BatchLine |
 
 
 def _judged(value: str, outcome: str) -> tuple[float | None, RewardOutcome | None]:
-    """A value and an outcome; either may stand in the column of the other."""
+    """Return value and outcome; each may be in the column of the other."""
     cells = [cell for cell in (value, outcome) if cell]
     if not cells:
         raise _nothing("")

@@ -46,13 +46,13 @@ class Prompt(ABC):
 
     @property
     def reply(self) -> str | None:
-        """What the agent said last."""
+        """The agent's last message."""
         return self.texts[-1] if self.texts else None
 
     @property
     @abstractmethod
     def usage(self) -> Usage | None:
-        """What the replies to it cost, where they say so."""
+        """The usage of its replies, where they report it."""
 
 
 K = TypeVar("K")
@@ -62,7 +62,7 @@ L = TypeVar("L", bound=Line)
 
 @dataclass
 class Session(Order, ABC, Generic[P, L]):
-    """The lines of one session → its runs; each format says how. ``n_facts`` tells how much was read of it."""
+    """The lines of one session, and its runs; each format defines how. ``n_facts`` counts what was read."""
 
     format_name: ClassVar[str]
 
@@ -76,16 +76,16 @@ class Session(Order, ABC, Generic[P, L]):
 
     @abstractmethod
     def add(self, line: L, raw: bytes) -> None:
-        """Take a line, which stands at ``number``."""
+        """Add a line with its ``number``."""
 
     @property
     @abstractmethod
     def source(self) -> str:
-        """What its runs name as where they come from."""
+        """The source that its runs name."""
 
     @property
     def name(self) -> str | None:
-        """What the session is called, as its runs say it."""
+        """The session's name in its runs."""
         return self.source
 
     @property
@@ -93,8 +93,10 @@ class Session(Order, ABC, Generic[P, L]):
         return self.n_facts
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
-        """All runs, once every line has been added. A run whose calls are of an unknown kind alone is none: it would
-        pass for conversation; where that is so of all that the session calls, nothing is read of it.
+        """Yield all runs, once every line was added.
+
+        A run with calls of unknown kinds only is left out, because it would pass for conversation. If that holds for all calls
+        of the session, the session is left out.
         """
         n_foreign = sum(prompt.n_foreign for prompt in self.prompts)
         if n_foreign and not any(prompt.calls for prompt in self.prompts):
@@ -173,8 +175,9 @@ def read_stretches(
     begin: Callable[[Unknown], Session[P, L]],
     header_of: Callable[[L], str | None],
 ) -> Iterator[Entry]:
-    """Runs of a file whose sessions go from one header to the next; ``header_of`` gives what tells a header from
-    others, None for all other lines.
+    """Yield the runs of a file whose sessions go from one header to the next.
+
+    ``header_of`` returns the identity of a header line, None for all other lines.
     """
     yield from _Stretches(reading, begin, decode, header_of).entries(progress)
 
@@ -191,14 +194,14 @@ class _Sessions(ABC, Generic[K, P, L]):
 
     @abstractmethod
     def lines(self, progress: Progress | None) -> Iterator[tuple[int, K, bytes, L | Rejected]]:
-        """Every line, with its number and what tells its session from others."""
+        """Yield every line with its number and the identity of its session."""
 
     @abstractmethod
     def over(self, key: K, number: int) -> Iterable[K]:
         """Sessions of which nothing more follows, now that a line of session ``key`` is read."""
 
     def end(self) -> None:
-        """What is to be known before the sessions that are still open are handed out."""
+        """Yield remarks that precede the sessions that are still open."""
 
     def entries(self, progress: Progress | None) -> Iterator[Entry]:
         current: Session[P, L] | None = None
@@ -299,7 +302,7 @@ class _Named(_Sessions[str | None, P, N]):
 
 @dataclass
 class _Stretches(_Sessions[int, P, L]):
-    """By number; 0 is what stands before the first header."""
+    """Segments by number; 0 precedes the first header."""
 
     decode: Callable[[bytes], L | None]
     header_of: Callable[[L], str | None]
@@ -321,7 +324,7 @@ class _Stretches(_Sessions[int, P, L]):
         return list(self.open) if key > 1 else ()
 
     def end(self) -> None:
-        """What stands before the only header of a file may be of the session that it opens."""
+        """Yield remarks; lines before the only header of a file may belong to its session."""
         before, after = self.open.get(0), self.open.get(1)
         if before is None or after is None:
             return
@@ -333,7 +336,7 @@ class _Stretches(_Sessions[int, P, L]):
             self.disordered[1] = n_bytes
 
     def sorted(self, lines: list[tuple[L, bytes]]) -> Iterable[tuple[L, bytes]]:
-        """The header comes first, whatever it says of the time."""
+        """Return the lines in order; the header comes first at any time."""
         headers = [one for one in lines if self.header_of(one[0]) is not None]
         return (*headers, *in_order([one for one in lines if self.header_of(one[0]) is None]))
 

@@ -20,7 +20,7 @@ from core.records.run import Call
 
 _MAX_NAME_CHARS: Final = 512
 _MAX_LEVELS: Final = 12
-"""How deep a reply's calls may lie in it; a message is at most five levels down."""
+"""Greatest depth of a call in a reply; a message is at most five levels down."""
 
 _SCHEMA: Final = re.compile(r"llm\.tools\.\d+\.tool\.json_schema")
 _FUNCTION: Final = re.compile(r"llm\.request\.functions\.\d+\.name")
@@ -52,13 +52,13 @@ _REPLIES: Final = frozenset(("chat", "generate_content", "text_completion"))
 _NOT_REPLIES: Final = frozenset(("user", "human", "system", "developer", "tool", "function"))
 _ASKING: Final = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
 _MERGED: Final = "(merged tools)"
-"""What one framework calls a span that wraps the results of calls made side by side."""
+"""One framework's name of a span that wraps the results of parallel calls."""
 _PHASE: Final = re.compile(r"\.(success|finish|error|retry)(-\d+)?$")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A call as a reply asks for it or a span tells it; ``id`` None = it has none."""
+    """A call in a reply or span; ``id`` None = it has none."""
 
     name: str
     id: str | None
@@ -74,7 +74,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """One traced step, whoever traced it."""
+    """One traced step of any tracer."""
 
     type: str
     name: str
@@ -186,14 +186,14 @@ def tool_called(span: Span) -> Asked | None:
 
 
 def texts(span: Span) -> Iterator[str]:
-    """What a reply says in words."""
+    """Return the texts of a reply."""
     flat = [value for name, value in span.attributes.items() if _FLAT_TEXT.fullmatch(name)]
     words = [value for value in flat if isinstance(value, str) and value]
     yield from words or _words_in(opened(span.output), _MAX_LEVELS)
 
 
 def asked_for(span: Span) -> str | None:
-    """What the user said last of what a reply answers, None where its input tells no user's words."""
+    """Return the user's last text before a reply; None if its input has none."""
     messages = _flat_messages(span.attributes)
     if not messages:
         told = opened(_either(span.attributes, "gen_ai.input.messages", "gen_ai.prompt")) or opened(
@@ -211,7 +211,7 @@ def asked_for(span: Span) -> str | None:
 
 
 def _flat_messages(attributes: dict[str, object]) -> object:
-    """Messages that are told an attribute a field, in their order; an empty list where there are none."""
+    """Return messages that have one attribute per field, in their order; empty without any."""
     found: dict[int, dict[str, object]] = {}
     for key, value in attributes.items():
         part = _FLAT_INPUT.fullmatch(key)
@@ -236,7 +236,7 @@ def _tools(value: object) -> Iterator[tuple[str, object]]:
         if declared is not None:
             yield from _tools(declared)
         elif key is not None and isinstance(shape, dict) and not any(one in shape for one in _NAMING):
-            yield _named({"name": key, **shape})  # named by where it stands
+            yield _named({"name": key, **shape})  # named by its key
         else:
             yield _named(shape)
 

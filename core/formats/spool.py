@@ -1,7 +1,7 @@
-"""What lies in no file of its own, a pipe or a member of an archive, → a file in a private folder.
+"""Spool: content without a file of its own, from a pipe or an archive, → a file in a private folder.
 
-Names are foreign text: they tell which files belong together, and are never made into paths. The folder is gone when
-the reading has ended.
+Names are foreign text: they show which files belong together, and never become paths. The folder is removed after the
+reading.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.formats.tar import members
 
 STANDARD_INPUT: Final = "standard input"
 _ENDINGS: Final = (".openclaw.txt.gz", ".openclaw.txt", ".jsonl.gz", ".jsonl")
-"""Endings that tell which files belong together: a report beside its session."""
+"""Endings that mark files that belong together: a report beside its session."""
 _STANDARD: Final = ("-", "/dev/stdin", "/dev/fd/0")
 _FIRST_BYTES: Final = 64 << 10
 _MAX_MEMBERS: Final = 100_000
@@ -67,14 +67,15 @@ class Spool:
 
     @property
     def folder(self) -> Path:
-        """Where all of it lies."""
+        """The private folder."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="armscope-")
         return Path(self._folder.name)
 
     def place(self, name: str) -> Path:
-        """A path for a file of this name: beside those of the same name but for the ending, in a folder of its own
-        beside one of the very same name, so that neither hides the other.
+        """Return a path for a file of this name.
+
+        Files whose names differ in the ending only share a folder. Files with equal names get different folders.
         """
         ending = next((one for one in _ENDINGS if name.endswith(one)), "")
         stem = self._stems.setdefault(name.removesuffix(ending), len(self._stems))
@@ -194,8 +195,8 @@ def told_name(name: str) -> str:
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether a named path is read once, from front to back: ``-``, a fifo, a terminal."""
+    """Return whether a named path is read once, from front to back: ``-``, a fifo, a terminal."""
     try:
         return str(path) in _STANDARD[:1] or (path.exists() and (path.is_fifo() or path.is_char_device()))
-    except (OSError, ValueError):  # no name of a file: opening it will tell
+    except (OSError, ValueError):  # no name of a file: opening it reports the error
         return False

@@ -1,7 +1,7 @@
-"""Bytes of a file → its lines, or its JSON document: decompressed (gzip, bzip2, xz), bounded, counted.
+"""Streams: bytes of a file → its lines or its JSON document; decompressed (gzip, bzip2, xz), bounded, counted.
 
-Damage is told apart: what ends early (a transcript that is still being written, a gzip cut off by a copy)
-gives all its whole lines and then one `Damage`; what breaks a limit ends with `UnreadableSource`.
+Truncated content (a transcript in progress, a gzip cut off by a copy) gives all complete lines and then one `Damage`.
+Content that exceeds a limit ends with `UnreadableSource`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _XZ_MEMORY_BYTES: Final = 128 * MIB
 
 @dataclass(frozen=True)
 class Damage:
-    """Why there is nothing to read at this place; ``of`` says what the reason is said of."""
+    """Reason for missing content here; ``of`` names its object."""
 
     reason: str
     of: str = "file"
@@ -88,7 +88,7 @@ class Bytes:
 
     @property
     def damage(self) -> str | None:
-        """Why the content ends before its end; None = it doesn't."""
+        """Reason why the content is truncated; None = it isn't."""
         return next((layer.damage for layer in self._layers if layer.damage is not None), None)
 
     def read(self, n_bytes: int) -> bytes:
@@ -185,7 +185,7 @@ COMPRESSED: Final[dict[bytes, Callable[[], _Decompressor]]] = {
     b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
 }
 _DAMAGED: Final = (zlib.error, lzma.LZMAError, OSError, EOFError)
-"""What the three raise for data that are none of theirs."""
+"""Errors of the three decompressors for damaged data."""
 
 
 class _Inflated(io.RawIOBase):

@@ -31,7 +31,7 @@ _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
 
 class Flaw(ValueError):
-    """Why a piece of JSON is not accepted."""
+    """Reason against a piece of JSON."""
 
 
 UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArmscopeError, Flaw)
@@ -55,11 +55,7 @@ def check(raw: bytes, max_depth: int) -> None:
 
 
 def depth(raw: bytes) -> int:
-    """How deep the brackets outside strings are nested.
-
-    >>> depth(b'[{"a": "]]}}[["}, [[]]]')
-    3
-    """
+    """Return the nesting depth of brackets outside strings."""
     brackets = b"".join(_outside_strings(raw)).translate(None, _NOT_BRACKETS)
     steps = _STEP[np.frombuffer(brackets, dtype=np.uint8)]
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))

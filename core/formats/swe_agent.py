@@ -1,15 +1,15 @@
-"""SWE-agent trajectories with function calls, one run per file: a document ``{trajectory, history, info}``, or
-mini-SWE-agent's ``{messages, info, trajectory_format}``.
+"""SWE-agent trajectories with function calls, one run per file.
 
-The history holds chat messages; those marked ``is_demo`` were shown to the agent, and another ``agent``'s are
-not its own. A file may hold nothing but the history. Which tools were offered is not in it.
+A file is a document ``{trajectory, history, info}``, or mini-SWE-agent's ``{messages, info, trajectory_format}``. The
+history holds chat messages. Those marked ``is_demo`` were shown to the agent, and another ``agent``'s are not its own.
+A file may hold nothing but the history. The offered tools are not in it.
 
-A trajectory whose commands are text only is refused: no tool was called by name, so it would count as small talk
-although the agent worked. The first word of a command is not the tool: of 187 commands in the 17 such trajectories of
-the public project 110 begin with a tool of the agent and 77 with a program (python, curl, ls), which are one tool,
-``bash``, where functions are called; and which words are tools is not in the file.
+A trajectory whose commands are text only is refused. No tool was called by name, so it would count as conversation.
+The first word of a command is not the tool. Of 187 commands in the 17 such trajectories of the public project, 110
+begin with a tool of the agent and 77 with a program (python, curl, ls). With function calls those 77 are one tool,
+``bash``. The file does not name the tools.
 
-A trajectory is written anew at every step and has no id: its first step is what it is known by.
+A trajectory is written again at every step and has no id: its first step identifies it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _record(raw: bytes) -> Record:
     messages = _own([_MESSAGE.decode(message) for message in told])
     replies = [message for message in messages if message.role == "assistant"]
     if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:
-        raise Flaw("holds commands as text only, so which tools were called can't be told")
+        raise Flaw("holds commands as text only, so the called tools are unknown")
     info = file.info or _Info()
     return Record(
         messages=messages,
@@ -126,7 +126,7 @@ def _own(messages: Sequence[_Message]) -> list[_Message]:
 
 
 def _identity(file: _File, told: Sequence[msgspec.Raw]) -> str:
-    """What stays as the file grows: its first step, and the calls, with their ids, of the first reply."""
+    """Return the constant part of a growing file: its first step, and the calls, with their ids, of the first reply."""
     messages = [_SEEN.decode(message) for message in told]
     own = (place for place, one in enumerate(messages) if one.role == "assistant" and not one.is_demo)
     first = next(own, len(told) - 1)
@@ -152,7 +152,7 @@ def _usage(stats: _Stats | None) -> Usage | None:
 
 
 def _status(exit_status: str | None) -> Status:
-    """What was submitted because a limit was reached did not end by itself."""
+    """Return the status; a submission because of a limit is no normal end."""
     return "completed" if exit_status is None or exit_status.lower() == _SUBMITTED else "error"
 
 

@@ -17,13 +17,13 @@ _PAX_PATH: Final = re.compile(rb"(?:^|\n)\d+ path=([^\n]*)\n")
 
 
 class Stream(Protocol):
-    """What a tar is read from, front to back."""
+    """Input of a tar reader, front to back."""
 
     def read(self, n_bytes: int, /) -> bytes: ...
 
 
 def is_tar(start: bytes) -> bool:
-    """Whether bytes begin with a tar's header: its checksum must be right, so no text is taken for one."""
+    """Return whether bytes begin with a tar's header; its checksum must match, so no text passes for one."""
     return _header(start[:_BLOCK]) is not None
 
 
@@ -42,7 +42,7 @@ class Member:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tar went on to the end of what was read of it."""
+        """Return whether the tar reached the end of what was read of it."""
         return not self._left
 
 
@@ -72,7 +72,7 @@ def _header(block: bytes) -> tarfile.TarInfo | None:
 
 
 def _taken(stream: Stream, size: int) -> bytes:
-    """What a header of another file says, if it isn't longer than a name may be."""
+    """Return the other file that a header names, if its name has a valid length."""
     content = stream.read(min(size, _MAX_NAME_BYTES))
     _pass(Member("", size - len(content), stream))
     stream.read(-size % _BLOCK)

@@ -1,9 +1,9 @@
-"""tau2 results: one document ``{timestamp, info, tasks, simulations}``, a run per simulation or per turn.
+"""Results of tau2: one document ``{timestamp, info, tasks, simulations}``, a run per simulation or per turn.
 
-Only role ``assistant`` is the agent: the simulated user calls tools too. Calls are flat, their arguments an
-object. Usage stands on every message (null on canned greetings), the reward in ``reward_info``, the duration
-is in seconds, times are local and name no zone. ``info`` names the model and the domain; the tools of a domain
-come with ``--tools``, unless ``environment_info.tool_defs`` declares them.
+Only role ``assistant`` is the agent: the simulated user calls tools too. Calls are flat, their arguments an object.
+Each message has its usage (null on canned greetings), ``reward_info`` the reward. The duration is in seconds; times are
+local without a zone. ``info`` names model and domain. The tools of a domain come from ``--tools``, unless
+``environment_info.tool_defs`` declares them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _info(reading: Reading, raw: bytes) -> tuple[_Info, Inventory | None]:
-    """What is said of all simulations of a file, and the tools declared for them."""
+    """Return what holds for all simulations of a file, and their declared tools."""
     try:
         info = _INFO.decode(raw)
         return info, _declared(info)
@@ -127,7 +127,7 @@ def _info(reading: Reading, raw: bytes) -> tuple[_Info, Inventory | None]:
 
 
 def _status(reason: str | None) -> Status:
-    """Out of steps or out of patience with errors is no normal end; nobody interrupted it either."""
+    """Return the status; running out of steps or of allowed errors is no normal end and no interruption."""
     return "completed" if reason is None or reason in _ENDED_NORMALLY else "error"
 
 
@@ -143,8 +143,9 @@ def _usage(messages: list[_Message]) -> Usage | None:
 
 
 def _declared(info: _Info) -> Inventory | None:
-    """What a file declares are the environment's tools. An agent without a user has the user's as well, and
-    only a supplied list says which.
+    """Return the declared tools, those of the environment.
+
+    An agent without a user also has the user's tools; only a supplied list names them.
     """
     defined = _DEFINED.decode(info.environment_info.tool_defs)
     if not defined or _is_without_user(info):

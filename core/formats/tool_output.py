@@ -1,7 +1,7 @@
-"""Tool outputs of an environment, `{blocks, reward?, finished, metadata?}` → what a step keeps of them.
+"""Tool outputs of an environment, `{blocks, reward?, finished, metadata?}` → the stored part of a step.
 
-No reward is none, not 0; what is sent as a reward and is no number is none either, and the step says so. Of blocks
-the lengths are kept, of metadata and arguments a digest, of members that nobody knows the names.
+A missing reward is none, not 0. A reward that is no number is none either, and the step notes it. Stored are the
+lengths of blocks, a digest of metadata and arguments, and the names of unknown members.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Paid(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a step keeps of a tool output; the text of its blocks only where texts are kept."""
+    """The stored part of a tool output; the text of its blocks only where texts are stored."""
 
     paid: Paid
     finished: bool
@@ -65,7 +65,7 @@ def paid_of(value: object) -> Paid:
 
 
 def read_output(value: Mapping[str, Any]) -> Output:
-    """What is kept of a tool output; ``finished`` is False where it is not said, or not a truth value.
+    """Return the stored part of a tool output; ``finished`` is False where it is missing or no boolean.
 
     >>> read_output({"blocks": [{"type": "text", "text": "look 1"}], "reward": 0.1}).text
     'look 1'
@@ -82,7 +82,7 @@ def read_output(value: Mapping[str, Any]) -> Output:
 
 
 def storable(name: object) -> str:
-    r"""A name as somebody else gave it, so that it can be kept; "" for what is no text.
+    r"""Return a foreign name in a storable form; "" for another type.
 
     >>> storable("a\0b"), storable("\ud800"), storable(None)
     ('ab', '?', '')
@@ -98,7 +98,7 @@ def _text(block: object) -> str:
 
 
 def digest_of_value(value: object) -> str:
-    """A digest by which equal JSON is told from other, however it is written.
+    """Return a digest that is equal for equal JSON in any notation.
 
     >>> digest_of_value({"a": 1, "b": 2}) == digest_of_value({"b": 2, "a": 1})
     True
@@ -112,11 +112,7 @@ def digest_of_value(value: object) -> str:
 
 
 def task_of(spec: object, index: object) -> str | None:
-    """What a task is called: the id in its specification, else its number, else a digest of the specification.
-
-    >>> task_of({"id": "t1", "a": 1}, None), task_of(None, 3), task_of(None, None)
-    ('t1', '3', None)
-    """
+    """Return a task's name: the id in its specification, else its number, else a digest of the specification."""
     found = named(spec.get("id")) if isinstance(spec, Mapping) else None
     if found is None:
         found = named(index)

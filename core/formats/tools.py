@@ -19,7 +19,7 @@ from core.errors import InvalidArm, UnreadableSource
 from core.formats.entries import Limits
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, reason
-from core.given import check_given
+from core.files import check_file
 from core.records.arm import Arm, token_cost_of, tool_key
 from core.records.limits import Tokens
 from core.records.run import Inventory, InventoryKind
@@ -115,9 +115,9 @@ class DeclaredLists:
 
 @dataclass(frozen=True, kw_only=True)
 class Supplied:
-    """What a person named with ``--tools``: one list for all records, or lists by domain.
+    """Tools that a person named with ``--tools``: one list for all records, or lists by domain.
 
-    ``without_user`` is added to a domain's list where the agent has the simulated user's tools in its hands.
+    ``without_user`` extends a domain's list where the agent holds the simulated user's tools.
     """
 
     file: str
@@ -166,7 +166,7 @@ def supplied(path: Path, limits: Limits, file: str | None = None) -> Supplied:
     """
     file = str(path) if file is None else file
     try:
-        check_given(path, "--tools", error=UnreadableSource)
+        check_file(path, "--tools", error=UnreadableSource)
         with Bytes(path, file, limits) as content:
             raw = content.document()
     except OSError as error:

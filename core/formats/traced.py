@@ -1,15 +1,13 @@
-"""Traced steps → the run that they are: what was offered, called, said and used, whoever traced it.
+"""Traced steps of any tracer → the run: its offered tools, calls, texts and usage.
 
-- *Offered tools* stand in one of many places (`core.formats.spans`); all that are found are taken together.
-- *Calls* are the spans of tools, and what the model's replies ask for; a call that shows in both, or in spans
-  inside each other, counts once.
-- *Usage* is that of the innermost steps that have one: those around them repeat it.
-- *Tools* are what the model could choose from: one that a framework makes for the final answer (``final_result``)
-  is a tool where it is listed among the others, and none where it is listed apart.
+- *Offered tools* can be in one of many fields (`core.formats.spans`); all of them are taken together.
+- *Calls* are the spans of tools, and the calls in the model's replies. A call in both, or in nested spans, counts once.
+- *Usage* is that of the innermost steps that have one: outer steps repeat it.
+- *Tools* are the model's choices. A framework's tool for the final answer (``final_result``) counts where it is listed
+  among the others, and not where it is listed apart.
 
-A trace whose tools or calls can't be told is refused with the reason: a guess would count for or against arms. So
-is one that names a tool in nothing but the name of a span (``tool.search.wikipedia.start``), for what of it is the
-tool's own name it doesn't say.
+A trace with unknown tools or calls is refused with the reason: a guess would count for or against arms. So is one that
+names a tool only in the name of a span (``tool.search.wikipedia.start``), which does not show the tool's own name.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _MAX_LEVELS: Final = 64
 
 
 class Tokens(NamedTuple):
-    """What one step says of its usage; ``total`` is its sum where it names none."""
+    """Usage of one step; ``total`` is its sum where it has none."""
 
     input: int
     output: int
@@ -43,8 +41,9 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One traced step; ``parent`` None: it is around all others. Times are milliseconds since 1970 UTC, None where
-    they are unknown; ``naive_time``: its end named no zone. ``usage`` None: it tells none.
+    """One traced step; ``parent`` None = the outermost step.
+
+    Times are milliseconds since 1970 UTC, None = unknown. ``naive_time``: its end named no zone. ``usage`` None = unknown.
     """
 
     id: str
@@ -60,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Traced:
-    """All that a trace tells: its steps in the order of their starts."""
+    """A trace: its steps in the order of their starts."""
 
     id: str
     session: str | None
@@ -71,7 +70,7 @@ class Traced:
         return {step.id: step.parent for step in self.steps}
 
     def run(self, format: str, supplied: Inventory | None = None) -> Run:
-        """The run; raises what `core.formats.strict.UNDECODABLE` names where it can't be told."""
+        """Return the run; raises the errors in `core.formats.strict.UNDECODABLE` where it can't be determined."""
         identity = plain(self.id)
         if identity is None:
             raise Flaw("has no id of its trace")
@@ -103,7 +102,7 @@ class Traced:
         return max(ends, default=(None, False))
 
     def _prompt(self) -> str | None:
-        """What the user said last before the first reply: what came before is history."""
+        """Return the user's last text before the first reply; earlier texts are history."""
         asked = (asked_for(one.span) for one in self._replies())
         return next((text for text in asked if text is not None), None)
 
@@ -146,7 +145,7 @@ class Traced:
         return made
 
     def _asked(self) -> list[Call]:
-        """What the model asked for; of replies around each other the innermost that asks for anything."""
+        """Return the model's calls; of nested replies the innermost that has any."""
         asking = {one.id: one.span.asked for one in self._replies() if one.span.asked}
         outer = self._outer(asking)
         not_tools = {name for one in self.steps for name in one.span.output_tools}
@@ -162,7 +161,7 @@ class Traced:
         return found
 
     def _check_no_calls(self) -> None:
-        """No call was found; if the trace says that there was one, it can't be told."""
+        """Refuse a trace without a recognised call that reports one."""
         if any(one.span.asks_for_tools for one in self.steps):
             raise Flaw("says that the model asked for tools, but not for which")
         if any(one.span.mentions_tool for one in self.steps):
@@ -172,7 +171,7 @@ class Traced:
         return [one for one in self.steps if one.span.is_reply]
 
     def _failed(self) -> bool:
-        """Whether the outermost step did; failures inside were perhaps made up for."""
+        """Return whether the outermost step failed; the agent may have recovered from inner failures."""
         return any(one.failed and one.parent not in self.parents for one in self.steps)
 
     def _around(self, identity: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a file holds that is not understood: counted, to be told in a sentence."""
+"""Unknown parts of a file: counted, and reported in a sentence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ _NO_CALL: Final = re.compile(r"result|response|output|return|error|reference|cal
 
 
 def may_be_call(name: str) -> bool:
-    """Whether a kind of block or field is named like a call: then what it calls is lost with it.
-
-    >>> [name for name in ("functionCall", "tool_result", "thinking", "custom_tool_call") if may_be_call(name)]
-    ['functionCall', 'custom_tool_call']
-    """
+    """Return whether a kind of block or field is named like a call: then its calls are lost with it."""
     return _CALL.search(name) is not None and _NO_CALL.search(name) is None
 
 
@@ -48,15 +44,15 @@ class Unknown:
         _count(self.fields, name)
 
     def no_call_is_known(self, n_foreign: int) -> str:
-        """Why nothing can be learned of runs that called tools in a way that is not read."""
+        """Return why nothing can be learned of runs that called tools in an unknown way."""
         kinds = Counter({kind: n for kind, n in (self.blocks + self.lines).items() if may_be_call(kind)})
         return (
-            f"Which tools were called can't be told: {n_foreign:,} calls are of an unknown kind "
+            f"Which tools were called is unknown: {n_foreign:,} calls are of an unknown kind "
             f"({_names(kinds + self.fields)})."
         )
 
     def remarks(self, file: str) -> Iterator[Remark]:
-        """What to say of a file."""
+        """Yield the remarks about a file."""
         for what, kinds in (
             ("lines", self.lines),
             ("content blocks", self.blocks),

@@ -36,7 +36,7 @@ def following(text: bytes) -> Iterator[bytes]:
 
 
 def whole(start: bytes) -> Iterator[bytes]:
-    """The values that are whole at the beginning of a document, be it an array of them or one after another.
+    """Yield the complete values at the beginning of a document, an array or a sequence of them.
 
     >>> list(whole(b'[{"a": 1}, {"b": 2}, {"c"'))
     [b'{"a": 1}', b'{"b": 2}']

@@ -63,7 +63,7 @@ class _Info(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """What is read by name; every member is looked at once more for numbers."""
+    """Members that are read by name; numbers are read from all members."""
 
     completion: msgspec.Raw
     reward: float | None = None
@@ -105,7 +105,7 @@ def results_of(path: Path) -> Path | None:
 
 
 def _metadata(path: Path, limits: Limits) -> _Metadata:
-    """What lies beside results; nothing is known of them where it can't be read."""
+    """Return the metadata beside results; empty where unreadable."""
     endings = (_RESULTS + packed for packed in _PACKED)
     stem = next((path.name.removesuffix(end) for end in endings if path.name.endswith(end)), None)
     beside = None if stem is None else path.with_name(stem + _METADATA)
@@ -195,7 +195,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         told = number_of(n_hidden, "episode")
         yield Remark(
             file=reading.file,
-            text=f"{told} in {reading.file} say that tools were called and show no call: what was called is known, "
+            text=f"{told} in {reading.file} report calls and show none: the called tools are known, "
             "in which step is not.",
         )
 
