@@ -8,6 +8,7 @@ Its names are imported at their first use: a client needs no NumPy, and the comm
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from core.deprecation import replacement_of
 from core.version import __version__
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ else:
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
+        name = replacement_of(name)
         home = _HOME_OF.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -285,6 +285,8 @@ def _decoded(answer: bytes, kind: type[_T]) -> _T:
 
 def _array(kind: type, value: object) -> object:
     """Return an array for its JSON, a list; null is NaN. Only `Client.savings` returns arrays, and needs NumPy."""
+    if kind is object:
+        return value
     array: object = resolve_name("core.columns:array_of")(kind, value)
     return array
 

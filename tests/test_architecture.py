@@ -26,9 +26,9 @@ from dashboard.pages import PAGES
 from tests.conftest import ROOT
 
 STAGES: list[set[str]] = [
-    {"core.errors", "core.version"},
+    {"core.errors", "core.version", "core.deprecation"},
     {"core.records"},
-    {"core.settings", "core.permissions", "core.columns", "core.given", "core.guide"},
+    {"core.settings", "core.permissions", "core.columns", "core.files", "core.guide"},
     {"core.evaluate"},
     {
         "core.posterior",
@@ -280,6 +280,26 @@ def test_scipys_parts_are_read_at_their_first_use(tmp_path: Path) -> None:
         check=True,
     )
     assert not {"scipy.special", "scipy.stats"} & set(loaded.stdout.split())
+
+
+MOST_PARAMETERS = 12
+
+
+def test_no_function_has_more_than_twelve_parameters() -> None:
+    """More options are one keyword record: ``**options: Unpack[StepOptions]``."""
+    wide = [
+        f"{module_of(path)}.{node.name} has {count}"
+        for path in OURS
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (count := _n_parameters(node.args)) > MOST_PARAMETERS
+    ]
+    assert wide == []
+
+
+def _n_parameters(arguments: ast.arguments) -> int:
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return len(named) + (arguments.vararg is not None) + (arguments.kwarg is not None)
 
 
 def test_the_environment_is_read_in_one_place() -> None:

@@ -68,6 +68,8 @@ class AsyncLearnerProtocol(Protocol):
 
     async def in_thread(self, work: Callable[[], _R]) -> _R:
         """Run a function in one of the learner's threads."""
+        if self.learner._is_closed:
+            return work()  # it raises `Closed`
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def close(self) -> None:
@@ -85,7 +87,7 @@ class AsyncLearnerProtocol(Protocol):
         return await self.in_thread(lambda: self.learner.settings)
 
     @overload
-    def run(self, arms: str, /) -> Coroutine[Any, Any, RunStory]: ...  # type: ignore[overload-overlap]
+    def run(self, arms: str, /) -> Coroutine[Any, Any, RunStory]: ...
 
     @overload
     def run(self, arms: None = None, /, **options: Unpack[RunOptions]) -> AsyncRun[str]: ...

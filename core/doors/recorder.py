@@ -1,9 +1,9 @@
-"""The recorder: a session of an agent with an environment of the OpenReward Standard → an episode, step by step.
+"""Recorder: a session with an environment of the OpenReward Standard, recorded as an episode, step by step.
 
-It stands around the session of a client (`ors-sdk`, `openreward`, or anything with `call_tool`) and imports none of
-them. Every tool output is on disk before the agent gets it. A call that failed is a step without a reward, one that
-came after the end is kept as refused; one that was never answered, because the environment is gone, is no step, the
-episode stays unfinished, and the exception passes as it is.
+It wraps the session of a client (`ors-sdk`, `openreward`, or any object with `call_tool`) and imports none of them.
+Every tool output is on disk before the agent gets it. A failed call is a step without a reward. A call after the end
+is stored as refused. A call without an answer, because the environment is gone, is no step: the episode stays
+unfinished, and the exception propagates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, Unpack, get_args
+from typing import Any, Final, Literal, Protocol, Self, Unpack, cast, get_args
 from uuid import uuid4
 
 from core.doors.asynchronous import AsyncLearnerProtocol
@@ -33,11 +33,20 @@ from core.records.limits import one_of
 OnError = Literal["warn", "raise"]
 
 _LOG: Final = logging.getLogger("armscope")
-_KEPT: Final = ("name", "reward", "finished", "refused", "note", "n_chars_in", "n_chars_out", "extra")
+_STORED_FIELDS: Final = (
+    "name",
+    "reward",
+    "finished",
+    "refused",
+    "note",
+    "n_chars_in",
+    "n_chars_out",
+    "extra",
+)
 _DIGESTS: Final = ("args_digest", "meta_digest")
 _TEXTS: Final = ("asked", "answered")
-_GONE: Final = frozenset((404, 410))
-_UNANSWERED: Final = frozenset(
+_GONE_STATUSES: Final = frozenset((404, 410))
+_NO_ANSWER: Final = frozenset(
     (
         "MaxRetriesError",
         "HeartbeatTimeoutError",
@@ -46,29 +55,29 @@ _UNANSWERED: Final = frozenset(
         "ClientConnectionError",
     )
 )
-"""Exceptions of clients, by name, that say that no answer came."""
+"""Exceptions of clients, by name, for a call without an answer."""
 
 
-class TakesSteps(Protocol):
-    """Where steps are recorded: a `Learner`, or a `Client`."""
+class StepRecorder(Protocol):
+    """Recorder of steps: a `Learner` or a `Client`."""
 
-    def record_step(self, episode: str, **said: Unpack[StepOptions]) -> StepAnswer:
+    def record_step(self, episode: str, **options: Unpack[StepOptions]) -> StepAnswer:
         """Record one answer of an environment."""
 
-    def mark_incomplete(self, episode: str, **said: Unpack[EpisodeOptions]) -> EpisodeMarked:
-        """Say that not everything could be written."""
+    def mark_incomplete(self, episode: str, **options: Unpack[EpisodeOptions]) -> EpisodeMarked:
+        """Mark an episode as incomplete."""
 
 
 class RecordedSession:
-    """A session whose tool outputs are recorded; all else of it is the session's own. `record_episodes` makes it.
+    """A session whose tool outputs are recorded; all other members are the session's own.
 
-    ``uid`` is the episode's, once the session has begun.
+    `record_episodes` makes it. ``uid`` is the episode's, once the session has begun.
     """
 
     def __init__(
         self,
         session: Any,  # noqa: ANN401 - of any client
-        learner: TakesSteps,
+        learner: StepRecorder,
         *,
         head: EpisodeOptions,
         run: str | RunUnderWay[Any] | None,
@@ -77,7 +86,7 @@ class RecordedSession:
         self.uid = ""
         self._session = session
         self._learner = learner
-        self._said = head
+        self._options = head
         self._head: EpisodeOptions = {}
         self._run = run.uid if isinstance(run, RunUnderWay) else run
         self._on_error = on_error
@@ -90,7 +99,7 @@ class RecordedSession:
         if isinstance(run, RunUnderWay):
             run.afterwards(self._link)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the session has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any member of the session
         return getattr(self._session, name)
 
     # Begin and end
@@ -128,15 +137,15 @@ class RecordedSession:
         return bool(is_taken)
 
     def _begin(self) -> None:
-        self._head = {**_described(self._session), **self._said}
+        self._head = {**_described(self._session), **self._options}
         session = getattr(self._session, "sid", None)
         identity = plain(session) if isinstance(session, str) else None
         self.uid = f"{self._head.get('environment')}/{identity or uuid4()}"
-        # A session that goes on may have been recorded before: then the database says which number comes next.
+        # A session that continues may have been recorded before: then the database has the next number.
         self._next = 0 if self._is_ours else None
 
     def _end(self, problem: BaseException | None) -> None:
-        """Say what could not be said before. The agent's own exception goes before ours."""
+        """Mark and link the episode if that failed before; the agent's own exception takes precedence."""
         try:
             self._mark()
             self._link()
@@ -148,55 +157,55 @@ class RecordedSession:
     # Calls
 
     def call_tool(self, tool_name: str, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - as the session's own
-        """Call a tool; what it answers is handed on when it is on disk."""
-        given = named.get("input", args[0] if args else {})
+        """Call a tool and return its answer once it is on disk."""
+        arguments = named.get("input", args[0] if args else {})
         task = named.get("task_id")
         try:
-            told = self._session.call_tool(tool_name, *args, **named)
+            answer = self._session.call_tool(tool_name, *args, **named)
         except Exception as problem:
-            self._failed(tool_name, given, problem)
+            self._failed(tool_name, arguments, problem)
             raise
-        if inspect.isawaitable(told):
-            return self._awaited(told, tool_name, given, task)
-        self._answered(tool_name, given, told, task)
-        return told
+        if inspect.isawaitable(answer):
+            return self._awaited(answer, tool_name, arguments, task)
+        self._answered(tool_name, arguments, answer, task)
+        return answer
 
-    async def _awaited(self, told: Awaitable[Any], name: str, given: object, task: object) -> object:
+    async def _awaited(self, answer: Awaitable[Any], name: str, arguments: object, task: object) -> object:
         try:
-            found = await told
+            output = await answer
         except Exception as problem:
-            await asyncio.to_thread(self._failed, name, given, problem)
+            await asyncio.to_thread(self._failed, name, arguments, problem)
             raise
-        await asyncio.to_thread(self._answered, name, given, found, task)
-        return found
+        await asyncio.to_thread(self._answered, name, arguments, output, task)
+        return output
 
     def call_terminal_tool(self, message: str = "") -> Any:  # noqa: ANN401 - as the session's own
         """Call the tool that ends the session, if it has one, with the agent's last message."""
-        found = self._session.terminal_tool()
-        if inspect.isawaitable(found):
-            return self._ended_by(found, message)
-        if found is None:
+        tool = self._session.terminal_tool()
+        if inspect.isawaitable(tool):
+            return self._ended_by(tool, message)
+        if tool is None:
             return self._session.call_terminal_tool(message)
-        return self.call_tool(found.name, _terminal(found, message))
+        return self.call_tool(tool.name, _terminal(tool, message))
 
-    async def _ended_by(self, found: Awaitable[Any], message: str) -> object:
-        tool = await found
+    async def _ended_by(self, terminal: Awaitable[Any], message: str) -> object:
+        tool = await terminal
         if tool is None:
             return await self._session.call_terminal_tool(message)
         return await self.call_tool(tool.name, _terminal(tool, message))
 
     # Steps
 
-    def _answered(self, name: str, given: object, told: object, task: object) -> None:
-        self._keep(lambda: answered(called(name, _plain(given)), _output(told)), task)
+    def _answered(self, name: str, arguments: object, output: object, task: object) -> None:
+        self._record(lambda: answered(called(name, _plain(arguments)), _output(output)), task)
 
-    def _failed(self, name: str, given: object, problem: Exception) -> None:
-        """Keep a call that was answered with an error; one without an answer leaves no step."""
+    def _failed(self, name: str, arguments: object, problem: Exception) -> None:
+        """Record a call that was answered with an error; a call without an answer is no step."""
         if _is_answer(problem):
             note = FINISHED if getattr(problem, "reason", None) == FINISHED else "error"
-            self._keep(lambda: called(name, _plain(given), note), None)  # type: ignore[arg-type]  # a StepNote
+            self._record(lambda: called(name, _plain(arguments), note), None)  # type: ignore[arg-type]  # a StepNote
 
-    def _keep(self, step: Callable[[], Step], task: object) -> None:
+    def _record(self, step: Callable[[], Step], task: object) -> None:
         with self._lock:
             if task is not None and task in self._tasks:
                 return
@@ -209,26 +218,26 @@ class RecordedSession:
                 self._warn(problem)
             else:
                 self._tasks |= {task} - {None}
-            with suppress(Exception):  # at the end it is tried again, and said
+            with suppress(Exception):  # the end tries again, and reports it
                 self._mark()
 
     def _write(self, step: Step) -> None:
-        said: StepOptions = {**self._head, **_kept(step), "number": self._next}
+        options: StepOptions = {**self._head, **_step_options(step), "number": self._next}
         if self._run is not None:
-            said["run"] = self._run
-        told = self._learner.record_step(self.uid, **said)
-        self._next = told.number + 1
+            options["run"] = self._run
+        answer = self._learner.record_step(self.uid, **options)
+        self._next = answer.number + 1
         if self._first is None:
-            self._first = {**said, "number": told.number}
+            self._first = {**options, "number": answer.number}
 
     def _mark(self) -> None:
-        """Mark the episode where a step is missing in it."""
+        """Mark the episode as incomplete if a step is missing."""
         if self._is_lossy:
             self._learner.mark_incomplete(self.uid, **self._head)
             self._is_lossy = False
 
     def _link(self) -> None:
-        """Name the run once more, for it may be recorded after the steps; a step that is known changes nothing."""
+        """Send the first step again with its run, which may be recorded after the steps; a repeat changes nothing."""
         if self._run is not None and self._first is not None:
             self._learner.record_step(self.uid, **self._first)
 
@@ -238,7 +247,7 @@ class RecordedSession:
 
 def record_episodes(
     session: Any,  # noqa: ANN401 - of any client
-    learner: TakesSteps | AsyncLearnerProtocol,
+    learner: StepRecorder | AsyncLearnerProtocol,
     *,
     environment: str | None = None,
     task: str | None = None,
@@ -248,30 +257,30 @@ def record_episodes(
     run: str | RunUnderWay[Any] | None = None,
     on_error: OnError = "warn",
 ) -> RecordedSession:
-    """Record what an environment pays in a session, as it goes.
+    """Record the rewards of an environment in a session, step by step.
 
-    It stands around the session: ``with record_episodes(session, learner) as session:``. The session is begun and
-    ended by it, unless it has begun already. ``async with`` is the same for a session whose ``call_tool`` is awaited.
+    It wraps the session: ``with record_episodes(session, learner) as session:``. It begins and ends the session,
+    unless that has begun already. ``async with`` is for a session whose ``call_tool`` is awaited.
 
     Parameters
     ----------
     session
-        What `ORS(url).environments.get(name).session(split=, index=)` of `ors-sdk` gives, the same of `openreward`,
-        or anything else with ``call_tool(name, input)`` that answers ``{blocks, reward, finished, metadata}``.
+        The result of `ORS(url).environments.get(name).session(split=, index=)` of `ors-sdk` or `openreward`, or any
+        object with ``call_tool(name, input)`` that returns ``{blocks, reward, finished, metadata}``.
     learner
-        A `Learner`, an `AsyncLearner`, or a `Client` of a server.
+        A `Learner` or a `Client`, called or awaited.
     environment, task, split, variant
-        Instead of what the session says of itself.
+        Values that replace those of the session.
     model, run
-        Whose actions are paid for, and the run (its uid, or a `RunUnderWay`) in which they were taken.
+        The model that acts, and the run of its actions (a uid or a `RunUnderWay`).
     on_error
-        Where a step can't be written: ``warn`` hands it on, says so in the log ``armscope`` and marks the episode as
-        incomplete; ``raise`` raises, so that the agent does not get what is not recorded.
+        For a step that cannot be written: ``warn`` returns it, warns in the log ``armscope`` and marks the episode as
+        incomplete; ``raise`` raises, so that the agent gets recorded answers only.
 
     Raises
     ------
     InvalidInput
-        For what has no ``call_tool``, and another ``on_error``.
+        The session has no ``call_tool``, or ``on_error`` is another word.
 
     >>> import tempfile
     >>> from core import open_learner
@@ -289,34 +298,36 @@ def record_episodes(
     if not hasattr(session, "call_tool"):
         raise InvalidInput(
             f"A session must have call_tool, got {type(session).__name__}.",
-            next_step="Give the session itself, as in ORS(url).environments.get(name).session(split=…, index=…).",
+            next_step="Pass the session itself, as in ORS(url).environments.get(name).session(split=…, index=…).",
         )
-    said = {"environment": environment, "task": task, "split": split, "variant": variant, "model": model}
-    head: Any = {name: value for name, value in said.items() if value is not None}
-    blocking: TakesSteps = getattr(learner, "learner", learner)  # an asynchronous one records in threads
+    values = {"environment": environment, "task": task, "split": split, "variant": variant, "model": model}
+    head: Any = {name: value for name, value in values.items() if value is not None}
+    blocking = cast("StepRecorder", getattr(learner, "learner", learner))
     return RecordedSession(session, blocking, head=head, run=run, on_error=on_error)
 
 
 def _described(session: object) -> EpisodeOptions:
-    """What a session says of itself: the sessions that are not awaited keep it in one that is."""
+    """Return the description of a session; one that is not awaited holds it in an awaited one."""
     inner = getattr(session, "_async", session)
     environment, task = getattr(inner, "env", None), getattr(inner, "task", None)
-    found: EpisodeOptions = {"environment": _environment(environment, task), "format": NAME}
+    options: EpisodeOptions = {"environment": _environment(environment, task), "format": NAME}
     names = {
         "task": task_of(getattr(task, "task_spec", None), getattr(inner, "index", None)),
         "split": _text(getattr(inner, "split", None)),
         "variant": _text(getattr(environment, "variant", None)),
     }
-    return {**found, **{name: value for name, value in names.items() if value is not None}}  # type: ignore[typeddict-item]
+    return {**options, **{name: value for name, value in names.items() if value is not None}}  # type: ignore[typeddict-item]
 
 
 def _environment(environment: object, task: object) -> str:
-    """Its name, with its owner's where it has one; else as it stands in paths."""
-    whole = _text(getattr(environment, "deployment_name", None))
-    if whole is not None and "/" in whole:
-        return whole
+    """Return the name of an environment, with its owner's name if it has one; else as in paths."""
+    deployment = _text(getattr(environment, "deployment_name", None))
+    if deployment is not None and "/" in deployment:
+        return deployment
     name = (
-        _text(getattr(task, "environment_name", None)) or _text(getattr(environment, "name", None)) or whole
+        _text(getattr(task, "environment_name", None))
+        or _text(getattr(environment, "name", None))
+        or deployment
     )
     return (name or NAME).lower()
 
@@ -325,35 +336,35 @@ def _text(value: object) -> str | None:
     return plain(value) if isinstance(value, str) else None
 
 
-def _kept(step: Step) -> StepOptions:
-    """What is said of a step, without what is as usual."""
+def _step_options(step: Step) -> StepOptions:
+    """Return the fields of a step that differ from their defaults."""
     usual = Step(number=0)
-    found: Any = {
+    values: Any = {
         name: value
-        for name in (*_KEPT, *_DIGESTS, *_TEXTS)
+        for name in (*_STORED_FIELDS, *_DIGESTS, *_TEXTS)
         if (value := getattr(step, name)) != getattr(usual, name)
     }
-    told: StepOptions = found
-    return told
+    options: StepOptions = values
+    return options
 
 
 def _plain(value: object) -> object:
-    """Arguments as they are sent; None for what can't be."""
+    """Return arguments as JSON values; None for other ones."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _output(told: object) -> Mapping[str, Any]:
-    """A tool output as it is sent, be it a mapping, a dataclass, or another object with these members."""
-    found = _members(told)
-    blocks = found.get("blocks")
+def _output(answer: object) -> Mapping[str, Any]:
+    """Return a tool output as a mapping; it may be a dataclass or another object with these members."""
+    members = _members(answer)
+    blocks = members.get("blocks")
     if isinstance(blocks, list | tuple):
-        found["blocks"] = [{"text": _members(block).get("text")} for block in blocks]
-    if found.get("metadata") is not None:
-        found["metadata"] = _plain(found["metadata"])
-    return found
+        members["blocks"] = [{"text": _members(block).get("text")} for block in blocks]
+    if members.get("metadata") is not None:
+        members["metadata"] = _plain(members["metadata"])
+    return members
 
 
 def _members(value: object) -> dict[str, Any]:
@@ -370,12 +381,12 @@ def _terminal(tool: Any, message: str) -> dict[str, str]:  # noqa: ANN401 - of a
 
 
 def _is_answer(problem: Exception) -> bool:
-    """Whether an exception tells what an environment answered, rather than that it didn't."""
+    """Return whether an exception is an answer of the environment, and no failure to reach it."""
     causes: list[BaseException | None] = [problem, problem.__cause__, problem.__context__]
     return not any(
         isinstance(one, OSError | TimeoutError)
-        or getattr(one, "status", None) in _GONE
-        or any(kind.__name__ in _UNANSWERED for kind in type(one).__mro__)
+        or getattr(one, "status", None) in _GONE_STATUSES
+        or any(kind.__name__ in _NO_ANSWER for kind in type(one).__mro__)
         for one in causes
         if one is not None
     )

@@ -1,4 +1,4 @@
-"""Running: one request to the agent, from what goes into its prompt to what is recorded of it at its end."""
+"""Running: one request to the agent, from the selection of its prompt to its record."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "cache_write": ("cache_write", "cache_creation_input_tokens", "cache_write_tokens"),
     "total": ("total", "total_tokens"),
 }
-"""How SDKs call the parts of a usage."""
+"""Names that SDKs use for the parts of a usage."""
 
 
 class RunUnderWay(Generic[_T]):
-    """A request while it is answered. `Learner.run` makes it; it is recorded when its ``with`` block ends.
+    """A request while it is answered; `Learner.run` makes it, and the end of its ``with`` block records it.
 
-    Inside the block ``selection`` is what was chosen, ``tools`` are those of the caller's own definitions that are
-    in, ``arms`` the ids of all that is in, ``guidance`` what to tell the model of tools left out (None = nothing).
-    After it, ``answer`` is what the record came to.
+    Inside the block ``selection`` has the decisions, ``tools`` the included definitions of the caller, and ``arms``
+    the ids of all included arms. ``guidance`` describes left-out tools for the model (None = no text). After the
+    block, ``answer`` is the answer of the record.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class RunUnderWay(Generic[_T]):
     def __enter__(self) -> Self:
         if self._selection is not None:
             raise InvalidInput(
-                "A run must be entered once, got a second time.", next_step="Make another: learner.run(…)."
+                "A run must be entered once, got a second time.",
+                next_step="Make another run: learner.run(…).",
             )
         self._selection = self._begin(self._offered)
         return self
@@ -74,40 +75,40 @@ class RunUnderWay(Generic[_T]):
 
     @property
     def selection(self) -> Selection:
-        """What was chosen."""
+        """The selection."""
         if self._selection is None:
             raise InvalidInput(
-                "A run must be under way before it says what was chosen.",
+                "A run must be under way before it has a selection, got one that is not.",
                 next_step="Use it in a with block: with learner.run(…) as run: …",
             )
         return self._selection
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Ids of the arms that are in."""
+        """Ids of the included arms."""
         return self.selection.included
 
     @property
     def tools(self) -> list[_T]:
-        """Of what was offered, what is in, as the caller offered it; nothing where every known arm was."""
+        """Included arms as the caller offered them; empty where every known arm was offered."""
         return [] if self._offered is None else self.selection.keep(self._offered)
 
     @property
     def guidance(self) -> str | None:
-        """What the system prompt should say of tools left out."""
+        """Text about left-out tools for the system prompt."""
         return self.selection.guidance
 
     def afterwards(self, work: Callable[[], None]) -> None:
-        """Do something once the run is recorded."""
+        """Call a function after the run is recorded."""
         self._later.append(work)
 
     def called(self, name: str, arguments: object = "") -> None:
-        """The agent called a tool; of its arguments the first 200 characters are read, and not stored."""
-        said = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
-        self.calls.append(Call(name=name, metadata=said[:METADATA_CHARS]))
+        """Add a tool call; detectors read the first 200 characters of its arguments, which are not stored."""
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+        self.calls.append(Call(name=name, metadata=text[:METADATA_CHARS]))
 
     def asked(self, text: str) -> None:
-        """The person asked this; it is kept, up to 100,000 characters, only where the setting ``keep_texts`` is on.
+        """Set the text of the request; it is stored, up to 100,000 characters, only with the setting ``keep_texts``.
 
         >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
         >>> run.asked("Sum it up")
@@ -117,13 +118,14 @@ class RunUnderWay(Generic[_T]):
         self.prompt = text
 
     def said(self, text: str) -> None:
-        """The agent wrote something; it is read for skills, files and memories. What it wrote last is kept as its
-        answer, up to 100,000 characters, only where the setting ``keep_texts`` is on.
+        """Add a text of the agent; detectors read it for skills, files and memories.
+
+        The last text is stored as the answer, up to 100,000 characters, only with the setting ``keep_texts``.
         """
         self.texts.append(text)
 
     def used(self, usage: object = None, **parts: int) -> None:
-        """Add the usage of one answer of the model: a `Usage`, what an SDK calls one, or its parts by name.
+        """Add the usage of one answer of the model: a `Usage`, an SDK's usage, or its parts by name.
 
         >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
         >>> run.used({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15})
@@ -131,36 +133,36 @@ class RunUnderWay(Generic[_T]):
         >>> run.usage.tokens
         17
         """
-        more = usage if isinstance(usage, Usage) else _usage(parts if usage is None else usage)
-        self.usage = more if self.usage is None else _sum(self.usage, more)
+        added = usage if isinstance(usage, Usage) else _usage(parts if usage is None else usage)
+        self.usage = added if self.usage is None else _sum(self.usage, added)
 
 
 def _status(kind: type[BaseException] | None) -> Status:
-    """How a block ended: an exception is an error, being stopped from outside is not."""
+    """Return the status of a block: an `Exception` is an error, another end from outside is not."""
     if kind is None:
         return "completed"
     return "error" if issubclass(kind, Exception) else "aborted"
 
 
-def _usage(told: object) -> Usage:
-    found: dict[str, Any] = {}
+def _usage(usage: object) -> Usage:
+    parts: dict[str, Any] = {}
     for part, names in _PARTS.items():
         values = (
-            told.get(name) if isinstance(told, Mapping) else getattr(told, name, None) for name in names
+            usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None) for name in names
         )
         value = next((one for one in values if one is not None), None)
         if value is not None:
-            found[part] = value
-    if not found:
+            parts[part] = value
+    if not parts:
         raise InvalidInput(
-            f"A usage must name its tokens (input, output, cache_read, cache_write, total), got {str(told)[:80]!r}.",
+            f"A usage must name its tokens (input, output, cache_read, cache_write, total), got {str(usage)[:80]!r}.",
             next_step="Write it like run.used(input=900, output=120).",
         )
-    return Usage(**found)
+    return Usage(**parts)
 
 
 def _sum(one: Usage, other: Usage) -> Usage:
-    """Both; a total that only one of them names is the sum of what is known of each."""
+    """Return the sum of two usages; a total that only one of them has is the sum of their known tokens."""
     totals = [usage.tokens for usage in (one, other) if usage.tokens is not None]
     return Usage(
         input=one.input + other.input,

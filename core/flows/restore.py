@@ -1,7 +1,7 @@
-"""Restore: a backup → the database in use, checked before and after, with what it replaces kept.
+"""Restore of a backup over the database in use, verified before and after; the replaced database is stored as a file.
 
-Whoever has the database open goes on: what it remembered is told apart by the token of each write, and a file that
-had to be replaced as a whole by what lies at the path.
+Processes with the open database can continue. The token of each write invalidates their caches. If the file was
+replaced, they open the one at the path.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import Final
 import msgspec
 
 from core.errors import ArmscopeError, InvalidInput, SchemaMismatch, StoreUnusable
+from core.files import check_file
 from core.flows.context import Context, utc_now_ms
 from core.flows.queries.verify import problem_of, verify
-
-from core.given import check_given
 from core.permissions import authorise
 from core.records.actor import Actor
 from core.records.times import instant
@@ -34,9 +33,9 @@ _ANOTHER: Final = "Use a sound backup that armscope made; nothing was changed."
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore would cost: runs and acts that the database has and the backup hasn't.
+    """Cost of a restore: runs and acts that the database has and the backup lacks.
 
-    None = the database is damaged, and nobody can tell. ``runs`` are those of the backup.
+    None = the database is damaged and they can't be counted. ``runs`` are those of the backup.
     """
 
     file: str
@@ -47,7 +46,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``kept`` is the file that what was replaced is in; None = there was nothing."""
+    """Answer of a restore. ``kept`` is the file with the replaced database; None = there was none."""
 
     file: str
     database: str
@@ -65,26 +64,26 @@ def restore(
     clock: Callable[[], int] = utc_now_ms,
     confirm: Callable[[RestorePlan], object] | None = None,
 ) -> RestoreAnswer:
-    """Put a backup into the place of the database, which may be in use.
+    """Replace the database, which may be in use, by a backup.
 
-    Nothing is changed before the backup has been found sound, and what is replaced stays in a file of its own.
-    ``confirm`` is told before what it will cost, and raises where that is too much.
+    Nothing changes before the backup is verified. The replaced database is stored in a file of its own. ``confirm``
+    receives the plan before the change, and raises to cancel it.
 
     Raises
     ------
     InvalidInput
-        The file is the database itself, or none that can be read.
+        The file is the database itself, or can't be read.
     StoreDamaged
-        The backup is not sound.
+        The backup is damaged.
     SchemaMismatch
         A newer armscope wrote it.
     """
-    asks = actor or local_operator()
-    authorise(asks, "settings", None)
-    check_given(file, "A backup")
+    operator = actor or local_operator()
+    authorise(operator, "settings", None)
+    check_file(file, "A backup")
     if isinstance(database, Server):
         raise InvalidInput(
-            f"A backup takes the place of a file, got {database}; nothing was changed.",
+            f"The database to restore must be a file, got {database}; nothing was changed.",
             next_step=f"Copy it into an empty database of the server: armscope copy {file} {database}",
         )
     if os.path.lexists(database) and file.samefile(database):
@@ -94,19 +93,19 @@ def restore(
     make_folder(database.parent)
     with TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as folder:
         copy = Path(folder) / "restored.db"
-        _copy_soundly(file, copy, asks)
+        _copy_soundly(file, copy, operator)
         with closing(Database(database)) as live, closing(Database(copy)) as restored:
             plan = _plan(file, live, restored)
             if confirm is not None:
                 confirm(plan)
             with live.locked():
-                kept = _replace(live, copy, clock())
+                replaced = _replace(live, copy, clock())
     with closing(Store(database)) as store:
-        _refuse_unsound(store, asks)
+        _refuse_unsound(store, operator)
     return RestoreAnswer(
         file=str(file),
         database=str(database),
-        kept=None if kept is None else str(kept),
+        kept=None if replaced is None else str(replaced),
         runs=plan.runs,
         runs_lost=plan.runs_lost,
         acts_lost=plan.acts_lost,
@@ -114,7 +113,7 @@ def restore(
 
 
 def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
-    """Copy a backup, bring the copy up to date and check it: the backup itself is only read."""
+    """Copy a backup, upgrade and verify the copy. The backup itself is only read."""
     make_file(copy)
     copy_file(file, copy)
     try:
@@ -136,9 +135,9 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
 
 
 def _refuse_unsound(store: Store, actor: Actor) -> None:
-    found = verify(Context(store=store, actor=actor), limit=1)
-    if not found.clean:
-        raise problem_of(found, store.place)
+    verification = verify(Context(store=store, actor=actor), limit=1)
+    if not verification.clean:
+        raise problem_of(verification, store.place)
 
 
 def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
@@ -156,22 +155,22 @@ def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
 
 
 def _replace(live: Database, copy: Path, now_ms: int) -> Path | None:
-    """Keep what is there, then put the copy into it; what can't even be copied gives way as a file."""
+    """Store the present database, then overwrite it with the copy. An unreadable database is moved away as a file."""
     if not live.path.exists():
         live.give_way(copy, None)
         return None
-    kept = _free_name(live.path, now_ms)
+    replaced = _free_name(live.path, now_ms)
     try:
-        make_file(kept, like=live.path)
-        live.copy_into(kept)
+        make_file(replaced, like=live.path)
+        live.copy_into(replaced)
         live.replace_by(copy)
     except StoreUnusable:
-        kept.unlink(missing_ok=True)
-        live.give_way(copy, kept)
+        replaced.unlink(missing_ok=True)
+        live.give_way(copy, replaced)
     except BaseException:
-        kept.unlink(missing_ok=True)
+        replaced.unlink(missing_ok=True)
         raise
-    return kept
+    return replaced
 
 
 def _free_name(path: Path, now_ms: int) -> Path:
@@ -180,4 +179,4 @@ def _free_name(path: Path, now_ms: int) -> Path:
         f"{path.stem}.replaced-{stamp}{more}{path.suffix}"
         for more in ("", *(f"-{n}" for n in range(2, 1_000)))
     )
-    return next(place for name in names if not os.path.lexists(place := path.with_name(name)))
+    return next(candidate for name in names if not os.path.lexists(candidate := path.with_name(name)))

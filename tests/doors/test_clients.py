@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -35,13 +35,13 @@ from core.errors import (
 )
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
+from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.savings import Savings
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN, example_world
 from tests.doors.http.test_served import served
-from tests.engine import kept_in
-from tests.flows.world import context_at
+from tests.flows.world import START_MS, context_at
 
 CLIENTS = ("Learner", "Client", "AsyncLearner", "AsyncClient")
 OWN = {"context", "learner", "in_thread", "open"}
@@ -62,7 +62,7 @@ def new_run(uid: str) -> Run:
 
 
 ANSWERS: dict[str, Operation] = {
-    "settings": lambda one: one.settings if isinstance(one, LearnerProtocol.__mro__[0]) else one.settings(),
+    "settings": lambda one: one.settings() if isinstance(one, AsyncLearner | AsyncClient) else one.settings,
     "select": lambda one: one.select([ARM, {"name": "fetch", "input_schema": {}}], budget_tokens=50),
     "record": lambda one: one.record("c1", arms=[Arm(key=ARM, token_cost=3)], calls=["search"]),
     "record_runs": lambda one: one.record_runs([new_run("c2"), new_run("c3")]),
@@ -170,56 +170,216 @@ def test_answers_of_operations_are_public() -> None:
 # One world
 
 
-@contextmanager
-def world(folder: Path) -> Iterator[Any]:
-    context = example_world(folder)
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder to copy."""
+    folder = tmp_path_factory.mktemp("clients")
+    example_world(folder).store.close()
+    return folder
+
+
+class Worlds:
+    """Clients of every kind, each on a fresh copy of one world at one path, with one clock and one seed."""
+
+    def __init__(self, template: Path, folder: Path) -> None:
+        self._template = template
+        self._folder = folder
+
+    def results(self, name: str, operations: list[Operation]) -> list[object]:
+        """Call operations in a row and return their answers; an error is an answer, too."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.copytree(self._template, self._folder)
+        context = context_at(self._folder / "a.db")
+        context = replace(context, clock=lambda: START_MS + DAY_MS, entropy=lambda: 3)
+        with ExitStack() as opened:
+            opened.callback(context.store.close)
+            opened.enter_context(chdir(self._folder))
+            client: Any
+            if name in {"Client", "AsyncClient"}:
+                url = opened.enter_context(served(context))
+                client = Client(url) if name == "Client" else AsyncClient(url)
+            else:
+                client = Learner(context) if name == "Learner" else AsyncLearner(Learner(context))
+            if name.startswith("Async"):
+                return asyncio.run(_awaited(client, operations))
+            opened.enter_context(client)
+            return [_answer(one, client) for one in operations]
+
+
+@pytest.fixture
+def worlds(template: Path, tmp_path: Path) -> Worlds:
+    return Worlds(template, tmp_path / "here")
+
+
+def _answer(operation: Operation, client: object) -> object:
     try:
-        yield context
-    finally:
-        context.store.close()
-
-
-def plain(answer: object) -> object:
-    """Return an answer as comparable values: arrays as lists, and NaN as itself."""
-    document = msgspec.to_builtins(answer, enc_hook=lambda value: value.tolist())
-    return re.sub(r"\bnan\b", "NaN", repr(document))
-
-
-def results(name: str, folder: Path, operations: list[Operation]) -> list[object]:
-    """Call operations of one kind of client on a world of its own; an error is a result, too."""
-    with world(folder) as context, ExitStack() as opened:
-        opened.enter_context(pytest.MonkeyPatch.context()).chdir(folder)
-        if name in {"Learner", "AsyncLearner"}:
-            learner = Learner(context_at(kept_in(context.store)))
-        else:
-            url = opened.enter_context(served(context))
-        if name.startswith("Async"):
-            client = AsyncLearner(learner) if name == "AsyncLearner" else AsyncClient(url)
-            return asyncio.run(_awaited(client, operations))
-        blocking = learner if name == "Learner" else opened.enter_context(Client(url))
-        if name == "Learner":
-            opened.callback(learner.close)
-        return [_result(lambda one=one: one(blocking)) for one in operations]
-
-
-def _result(call: Callable[[], object]) -> object:
-    try:
-        return call()
+        return operation(client)
     except ArmscopeError as problem:
         return problem
 
 
-async def _awaited(client: AsyncLearnerProtocol, operations: list[Operation]) -> list[object]:
-    found: list[object] = []
-    async with AsyncExitStack() as opened:
-        await opened.enter_async_context(client)
-        for one in operations:
-            try:
-                found.append(await _one(one(client)))
-            except ArmscopeError as problem:
-                found.append(problem)
-    return found
+async def _awaited(client: AsyncLearner | AsyncClient, operations: list[Operation]) -> list[object]:
+    async with client:
+        return [await _awaited_answer(one, client) for one in operations]
 
 
-async def _one(answer: Coroutine[Any, Any, object]) -> object:
-    return await answer
+async def _awaited_answer(operation: Operation, client: object) -> object:
+    try:
+        return await operation(client)
+    except ArmscopeError as problem:
+        return problem
+
+
+def comparable(answer: object) -> object:
+    """Return an answer with arrays as lists, which NaN does not keep from being equal."""
+    return repr(msgspec.to_builtins(answer, enc_hook=_in_lists))
+
+
+def _in_lists(value: object) -> object:
+    if isinstance(value, ArmscopeError):
+        lines = getattr(value, "lines", {})
+        return [
+            type(value).__name__,
+            value.problem,
+            {number: _in_lists(one) for number, one in lines.items()},
+        ]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+@pytest.mark.parametrize("name", CLIENTS[1:])
+def test_every_operation_has_the_answer_of_a_learner(worlds: Worlds, name: str) -> None:
+    operations = list(ANSWERS.values())
+    expected = dict(zip(ANSWERS, worlds.results("Learner", operations), strict=True))
+    answers = dict(zip(ANSWERS, worlds.results(name, operations), strict=True))
+    for operation, answer in answers.items():
+        assert not isinstance(expected[operation], ArmscopeError), (operation, expected[operation])
+        assert type(answer) is type(expected[operation]), operation
+        assert comparable(answer) == comparable(expected[operation]), operation
+
+
+@pytest.mark.parametrize("name", CLIENTS[1:])
+def test_every_error_is_that_of_a_learner(worlds: Worlds, name: str) -> None:
+    operations = [operation for _, operation in ERRORS]
+    expected, answers = worlds.results("Learner", operations), worlds.results(name, operations)
+    for (kind, _), theirs, ours in zip(ERRORS, answers, expected, strict=True):
+        assert type(ours) is kind, ours
+        assert type(theirs) is kind, theirs
+        assert theirs.code == ours.code
+        numbers = [sorted(getattr(one, "lines", {})) for one in (ours, theirs)]
+        assert numbers[0] == numbers[1]
+
+
+def test_closed_means_closed_for_every_client(worlds: Worlds) -> None:
+    def close_and_ask(one: Learner) -> object:
+        one.close()
+        return one.status()
+
+    async def awaited(one: AsyncLearner) -> object:
+        await one.close()
+        return await one.status()
+
+    for name in CLIENTS:
+        (answer,) = worlds.results(name, [awaited if name.startswith("Async") else close_and_ask])
+        assert isinstance(answer, Closed), name
+
+
+def test_a_run_is_selected_and_recorded_by_every_client(worlds: Worlds) -> None:
+    def request(one: Learner) -> object:
+        with one.run([ARM], uid="w1", session="s") as run:
+            run.called("search")
+            run.used(input=3, output=4)
+        return run.answer
+
+    async def awaited(one: AsyncLearner) -> object:
+        async with one.run([ARM], uid="w1", session="s") as run:
+            run.called("search")
+            run.used(input=3, output=4)
+        return run.answer
+
+    answers = [worlds.results(name, [awaited if name.startswith("Async") else request]) for name in CLIENTS]
+    assert answers == [answers[0]] * len(CLIENTS)
+
+
+# Types and costs
+
+PROGRAM = """
+from __future__ import annotations
+
+import sys
+
+from core import Client, LearnerProtocol, open_learner
+
+
+def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
+    with learner.run([arm]) as run:
+        run.called("search")
+    given = learner.reward(arm, 0.5, run=run.uid)
+    assert learner.undo(given.id).undone == given.id
+    rows = learner.posteriors()
+    assert learner.why(run.uid).facts.uid == run.uid
+    assert learner.savings().overall.baseline.n_runs >= 0
+    assert learner.ledger()[0].arm == arm
+    return rows[0].mean
+
+
+if sys.argv[1].startswith("http"):
+    with Client(sys.argv[1]) as client:
+        print(mean_after_a_reward(client, "tool:web:search"))
+else:
+    with open_learner(sys.argv[1]) as learner:
+        print(mean_after_a_reward(learner, "tool:web:search"))
+"""
+
+
+def run_program(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_one_program_runs_on_a_file_and_on_a_server(worlds: Worlds, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    of_file = run_program(tmp_path, "program.py", "new.db")
+    context = context_at(tmp_path / "served.db")
+    with served(context) as url:
+        assert run_program(tmp_path, "program.py", url) == of_file
+    context.store.close()
+
+
+def test_one_program_passes_mypy_strict(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    found = run_program(
+        tmp_path,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(tmp_path),
+        "program.py",
+    )
+    assert "Success" in found
+
+
+def test_a_client_imports_neither_numpy_nor_scipy_nor_sqlalchemy(worlds: Worlds, tmp_path: Path) -> None:
+    context = context_at(tmp_path / "served.db")
+    code = (
+        "import sys\nfrom core import Client\nwith Client(sys.argv[1]) as client:\n"
+        "    client.record('r1', arms=['tool:web:search'], calls=['search'])\n"
+        "    client.reward('tool:web:search', 0.5), client.posteriors(), client.status(), client.why('r1')\n"
+        "    client.episodes(), client.agreement(), client.verify()\n"
+        "kib = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
+        "print(*sorted({'numpy', 'scipy', 'sqlalchemy'} & set(sys.modules)), int(kib) >> 10)"
+    )
+    with served(context) as url:
+        *heavy, mib = run_program(tmp_path, "-c", code, url).split()
+    context.store.close()
+    assert heavy == []
+    assert int(mib) <= 60

@@ -108,10 +108,10 @@ def _table(line: typer.Context, file: Path, key: str | None) -> None:
     """Every bad line is named, those that can't be read with those that can't be done."""
     from core.flows.queries import preview_batch
     from core.formats.reward_table import MAX_TABLE_BYTES, read_table, table_text
-    from core.given import read_given
+    from core.files import read_file
     from core.records.batch import refused
 
-    table: RewardTable = read_table(table_text(read_given(file, "--file", max_bytes=MAX_TABLE_BYTES)))
+    table: RewardTable = read_table(table_text(read_file(file, "--file", max_bytes=MAX_TABLE_BYTES)))
     context = context_of(line)
     if table.bad:
         raise refused({**preview_batch(context, table.lines).bad, **table.bad}, table.n_lines)

@@ -14,7 +14,7 @@ from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
 from core.errors import InvalidInput
-from core.given import read_given
+from core.files import read_file
 from core.records.arm import Arm
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def select(
 
 def _read_arms(file: Path) -> list[Arm]:
     try:
-        listed = msgspec.json.decode(read_given(file, "--arms"), type=list[str | Arm])
+        listed = msgspec.json.decode(read_file(file, "--arms"), type=list[str | Arm])
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise InvalidInput(
             f"--arms must name a JSON file with a list of ids or of objects with key and token_cost, "

@@ -57,18 +57,18 @@ def _json_form(value: Any) -> object:  # noqa: ANN401 - any type that the encode
     return value.tolist() if hasattr(value, "tolist") else json_form(value)
 
 
-def _queried(asked: Verb) -> LearnerHandler:
+def _queried(operation: Verb) -> LearnerHandler:
     def handler(context: Context, call: Call) -> Answer:
-        return _record(asked.call(context, parsed_input(asked, call, json_body(call.body))))
+        return _record(operation.call(context, parsed_input(operation, call, json_body(call.body))))
 
     return handler
 
 
 def _verified(desk: Desk, actor: Actor, call: Call) -> Answer:
     """Return the verification of every learner."""
-    asked = verb("verify")
-    authorise(actor, asked.action, None)
-    return _record(asked.call(desk.whole(actor), parsed_input(asked, call, json_body(call.body))))
+    operation = verb("verify")
+    authorise(actor, operation.action, None)
+    return _record(operation.call(desk.whole(actor), parsed_input(operation, call, json_body(call.body))))
 
 
 def _exported(context: Context, call: Call) -> Answer:
@@ -81,9 +81,9 @@ def _exported(context: Context, call: Call) -> Answer:
         )
     with ExitStack() as opened:
         folder = opened.enter_context(TemporaryDirectory(prefix="armscope-"))
-        asked = verb("export")
-        request = asked.decode({**body, "target": str(Path(folder) / "export")})
-        answer: ExportAnswer = asked.call(context, request)
+        operation = verb("export")
+        request = operation.decode({**body, "target": str(Path(folder) / "export")})
+        answer: ExportAnswer = operation.call(context, request)
         first = msgspec.json.encode(answer)
         second = None if answer.observations_file is None else Path(answer.observations_file)
         n_second = 0 if second is None else second.stat().st_size
@@ -106,9 +106,11 @@ def _pieces(opened: ExitStack, first: bytes, files: list[Path]) -> Iterator[byte
 
 
 def _row(name: str) -> ApiRoute:
-    asked = verb(name)
+    operation = verb(name)
     path = f"{AT_LEARNER}/queries/{name}"
-    return ApiRoute(Route(("POST",), path, asked.action, of_learner=_queried(asked)), RouteText(verb=asked))
+    return ApiRoute(
+        Route(("POST",), path, operation.action, of_learner=_queried(operation)), RouteText(verb=operation)
+    )
 
 
 ROWS: Final = (

@@ -1,4 +1,4 @@
-"""Given: a file that somebody names for a command → what it holds; looked at before it is read, within limits."""
+"""Files: the content of a file that a user names, checked before it is read, and within limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES: Final = 16 << 20
 STANDARD_INPUT: Final = Path("-")
 
 
-def read_given(
+def read_file(
     file: Path,
     what: str,
     *,
@@ -22,16 +22,16 @@ def read_given(
     error: type[ArmscopeError] = InvalidInput,
     standard_input: IO[bytes] | None = None,
 ) -> bytes:
-    """What a regular file holds, or standard input for ``-``; at most so many bytes.
+    """Return the content of a regular file, or of standard input for ``-``; at most so many bytes.
 
-    >>> read_given(Path("/dev/zero"), "--arms")
+    >>> read_file(Path("/dev/zero"), "--arms")
     Traceback (most recent call last):
     core.errors.InvalidInput: --arms must name a regular file, got /dev/zero, which is a device. Name a file.
     """
     if file == STANDARD_INPUT:
         content = (standard_input or sys.stdin.buffer).read(max_bytes + 1)
     else:
-        with open_given(file, what, error=error) as opened:
+        with open_file(file, what, error=error) as opened:
             content = opened.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise error(
@@ -41,20 +41,20 @@ def read_given(
     return content
 
 
-def open_given(file: Path, what: str, *, error: type[ArmscopeError] = InvalidInput) -> IO[bytes]:
-    """A regular file, opened to be read: a pipe that nobody writes to is not waited for.
+def open_file(file: Path, what: str, *, error: type[ArmscopeError] = InvalidInput) -> IO[bytes]:
+    """Open a regular file to be read; a pipe without a writer does not block.
 
-    Raises ``error`` for what is no regular file, isn't there or may not be read.
+    Raises ``error`` for a missing, unreadable or irregular file.
     """
-    check_given(file, what, error=error)
+    check_file(file, what, error=error)
     try:
         return os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
     except OSError as problem:
         raise _unreadable(file, what, problem, error) from problem
 
 
-def check_given(file: Path, what: str, *, error: type[ArmscopeError] = InvalidInput) -> None:
-    """Raise ``error`` unless there is a regular file; a pipe or a device might never end."""
+def check_file(file: Path, what: str, *, error: type[ArmscopeError] = InvalidInput) -> None:
+    """Check that a regular file exists, else raise ``error``; a pipe or a device might never end."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError) as problem:  # ValueError: no path may hold a NUL
