@@ -1,4 +1,4 @@
-"""Columns: arrays as the store hands them out and the statistics take them.
+"""Columns: arrays that the store returns and the statistics take.
 
 All arrays of one object are aligned and one-dimensional; counts and amounts are int64.
 """
@@ -31,12 +31,12 @@ def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
 
 
 UNKNOWN = -1
-"""Stands for an unknown cost, time, hour or bucket in an integer column."""
+"""Value of an unknown cost, time, hour or bucket in an integer column."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmColumns:
-    """Every arm of a learner with what is counted of it in its present epoch, sorted by id.
+    """Columns of every arm of a learner with its counts in the present epoch, sorted by id.
 
     ``prior_*`` is the arm's own prior, ``base_*`` the prior its epoch began with; both, like ``success`` and
     ``failure``, in millionths. ``pulls`` are whole; ``part_micro`` is what observations of weight below 1 add beyond
@@ -62,12 +62,12 @@ class ArmColumns:
         return len(self.keys)
 
     def where(self, mask: Bools) -> ArmColumns:
-        """The arms that ``mask`` (one flag an arm) keeps."""
+        """Return the arms in ``mask`` (one flag per arm)."""
         return ArmColumns(**_selected(self, mask))
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Where each arm stands; made once, for whoever looks arms up by id."""
+        """Index of each arm by id, built once."""
         return {key: index for index, key in enumerate(self.keys)}
 
     @property
@@ -81,7 +81,7 @@ class ArmColumns:
         return int(self.pulls_micro.sum()) // MICRO
 
     def exact_pulls(self, index: int) -> float | None:
-        """The exact sum of an arm's pulls, None where it is whole."""
+        """Return the exact sum of an arm's pulls, or None if it is whole."""
         if not self.part_micro[index]:
             return None
         return (int(self.pulls[index]) * MICRO + int(self.part_micro[index])) / MICRO
@@ -101,9 +101,9 @@ CandidateRuns = Literal["chosen", "latest", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateSets:
-    """Which arms competed in some runs: each distinct set once, with the number of runs that offered it.
+    """Sets of arms that competed in some runs: each distinct set once, with the number of runs that offered it.
 
-    ``places`` are those of the arms in their columns, ascending.
+    ``places`` are indexes of the arms in their columns, ascending.
 
     >>> sets = CandidateSets(places=(np.array([0, 1]), np.array([1])), n_runs=(20, 5), of="chosen")
     >>> sets.n_offering(3).tolist(), sets.n_all_runs
@@ -116,16 +116,16 @@ class CandidateSets:
 
     @classmethod
     def everything(cls, n_arms: int) -> CandidateSets:
-        """Every arm a candidate: what there is to assume before any run."""
+        """Return one set of every arm: the assumption before any run."""
         return cls(places=(np.arange(n_arms),), n_runs=(1,), of="none")
 
     @property
     def n_all_runs(self) -> int:
-        """Runs looked at, those without candidates included."""
+        """Number of runs read, those without candidates included."""
         return sum(self.n_runs)
 
     def n_offering(self, n_arms: int) -> Ints:
-        """How many of the runs offered each arm."""
+        """Return the number of runs that offered each arm."""
         counts = np.zeros(n_arms, dtype=np.int64)
         for places, n_runs in zip(self.places, self.n_runs, strict=True):
             counts[places] += n_runs
@@ -166,7 +166,7 @@ class UsageColumns:
         return len(self.run_class)
 
     def where(self, mask: Bools) -> UsageColumns:
-        """The rows that ``mask`` (one flag a row) keeps."""
+        """Return the rows in ``mask`` (one flag per row)."""
         return UsageColumns(**_selected(self, mask))
 
 
@@ -174,7 +174,7 @@ class UsageColumns:
 class SessionRuns:
     """Runs whose class a coin decided, with the sessions they are of.
 
-    ``session`` tells sessions apart; a run without one has a number of its own. ``hour``, ``prob_micro``, ``tokens``
+    ``session`` numbers the sessions; a run without one has a number of its own. ``hour``, ``prob_micro``, ``tokens``
     and ``duration_ms`` are -1 where unknown, as in `UsageColumns`. ``is_all``: none is missing; else they are
     sessions drawn at random, with all their runs.
     """
@@ -196,8 +196,8 @@ class SessionRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmDays:
-    """What one arm gathered by day, ordered by epoch and day; amounts in millionths, ``part_micro`` those of
-    observations of weight below 1, which are no whole ``pulls``.
+    """Sums of one arm by day, ordered by epoch and day, in millionths. ``part_micro`` are those of observations of
+    weight below 1, which are no whole ``pulls``.
 
     ``day`` counts days since 1970 UTC, -1 = unknown, which comes first in its epoch. ``success_micro`` and
     ``failure_micro`` of a day may be negative where a correction took away what an earlier day had given.
@@ -219,11 +219,11 @@ class ArmDays:
 
 @dataclass(frozen=True, kw_only=True)
 class RecentDays:
-    """What arms gathered lately in their present epochs, one entry an arm and day, in any order.
+    """Sums of arms by day in their present epochs, lately, one entry per arm and day, in any order.
 
-    ``place`` is the arm's in its columns, amounts are in millionths, ``part_micro`` those of observations of weight
-    below 1, which are no whole ``pulls``. ``day`` counts days since 1970 UTC; -1,
-    unknown, stands for all observations without a time.
+    ``arm`` is the arm's index in its columns. Amounts are in millionths, ``part_micro`` those of observations of
+    weight below 1, which are no whole ``pulls``. ``day`` counts days since 1970 UTC; -1 (unknown) holds all
+    observations without a time.
     """
 
     arm: Ints
@@ -241,9 +241,9 @@ class RecentDays:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSessions:
-    """What some arms gathered by session in their present epochs, one entry an arm and session, in any order.
+    """Sums of some arms by session in their present epochs, one entry per arm and session, in any order.
 
-    ``place`` is the arm's in its columns, ``day`` that of the first of these observations, amounts are in
+    ``arm`` is the arm's index in its columns, ``day`` that of the first of these observations, amounts are in
     millionths. A run without a session is one of its own, and so is what one person gave on one day. Sessions were
     read from ``since_day`` on, some of that day perhaps not; all of them where it is None.
     """
@@ -257,7 +257,7 @@ class ArmSessions:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedArms:
-    """Arms that joined the prompt lately, beside one older arm, over the older one's ``n_all`` observed runs since.
+    """Arms that joined the prompt lately, next to one older arm, over its ``n_all`` observed runs since.
 
     It was referenced in ``n_all_used`` of them. A newcomer was in the prompt of ``n_with``; in these the older arm
     was referenced ``n_used`` times, the newcomer ``n_joined_used`` times, both in the same run ``n_both_used`` times.
@@ -274,9 +274,9 @@ class JoinedArms:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmHours:
-    """What some arms gathered by hour (since 1970 UTC) in their present epochs, one entry an arm and hour, ascending
-    by hour. ``place`` is the arm's in its columns; amounts are in millionths, and negative where a correction in
-    that hour took away what an earlier one had given.
+    """Sums of some arms by hour (since 1970 UTC) in their present epochs, one entry per arm and hour, ascending by
+    hour. ``arm`` is the arm's index in its columns. Amounts are in millionths. They are negative where a correction
+    in that hour removed an earlier amount.
     """
 
     arm: Ints
@@ -285,7 +285,7 @@ class ArmHours:
     failure_micro: Ints
 
     def of(self, *places: int) -> ArmHours:
-        """The hours of some of the arms."""
+        """Return the hours of some of the arms."""
         mine = np.isin(self.arm, places)
         return ArmHours(
             arm=self.arm[mine],
@@ -307,19 +307,19 @@ class DayCounts:
     arms_in_use: Ints
 
     def where(self, mask: Bools) -> DayCounts:
-        """The days that ``mask`` (one flag a day) keeps."""
+        """Return the days in ``mask`` (one flag per day)."""
         return DayCounts(**_selected(self, mask))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationColumns:
-    """Evaluations as they came, the earliest first.
+    """Columns of evaluations in the order of arrival.
 
     ``item`` numbers what was judged from 0: a layer in an execution, an execution, a run, an arm in a run; -1 where
     it was a layer as such, of which every judgement is one of its own. ``grader`` and ``rubric`` are places in
-    ``graders`` and ``rubrics``; ``score`` is in [0, 1], NaN where none was given. ``is_named`` says whether anybody,
-    and ``has_rubric`` whether a version, is named by more than white space; ``is_claimed`` whether a token said who
-    rates.
+    ``graders`` and ``rubrics``; ``score`` is in [0, 1], NaN where none was given. ``is_named`` says whether a grader,
+    and ``has_rubric`` whether a version, is named by more than white space; ``is_claimed`` whether a token named the
+    rater.
     """
 
     item: Ints
@@ -344,11 +344,11 @@ class EvaluationColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeColumns:
-    """Episodes that stand, in any order.
+    """Columns of active episodes, in any order.
 
-    ``environment``, ``split``, ``task`` and ``model`` are places in the names beside them, -1 unknown; a task of the
-    same name in another environment, split or variant is another one. ``at_ms`` is -1 where unknown; ``total`` and
-    ``final`` are NaN where none was paid.
+    ``environment``, ``split``, ``task`` and ``model`` are indexes of the names next to them, -1 unknown; a task of
+    the same name in another environment, split or variant is another one. ``at_ms`` is -1 where unknown; ``total``
+    and ``final`` are NaN where none was paid.
     """
 
     environment: Ints
@@ -368,7 +368,7 @@ class EpisodeColumns:
         return len(self.environment)
 
     def where(self, mask: Bools) -> EpisodeColumns:
-        """The episodes that ``mask`` (one flag an episode) keeps, under the same names."""
+        """Return the episodes in ``mask`` (one flag per episode), under the same names."""
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
         selected: dict[str, Any] = {
             name: value if isinstance(value, tuple) else value[mask] for name, value in values.items()
@@ -380,8 +380,8 @@ class EpisodeColumns:
 class StepColumns:
     """The steps of some episodes, one episode after the other, each in the order of its numbers.
 
-    ``episode`` is the place of a step's episode among those asked for; ``reward`` NaN = none; ``tool``, ``action``
-    (the same tool with the same arguments) and ``meta`` are codes, the first a place in ``tools``; -1 unknown, as in
+    ``episode`` is the index of a step's episode among those requested; ``reward`` NaN = none; ``tool``, ``action``
+    (the same tool with the same arguments) and ``meta`` are codes, the first an index in ``tools``; -1 unknown, as in
     ``n_chars``, the length of what was sent. ``parts`` have a value for each episode, NaN where it has none.
     """
 
@@ -399,7 +399,7 @@ class StepColumns:
 
 
 def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
-    """A number for each value, equal ones the same, in the order in which they come, -1 for None; and the values.
+    """Return a number for each value in order of first appearance, -1 for None, and the distinct values.
 
     >>> codes, values = coded(["a", None, "b", "a"])
     >>> codes.tolist(), values
@@ -424,7 +424,7 @@ def _selected(columns: ArmColumns | UsageColumns | DayCounts, mask: Bools) -> di
 
 
 def token_bucket(tokens: int | None) -> int:
-    """Size class of a token count: eight equal steps to each power of two, in exact integers.
+    """Return the size class of a token count: eight equal steps to each power of two, in exact integers.
 
     >>> token_bucket(None), token_bucket(1), token_bucket(1024), token_bucket(1152)
     (-1, 0, 80, 81)
@@ -442,7 +442,7 @@ _EXACT: Final = Context(prec=40)
 
 
 def log_micro(tokens: int) -> int:
-    """Natural logarithm of a token count in millionths, the same on every machine: sums of it are recomputed.
+    """Return the natural logarithm of a token count in millionths, the same on every machine.
 
     >>> log_micro(1), log_micro(1000)
     (0, 6907755)
@@ -454,7 +454,7 @@ def log_micro(tokens: int) -> int:
 
 
 def bucket_bounds(bucket: int) -> tuple[float, float]:
-    """Lower (inclusive) and upper (exclusive) token count of a size class.
+    """Return the lower (inclusive) and upper (exclusive) token count of a size class.
 
     >>> bucket_bounds(80)
     (1024.0, 1152.0)

@@ -1,8 +1,8 @@
-"""Credit: which arms share what a run was worth, and how much of it each gets. Pure; whole millionths.
+"""Credit: which arms share the value of a run, and the part of each. Pure; whole millionths.
 
-What was said of a run as a whole is dealt to its arms, and what several people say of one arm in one run is dealt
-among them, so that nobody's judgement counts more than one observation. What an episode was worth is dealt to the
-arms of its runs. Parts are millionths, by largest remainder: they add up to the whole exactly.
+A judgement of a run as a whole is dealt to its arms. Judgements of several people on one arm in one run share one
+observation, so no judgement counts more than one. The value of an episode is dealt to the arms of its runs. Parts are
+millionths, by largest remainder: they add up to the whole exactly.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Sharer = TypeVar("Sharer", int, tuple[int, int])
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """What one judgement was to give an arm when it came: its number, who graded, whose judgements moved arms
-    then, and the weight in millionths.
+    """Claim of one judgement on an arm: its number, who graded, whose judgements moved arms at that time, and the
+    weight in millionths.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
 
 def deal(total: int, parts: Sequence[int]) -> list[int]:
-    """Shares of ``total`` in proportion to ``parts``, by largest remainder; the earlier first where two are equal.
+    """Return the shares of ``total`` in proportion to ``parts``, by largest remainder; the earlier first on a tie.
 
     Parameters
     ----------
@@ -75,8 +75,7 @@ SHARING: Final[Mapping[Crediting, int]] = {"none": 0, "equal": INCLUDED, "refere
 
 
 def credited(arms: Sequence[Sharer]) -> dict[Sharer, int]:
-    """What each of the arms gets that share alike: a judgement of their run as a whole, or what an episode was worth.
-    Arm → weight in millionths.
+    """Return the equal weights in millionths for the arms that share a judgement of their run, or an episode's value.
 
     >>> credited([7, 4]), credited([7]), credited([])
     ({4: 500000, 7: 500000}, {7: 1000000}, {})
@@ -87,10 +86,10 @@ def credited(arms: Sequence[Sharer]) -> dict[Sharer, int]:
 
 
 def credited_by_payments(payments: Iterable[tuple[Decimal, Sequence[Sharer]]]) -> dict[Sharer, int]:
-    """What each of the arms gets that share what an episode was worth by what its steps were paid.
+    """Return the weights of the arms that share an episode's value by the payments of its steps.
 
     Of each payment, positive or negative, the size counts, and the arms that its step called share that alike. A
-    payment whose step called none is nobody's; where nothing is left, nobody gets anything.
+    payment whose step called none is left out; if nothing is left, no arm gets anything.
 
     >>> credited_by_payments([(Decimal("0.5"), [7]), (Decimal("-1"), [4, 7]), (Decimal("9"), [])])
     {4: 333333, 7: 666667}
@@ -111,15 +110,15 @@ def credited_by_payments(payments: Iterable[tuple[Decimal, Sequence[Sharer]]]) -
 
 @lru_cache
 def _alike(n: int) -> list[int]:
-    """One observation, dealt to ``n`` that get alike."""
+    """Deal one observation in equal parts to ``n``."""
     return deal(MICRO, [1] * n) if n else []
 
 
 def shares(claims: Sequence[Claim]) -> dict[int, int]:
-    """What each of the judgements of one arm in one run gives it: number → weight in millionths.
+    """Return the weight of each judgement of one arm in one run: number → weight in millionths.
 
     ``claims`` come in the order they were made. Those that count share one observation; where the setting of the
-    time chose a kind of grader, the first of that kind takes the place of all others.
+    time chose a kind of grader, the first of that kind replaces all others.
 
     >>> shares([Claim(1, "human", "all", MICRO), Claim(2, "model", "all", MICRO)])
     {1: 500000, 2: 500000}

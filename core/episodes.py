@@ -1,8 +1,8 @@
-"""Steps → what an episode came to: total, running sum, discounted return, final reward, length, success. Pure.
+"""Episodes: totals of their steps (total, running sum, discounted return, final reward, length, success). Pure.
 
 Sums are sums of the decimals as written, the shortest ones that are read back as the same number: ten times 0.1 is 1,
-and nine times 0.1 is not above 0.9, whatever binary says. None is not zero: it adds nothing, and where nothing was
-paid there is no total. What is refused adds nothing either.
+and nine times 0.1 is not above 0.9, in spite of binary rounding. None is not zero: it adds nothing, and where nothing
+was paid there is no total. A refused step adds nothing either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEAR: Final = Context(prec=60)
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What the steps of an episode came to.
+    """Totals of the steps of an episode.
 
     ``n_steps`` counts those that were not refused, ``n_paid`` those of them with a reward, 0 included. ``total`` and
     ``final`` are None where none was paid, at all and by the last step.
@@ -40,18 +40,18 @@ class Totals:
     final: Decimal | None
 
     def base(self, scale: Scale) -> Decimal | None:
-        """What success goes by."""
+        """Return the amount that decides success."""
         return self.total if scale.base == "total" else self.final
 
     def succeeded(self, scale: Scale) -> bool:
-        """Whether it is strictly above the threshold; without any reward it is not."""
+        """Return whether the amount is strictly above the threshold; without any reward it is not."""
         reached = self.base(scale)
         return reached is not None and reached > written(scale.threshold)
 
 
 @lru_cache(maxsize=1_024)
 def written(reward: float) -> Decimal:
-    """The decimal that somebody wrote, of those that are read as this number the shortest.
+    """Return the shortest decimal that reads back as this number, which is the one a person wrote.
 
     >>> written(0.1), written(1e-7), written(1)
     (Decimal('0.1'), Decimal('1E-7'), Decimal('1.0'))
@@ -60,7 +60,7 @@ def written(reward: float) -> Decimal:
 
 
 def decimal_text(value: Decimal) -> str:
-    """A decimal in plain digits, one text for each value.
+    """Return a decimal in plain digits, one text for each value.
 
     >>> decimal_text(Decimal("1.10")), decimal_text(Decimal("1E+2")), decimal_text(Decimal("-0.0"))
     ('1.1', '100', '0')
@@ -72,7 +72,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def added(rewards: Iterable[float | None]) -> Decimal | None:
-    """The sum of what was paid; None where nothing was.
+    """Return the sum of what was paid; None where nothing was.
 
     >>> added([0.1] * 10), added([None, 0.0, None]), added([None])
     (Decimal('1.0'), Decimal('0.0'), None)
@@ -81,7 +81,7 @@ def added(rewards: Iterable[float | None]) -> Decimal | None:
 
 
 def running(rewards: Iterable[float | None]) -> list[Decimal | None]:
-    """What had been paid up to each step, itself included; None before the first payment.
+    """Return the sum paid up to each step, itself included; None before the first payment.
 
     >>> running([None, 0.5, None, 0.25])
     [None, Decimal('0.5'), Decimal('0.5'), Decimal('0.75')]
@@ -96,7 +96,7 @@ def running(rewards: Iterable[float | None]) -> list[Decimal | None]:
 
 
 def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
-    """The discounted return: the sum of gamma^t r_t over the steps t from 0 on; None where nothing was paid.
+    """Return the discounted return, the sum of gamma^t r_t over the steps t from 0 on; None where nothing was paid.
 
     A step without a reward takes its time and adds nothing. Computed from the end (Horner), with 60 digits.
 
@@ -127,7 +127,7 @@ def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
 
 
 def closed(steps: Iterable[Step]) -> Iterator[Step]:
-    """Steps in their order, with all that come after the end marked as refused.
+    """Yield the steps in their order, with all that come after the end marked as refused.
 
     >>> [one.refused for one in closed([Step(number=0, finished=True), Step(number=1, reward=1.0)])]
     [False, True]
@@ -143,7 +143,7 @@ NOTHING: Final = Totals(n_steps=0, n_paid=0, n_refused=0, finished=False, total=
 
 
 def after(totals: Totals, step: Step) -> Totals:
-    """What an episode came to with one more step, which is refused where the end has come.
+    """Return the totals of an episode with one more step, which is refused after the end.
 
     >>> after(NOTHING, Step(number=0, reward=0.5)).total
     Decimal('0.5')
@@ -165,7 +165,7 @@ def after(totals: Totals, step: Step) -> Totals:
 
 
 def totals_of(steps: Sequence[Step]) -> Totals:
-    """What steps came to.
+    """Return the totals of some steps.
 
     >>> steps = [Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True)]
     >>> result = totals_of(steps)
@@ -190,7 +190,7 @@ def totals_of(steps: Sequence[Step]) -> Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Sums:
-    """Episodes added up by what success goes by, exactly; ``n_paid`` counts those with such a reward.
+    """Sums of episodes by the amount that decides success, exact; ``n_paid`` counts those with such a reward.
 
     They form a group: what was added can be taken away again, in any order.
 
@@ -208,11 +208,11 @@ class Sums:
     reward_squares: Decimal = Decimal(0)
 
     def plus(self, other: Sums) -> Sums:
-        """Those of both."""
+        """Return the sums of both."""
         return self._with(other, 1)
 
     def minus(self, other: Sums) -> Sums:
-        """Those that are left without the others."""
+        """Return the sums without the others."""
         return self._with(other, -1)
 
     def _with(self, other: Sums, sign: int) -> Sums:
@@ -228,7 +228,7 @@ class Sums:
 
 
 def sums_of(totals: Totals, scale: Scale) -> Sums:
-    """One episode, to be added up with others of its environment."""
+    """Return the sums of one episode, to be added to others of its environment."""
     reached = totals.base(scale)
     return Sums(
         n=1,

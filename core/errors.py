@@ -18,7 +18,7 @@
     │   └── UnknownAct            "unknown_act"        nothing by that id can be undone
     ├── Conflict                  "conflict"           same key, other content
     │   └── NotApplicable         "not_applicable"     well-formed, but the record does not admit it
-    ├── Unidentified              "unidentified"       nobody knows who asks: no token or session, or none that holds
+    ├── Unidentified              "unidentified"       the caller is unknown: no valid token or session
     ├── Denied                    "denied"
     ├── NotInstalled              "not_installed"      a part that is needed for this, and only for this
     ├── UnreadableSource          "unreadable_source"  a file that is none of our formats, or damaged
@@ -30,7 +30,7 @@
         ├── StoreBusy             "store_busy"
         ├── StoreReadOnly         "store_read_only"
         ├── StoreFull             "store_full"
-        ├── StoreUnsure           "store_unsure"       nobody can tell whether it was recorded
+        ├── StoreUnsure           "store_unsure"       it is unknown whether it was recorded
         └── StoreUnusable         "store_unusable"     not a database, a network file system, ...
             └── StoreDamaged      "store_damaged"      what is stored can't be read, or doesn't fit together
 
@@ -61,11 +61,11 @@ class ArmscopeError(Exception):
         return f"{self.problem} {self.next_step}"
 
     def __reduce__(self) -> tuple[Callable[..., ArmscopeError], tuple[object, ...], dict[str, object]]:
-        """How it comes to another process: as a pool's, which would wait for ever for one that can't be read."""
+        """Make the error picklable: a process pool hangs on an exception that it can't unpickle."""
         return _again, (type(self), *self.args), self.__dict__
 
     def as_answer(self) -> dict[str, object]:
-        """The one error shape of every door."""
+        """Return the one error shape of every door."""
         return {"ok": False, "error": self.problem, "code": self.code, "next": self.next_step}
 
 
@@ -111,7 +111,7 @@ class InvalidBatch(InvalidInput):
         self.lines = dict(sorted((lines or {}).items()))
 
     def as_answer(self) -> dict[str, object]:
-        """The one shape; where lines are known, each in its own words beside it."""
+        """Return the one shape; if lines are known, each has its own error next to it."""
         known = [
             {"line": number, "error": bad.problem, "code": bad.code, "next": bad.next_step}
             for number, bad in self.lines.items()
@@ -198,7 +198,7 @@ class StoreBusy(StoreError):
 
 
 class StoreAway(StoreError):
-    """One of the servers that share a database out; what the others keep can be read and written."""
+    """Error of one unreachable server among several that share a database; the others still work."""
 
     code = "store_away"
 

@@ -1,4 +1,4 @@
-"""(outcome, score, who, by which rubric) → grade.
+"""Evaluation → grade, from its outcome, score, grader and rubric.
 
 Promises: the same evaluation and thresholds give the same grade, to the last bit and the sign of a zero, as
 KAIROS's ``evaluateReward`` does. Refuses nothing: a score outside 0 to 1 is clamped here and refused where
@@ -37,8 +37,8 @@ PREFERENCE_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "score_below_prefer
 
 @dataclass(frozen=True, kw_only=True)
 class GradeColumns:
-    """Grades of many evaluations: places of labels in `LABELS`, and a table of blockers a row an evaluation, a
-    column each of `SFT_BLOCKERS` and of `PREFERENCE_BLOCKERS`.
+    """Grades of many evaluations: indexes of labels in `LABELS`, and tables of blockers. A row is an evaluation, a
+    column one of `SFT_BLOCKERS` or `PREFERENCE_BLOCKERS`.
     """
 
     label: Ints
@@ -54,7 +54,7 @@ def grade_all(
     has_rubric: Bools,
     thresholds: Thresholds = _THRESHOLDS,
 ) -> GradeColumns:
-    """What follows from many evaluations: what `grade` says of each, which a test holds it to.
+    """Grade many evaluations: the same results as `grade`, which a test checks.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def grade(
     rubric: str | None,
     thresholds: Thresholds = _THRESHOLDS,
 ) -> Grade:
-    """What follows from an evaluation.
+    """Grade an evaluation.
 
     Parameters
     ----------
@@ -113,8 +113,9 @@ def grade(
         From 0 to 1; None = none was given, which counts as 1 for a success and 0 for a failure. On a failure it says
         how sure the grader is. Clamped; what is not finite counts as 0.
     rater, model, rubric
-        Who judged, with which model, by which version of a rubric; None or "" = not said. White space (JavaScript's)
-        is neither an identity nor a rubric, yet it makes a grader's kind, which looks at the text as it is.
+        Who judged, with which model, by which version of a rubric; None or "" = not stated. White space
+        (JavaScript's) is neither an identity nor a rubric, yet it makes a grader's kind, which looks at the text as
+        it is.
     thresholds
         From which scores on an evaluation is exported, and gold.
 
@@ -152,7 +153,7 @@ def grade(
 
 
 def signed_score(outcome: EvaluationOutcome, score: float | None) -> float:
-    """A score, or what stands for none, below 0 for a failure.
+    """Return a score, or its default, negated for a failure.
 
     >>> signed_score("success", None), signed_score("failure", 0.7)
     (1.0, -0.7)
@@ -171,7 +172,7 @@ def known_grade(
     *,
     thresholds: Thresholds,
 ) -> Grade:
-    """What `grade` says, remembered: of many evaluations few differ in what a grade follows from.
+    """Return the cached result of `grade`: many evaluations share the same few inputs.
 
     >>> known_grade("success", 0.8, "mara", None, "v2", thresholds=Thresholds()).label
     'silver'
@@ -180,7 +181,7 @@ def known_grade(
 
 
 def grader_kind(rater: str | None, model: str | None) -> GraderKind:
-    """Who graded, by what is said of it: a model if one is named, else a person, else nobody knows.
+    """Return the kind of grader: a model if one is named, else a person, else unknown.
 
     >>> grader_kind("mara", "judge-1"), grader_kind(" ", ""), grader_kind(None, None)
     ('model', 'human', 'unknown')

@@ -25,7 +25,7 @@ _SKIPPED: Final[dict[Status, Outcome]] = {
 
 
 def guard(run: Run, evidence: Evidence, phase: Phase = "active") -> Verdict:
-    """``observed``, or why nothing is learned.
+    """Return ``observed``, or why nothing is learned.
 
     An empty run is no run in any phase. A run that failed after a real call is observed: the call was made.
 

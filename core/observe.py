@@ -18,7 +18,7 @@ _RECORDED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED, INCLUDED | REFERENC
 
 
 def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
-    """Flags of `outcome_arms`, one byte each.
+    """Return the flags of `outcome_arms`, one byte each.
 
     Examples
     --------
@@ -41,12 +41,12 @@ def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
 
 
 def outcome_arms(run: Run) -> tuple[str, ...]:
-    """Ids aligned with `observe`: the arms in the prompt, then the excluded ones."""
+    """Return the ids aligned with `observe`: the arms in the prompt, then the excluded ones."""
     return (*[arm.key for arm in run.inventory.arms], *run.excluded)
 
 
 def reward_of_flag(flag: int) -> float | None:
-    """The automatic reward of one flag: 1 if used, 0 if not, None where nothing is learned.
+    """Return the automatic reward of one flag: 1 if used, 0 if not, None if nothing is learned.
 
     >>> reward_of_flag(INCLUDED | REFERENCED) is None
     True

@@ -1,4 +1,4 @@
-"""Order, costs, budget → what goes into the prompt: the one packer, for selections and simulated ones.
+"""Packing: order, costs, budget → what goes into the prompt. The one packer, for real selections and simulated ones.
 
 Arms are packed one after the other; what does not fit is skipped and the next tried, so the remaining budget
 never grows along the way. A budget or a number of arms of 0 is unlimited. Seeds are packed whether or not
@@ -23,7 +23,7 @@ _BLOCK: Final = 1_024
 
 
 def counted_cost(token_cost: Ints) -> Ints:
-    """Tokens that count against the budget: an unknown cost counts as 0.
+    """Return the tokens that count against the budget: an unknown cost counts as 0.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def counted_cost(token_cost: Ints) -> Ints:
 
 
 def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
-    """Places of the seeds among sorted ``keys``, ascending; seeds that are no arms yet are left out.
+    """Return the indexes of the seeds among sorted ``keys``, ascending; seeds that are no arms yet are left out.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
     Returns
     -------
     array of int, shape (n_seeds,)
-        Places among ``keys``.
+        Indexes among ``keys``.
 
     Examples
     --------
@@ -71,16 +71,16 @@ def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
 def order_selected(
     seeds: Ints, pulls: Ints, draws: Floats, min_pulls: int, *, leading: int = 0
 ) -> tuple[Ints, int]:
-    """Order of a selected run, and how many under-explored arms follow its seeds.
+    """Return the order of a selected run, and how many under-explored arms follow its seeds.
 
     Seeds by id, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all others by
-    draw, highest first. Equal draws stand in the order of their ids. With ``leading``, only so many from the
+    draw, highest first. Equal draws are ordered by id. With ``leading``, only so many from the
     front (or a few more) are put in order, which is much quicker where they are few.
 
     Parameters
     ----------
     seeds : array of int, shape (n_seeds,)
-        Places of the seeds, ascending.
+        Indexes of the seeds, ascending.
     pulls : array of int, shape (n_arms,)
         Observations of each arm, 0 or more.
     draws : array of float, shape (n_arms,)
@@ -88,12 +88,12 @@ def order_selected(
     min_pulls : int
         Pulls under which an arm is under-explored, 0 or more.
     leading : int, optional
-        How many places from the front must be in order; 0 is all of them.
+        How many arms from the front must be in order; 0 is all of them.
 
     Returns
     -------
     order : array of int, shape (n_ordered,)
-        Places of the arms in packing order, all of them without ``leading``.
+        Indexes of the arms in packing order, all of them without ``leading``.
     n_under : int
         How many follow the seeds because they are under-explored.
 
@@ -122,7 +122,7 @@ def order_selected(
 
 
 def _rising(value: Floats, n_needed: int) -> Ints:
-    """Places by value, ties by place: all of them, or from the smallest on at least those needed.
+    """Return indexes by value, ties by index: all of them, or from the smallest on at least those needed.
 
     The bound up to which to sort is read off every eighth value: cheaper than finding it exactly.
     """
@@ -135,14 +135,14 @@ def _rising(value: Floats, n_needed: int) -> Ints:
 
 
 def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
-    """Order of a baseline run: seeds by id, then the others as ``shuffled`` has them.
+    """Return the order of a baseline run: seeds by id, then the others as ``shuffled`` has them.
 
     Parameters
     ----------
     seeds : array of int, shape (n_seeds,)
-        Places of the seeds, ascending.
+        Indexes of the seeds, ascending.
     shuffled : array of int, shape (n_arms,)
-        All places in random order.
+        All indexes in random order.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
 
 
 def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
-    """Which arms go in; ``cost`` and the answer are in packing order, the first ``n_seeds`` being seeds.
+    """Return which arms go in; ``cost`` and the answer are in packing order, the first ``n_seeds`` being seeds.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:
 
 
 def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> None:
-    """Packs in passes: a stretch that fits as a whole, then only among those that can still fit."""
+    """Pack in passes: a block that fits as a whole, then only among those that can still fit."""
     places = np.arange(start, len(cost))
     for _ in range(_ROUNDS):
         running = np.cumsum(cost[places[:_BLOCK]])

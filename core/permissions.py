@@ -1,4 +1,4 @@
-"""authorise(actor, action, learner): who may do what, decided once, for every door."""
+"""Permissions: `authorise` decides who may do what, once for every door."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def authorise(actor: Actor, action: Action, learner: str | None) -> None:
 
 
 def may(actor: Actor, action: Action, learner: str | None) -> bool:
-    """Whether a role that the actor has in the learner includes the action, for what a page offers.
+    """Return whether a role of the actor in the learner includes the action, to decide what a page offers.
 
     >>> may(Actor(name="v", role="viewer"), "reward", "support")
     False
@@ -81,7 +81,7 @@ def may(actor: Actor, action: Action, learner: str | None) -> bool:
 
 
 def may_give(actor: Actor, grant: Grant) -> bool:
-    """Whether an actor holds all that a role includes in a learner (None: in every one), and so may give it.
+    """Return whether an actor holds all that a role includes in a learner (None: in every one), and so may give it.
 
     >>> mara = Actor(name="mara", role=None, grants=(Grant(role="operator", learner="support"),))
     >>> may_give(mara, Grant(role="viewer", learner="support")), may_give(mara, Grant(role="viewer"))

@@ -1,11 +1,11 @@
-"""Posteriors, costs, budget, seed → Selection: what goes into the next prompt, and why.
+"""Policy: posteriors, costs, budget, seed → what goes into the next prompt, and why.
 
 First the coin (baseline or selected), then the arms. Everything random comes from one generator whose seed is
-kept, so the same columns, settings and seed give the same selection, bit for bit (with the same NumPy: its
+stored, so the same columns, settings and seed give the same selection, bit for bit (with the same NumPy: its
 streams are fixed within a version). The packing itself, on arrays, is `pack`; records for the door are made
 from its result by `_selection_of`, because at 10,000 arms they cost more than the decision.
 
-- The coin is the first number drawn, whatever the rate. The passive phase draws nothing: everything goes in.
+- The coin is the first number drawn, at any rate. The passive phase draws nothing: everything goes in.
 - Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
 - Selected: one draw per arm from its posterior; the order is `core.packing.order_selected`.
 - An unknown cost counts as 0 tokens.
@@ -37,7 +37,7 @@ PackedClass = Literal["baseline", "selected", "passive"]
 class Packed:
     """A selection as arrays.
 
-    ``leading`` holds places in the columns by rank, from the front as far as anything could go in, and
+    ``leading`` holds indexes in the columns by rank, from the front as far as anything could go in, and
     ``packed`` which of them did. ``token_cost`` (unknown = 0), ``pulls`` and ``draws`` (None where nothing was
     drawn) are aligned with the columns. ``seeds`` come first, then ``n_under`` under-explored arms.
     """
@@ -60,41 +60,41 @@ class Packed:
 
     @property
     def included_places(self) -> Ints:
-        """Places of the arms that are in, by rank."""
+        """Indexes of the arms that are in, by rank."""
         return self.leading[self.packed]
 
     @cached_property
     def order(self) -> Ints:
-        """Places of all arms, by rank."""
+        """Indexes of all arms, by rank."""
         if self.draws is None or len(self.leading) == len(self.token_cost):
             return self.leading
         return order_selected(self.seeds, self.pulls, self.draws, self.min_pulls)[0]
 
     @cached_property
     def cost(self) -> Ints:
-        """By rank."""
+        """Costs by rank."""
         return self.token_cost[self.order]
 
     @cached_property
     def included(self) -> Bools:
-        """By rank."""
+        """Inclusion by rank."""
         included = np.zeros(len(self.token_cost), dtype=np.bool_)
         included[: len(self.packed)] = self.packed
         return included
 
     @property
     def over_budget(self) -> bool:
-        """Whether the seeds alone exceed the budget."""
+        """True if the seeds alone exceed the budget."""
         return 0 < self.budget_tokens < int(self.token_cost[self.seeds].sum())
 
     @property
     def truncated(self) -> bool:
-        """Whether a baseline run left arms out."""
+        """True if a baseline run left arms out."""
         return self.run_class == "baseline" and not bool(self.packed.all())
 
     @property
     def budget_left(self) -> Ints | None:
-        """What was left when each arm's turn came, by rank; None without a budget."""
+        """Tokens left when each arm's turn came, by rank; None without a budget."""
         if self.budget_tokens == 0 or self.run_class == "passive":
             return None
         spent = self.cost * self.included
@@ -102,7 +102,7 @@ class Packed:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why each arm is in or out, by rank."""
+        """Reason why each arm is in or out, by rank."""
         most = self.k if self.k > 0 else len(self.order)
         is_full = np.cumsum(self.included) >= most
         rows = zip(self.included.tolist(), is_full.tolist(), strict=True)
@@ -199,7 +199,7 @@ def _packed(
 
 
 def _is_final(packed: Packed) -> bool:
-    """Whether nothing behind the leading arms can go in: no number left, or too few tokens for any of them."""
+    """Return whether nothing behind the leading arms can go in: the limit is reached, or too few tokens are left."""
     if len(packed.leading) == len(packed.token_cost):
         return True
     if packed.k and int(packed.packed.sum()) >= packed.k:
@@ -262,7 +262,7 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
 def _selection_of(
     packed: Packed, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
 ) -> Selection:
-    """The record of a packed selection, one decision per arm in the order of their ranks."""
+    """Return the record of a packed selection, one decision per arm in the order of their ranks."""
     return Selection(
         run_class=packed.run_class,
         decisions=_decisions(packed, columns.keys),
@@ -279,7 +279,7 @@ def _selection_of(
 
 
 def settings_hash(settings: LearnerSettings) -> str:
-    """Sixteen hexadecimal digits that change when a setting that selection heeds does.
+    """Return sixteen hexadecimal digits that change with any setting that selection uses.
 
     Heeded: phase, baseline rate, budget, k, min_pulls and the seeds (not their order). Priors act through the
     columns.

@@ -1,4 +1,4 @@
-"""Evaluations of a layer, in the order of their revisions → its quality.
+"""Quality of a layer: a fold of its evaluations in the order of their revisions.
 
 Promises: pure folds. Folding one by one from stored state gives the same numbers as folding all at once, bit for
 bit, and those of KAIROS where it keeps its model history. A layer's quality depends on the order: what a success
@@ -36,7 +36,7 @@ from core.records.quality import (
 )
 
 UNNAMED_RATER: Final = "reward"
-"""Who rated, where nobody is named."""
+"""Name of an unnamed rater."""
 _Z: Final = 1.96
 _BASIC: Final[Mapping[EvaluationOutcome, float]] = {"success": 1.0, "failure": -0.2}
 _BASE: Final[Mapping[StepOutcome, int]] = {"success": 5, "partial": 2, "failure": 0}
@@ -47,7 +47,7 @@ _HEALED_OTHERWISE: Final = 3
 
 
 def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
-    """What one more evaluation adds to a layer.
+    """Return the update that one more evaluation adds to a layer.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
 
 
 def gained(quality: Quality, update: Update) -> Quality:
-    """A layer's quality, or a head's, with one more update.
+    """Return a layer's quality, or a head's, with one more update.
 
     >>> rated = Rated(outcome="success", score=1.0, rater="mara", model=None, at_ms=7)
     >>> gained(Quality(), step([], rated))
@@ -104,7 +104,7 @@ usage_context='success reward')
 
 
 def total(updates: Iterable[Update], start: Quality | None = None) -> Quality:
-    """What updates add up to, in their order: a layer's quality by its own, a head's by those of its adapter.
+    """Add up updates in their order: a layer's quality by its own, a head's by those of its adapter.
 
     >>> total([]) == Quality()
     True
@@ -130,7 +130,7 @@ def total(updates: Iterable[Update], start: Quality | None = None) -> Quality:
 
 
 def updates(rated: Iterable[Rated]) -> list[Update]:
-    """What each of a layer's standing evaluations adds, in the order of their revisions.
+    """Return the update of each active evaluation of a layer, in the order of their revisions.
 
     >>> both = [Rated(outcome="success", score=1.0, rater=None, model="m", at_ms=at) for at in (1, 2)]
     >>> [update.bonus for update in updates(both)], total(updates(both)).bonus
@@ -146,7 +146,7 @@ def updates(rated: Iterable[Rated]) -> list[Update]:
 
 
 def histories(applied: Iterable[Update]) -> list[ModelHistory]:
-    """A layer's model histories after its updates, by rank.
+    """Return a layer's model histories after its updates, by rank.
 
     >>> rated = Rated(outcome="failure", score=None, rater="mara", model=None, at_ms=0)
     >>> histories(updates([rated, rated]))
@@ -157,7 +157,7 @@ def histories(applied: Iterable[Update]) -> list[ModelHistory]:
 
 
 def evaluator(rater: str | None, model: str | None) -> str:
-    """Whom an evaluation is counted for: the model if one is named, else the rater; "" names nobody.
+    """Return the name under which an evaluation counts: the model if one is named, else the rater, else the default.
 
     >>> evaluator("mara", "judge-1"), evaluator("mara", None), evaluator("mara", ""), evaluator(None, None)
     ('judge-1', 'mara', 'reward', 'reward')
@@ -168,7 +168,7 @@ def evaluator(rater: str | None, model: str | None) -> str:
 def implementation_bonus(
     histories: Iterable[ModelHistory], model: str, outcome: StepOutcome
 ) -> tuple[ImplementationBonus, ModelHistory]:
-    """What an attempt of an evaluator on a layer earns, and its history after it.
+    """Return the bonus of an evaluator's attempt on a layer, and its history after it.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _attempted(known: Sequence[ModelHistory], model: str, outcome: StepOutcome) 
 
 
 def _order(history: ModelHistory) -> tuple[tuple[bool, int], int]:
-    """The order in which rates are added up: that of the members of a JavaScript object."""
+    """Return the sort key in which rates are added up: that of the members of a JavaScript object."""
     return index_first(history.model), history.rank
 
 
@@ -249,7 +249,7 @@ def _rarity(mine: ModelHistory, others: Iterable[ModelHistory]) -> float:
 
 
 def wilson_adjustment(attempts: int, successes: int) -> float:
-    """One half plus the lower end of Wilson's 95 % interval of a success rate; from 0.5 to 1.5.
+    """Return one half plus the lower end of Wilson's 95 % interval of a success rate; from 0.5 to 1.5.
 
     E. B. Wilson, 1927, https://doi.org/10.1080/01621459.1927.10502953, with z = 1.96.
 
@@ -265,8 +265,8 @@ def wilson_adjustment(attempts: int, successes: int) -> float:
 
 
 def healer_bonus(improvements: int | None, n_healers: int, kind: str) -> int:
-    """Points for improving a layer, 0 to 15: a tenth more for each earlier improvement up to twice as many, half as
-    many again for its only healer.
+    """Return the points for improving a layer, 0 to 15. Each earlier improvement adds a tenth, up to twice as many.
+    The only healer gets half as many again.
 
     ``improvements`` None = the healer is not known. Of another ``kind`` than `Improvement` it earns as a
     clarification does.
@@ -281,7 +281,7 @@ def healer_bonus(improvements: int | None, n_healers: int, kind: str) -> int:
 
 
 def quality_score(description: str, task: str, type_: str, tags: Sequence[str]) -> QualityScore:
-    """How good a layer looks by its words: four parts of at most 10 points.
+    """Score a layer by its words: four parts of at most 10 points.
 
     >>> quality_score("strict mode", "security review", "pattern", ["docker"]).total
     28
@@ -344,7 +344,7 @@ def _tagged(tags: Sequence[str], words: Iterable[str]) -> bool:
 
 
 def quality_word(total: float) -> QualityWord:
-    """The word for the points of `quality_score`.
+    """Return the word for the points of `quality_score`.
 
     >>> quality_word(30), quality_word(19.999), quality_word(0)
     ('excellent', 'basic', 'below_threshold')
@@ -369,7 +369,7 @@ _FACTORS: Final[Mapping[StepOutcome | None, float]] = {
 def step_quality(
     description: str, task: str, type_: str, tags: Sequence[str], outcome: StepOutcome | None
 ) -> StepQuality:
-    """A layer's points and their word after an execution; ``outcome`` None = it was not executed.
+    """Return a layer's points and their word after an execution; ``outcome`` None = it was not executed.
 
     >>> step_quality("Fix docker error", "configuration", "pattern", [], "success")
     StepQuality(score=9, quality='excellent')
@@ -383,7 +383,7 @@ def step_quality(
 
 
 def layer_quality(layer: Layer, outcome: StepOutcome | None) -> StepQuality:
-    """`step_quality` of a layer, with KAIROS's words for what it doesn't say of itself.
+    """Return `step_quality` of a layer, with KAIROS's words for what it doesn't say of itself.
 
     >>> layer_quality(Layer(uid="aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"), "failure")
     StepQuality(score=1, quality='basic')
@@ -402,6 +402,6 @@ def _step_word(points: float, *, is_success: bool) -> StepQualityWord:
 
 
 def _rounded(value: float) -> int:
-    """The nearest whole number, of two the higher: what JavaScript rounds to."""
+    """Round to the nearest whole number, of two the higher, as JavaScript does."""
     below = math.floor(value)
     return below + (value - below >= 0.5)

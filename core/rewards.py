@@ -1,4 +1,4 @@
-"""Rewards: building blocks for whoever writes an environment: what happened → one checked payment.
+"""Rewards: building blocks for the author of an environment: what happened → one checked payment.
 
 One for each pattern a reward may have. Payments are from 0 to 1, with penalties from -1 to 1; amounts are added as
 the decimals that were written, so that 0.1 and 0.2 are 0.3.

@@ -1,14 +1,14 @@
-r"""Text → what in it looks like a secret: a key, a token, a password.
+r"""Secrets in a text: what looks like a key, a token or a password.
 
-Promises: names kinds, never repeats what it found. Known forms of keys are found wherever they stand, also after an
-escape of JSON (``\n``); what has no known form is found by its chance-like letters. Takes time for a text's length,
-whatever it holds: a repeat without a bound ends its form, or holds nothing that a form begins with.
+Promises: names kinds, never repeats a secret. Known forms of keys are found anywhere, also after an escape of JSON
+(``\n``). Secrets without a known form are found by their random letters. Time is linear in the length of any text:
+a repeat without a bound ends its form, or holds nothing that a form begins with.
 
-**Speed.** Many texts are glanced at together: columns of letters for long runs, and windows of four letters for what
-names begin secrets by. Only texts that something was seen in are read with the forms.
+**Speed.** Many texts are scanned together: columns of letters for long runs, and windows of four letters for the
+names that begin secrets. Only texts with a sign are read with the forms.
 
-**False alarms.** A row that is held back by mistake costs a row; a key that goes into training data can be had from
-the model by anybody. So known forms are always told. Of letters that only look drawn by chance four kinds are not,
+**False alarms.** A row that is held back by mistake costs a row; a key in training data can be extracted from the
+model. So known forms are always reported. Of letters that only look drawn by chance four kinds are not,
 because agents' texts are full of them and people would learn to ignore the warning: hexadecimal ones (digests,
 commits, UUIDs), ids that calls and answers go by (``call_…``, ``toolu_…``), words joined by hyphens or underscores,
 and more than 512 letters in a row (a picture or a file, in base64). A secret of only hexadecimal digits is found
@@ -44,7 +44,7 @@ SecretKind = Literal[
     "password_in_address",
     "drawn_by_chance",
 ]
-"""What a text may hold, in the order in which it is told."""
+"""Kinds of secrets, in the order of reports."""
 SECRET_KINDS: Final[tuple[SecretKind, ...]] = get_args(SecretKind)
 
 _SHORTEST_RUN: Final = 20
@@ -80,7 +80,7 @@ _FORMS: Final[dict[SecretKind, _Form]] = {
         re.compile(rf"{_BEFORE}(?:npm_[A-Za-z0-9]{{36}}|pypi-[A-Za-z0-9_-]{{50,}})"),
     ),
 }
-"""What one of a kind holds, told at a glance, and its form."""
+"""Letters that each kind contains, for a quick test, and its form."""
 _API_KEY: Final = re.compile(rf"{_BEFORE}sk-[A-Za-z0-9_-]{{20,}}")
 _DOTTED: Final = re.compile(r"[A-Za-z0-9_.-]{36,}")
 _WEB_TOKEN_BEGINS: Final = re.compile(rf"{_BEFORE}eyJ[A-Za-z0-9_-]{{10}}")
@@ -110,7 +110,7 @@ _FILE: Final = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LONGEST_RANDOM +
 """Longer than anything that is drawn; base64 has strokes, which paths have, too."""
 _RUN_BIT: Final = 1 << 7
 _WIDTHS: Final = (1, 2, 4, 8, 4)
-"""Letters that stand beside as many others: 2, 4, 8, 16 and in the end `_SHORTEST_RUN` of them."""
+"""Widths combined in turn: 2, 4, 8, 16 letters and in the end `_SHORTEST_RUN` of them."""
 _NAMES: Final = (
     ("aA", "sS", "sS", "wWpP"),  # password, passphrase
     ("eE", "cC", "rR", "eE"),  # secret
@@ -126,11 +126,11 @@ _NAME_BITS: Final = (1 << len(_NAMES)) - 1
 _HEAD_BIT: Final = 1 << len(_NAMES)
 _ADDRESS_BIT: Final = _HEAD_BIT << 1
 _AT_ONCE: Final = 1 << 16
-"""Bytes glanced at together: what is made of them stays in a processor's cache."""
+"""Bytes scanned together: the intermediate arrays fit a processor's cache."""
 
 
 def _bits_at(index: int) -> bytes:
-    """Of each byte, the signs that may have it at a place, a bit each; at the first place runs have a bit, too."""
+    """Return for each byte the signs that may have it at an index, a bit each; at index 0 runs have a bit, too."""
     signs = [sum(1 << n for n, sign in enumerate(_SIGNS) if chr(byte) in sign[index]) for byte in range(256)]
     in_run = [chr(byte) in "_+-" or (byte < 128 and chr(byte).isalnum()) for byte in range(256)]
     return bytes(
@@ -142,7 +142,7 @@ _BITS: Final = tuple(_bits_at(index) for index in range(len(_HEAD)))
 
 
 def secrets_in(text: str) -> tuple[SecretKind, ...]:
-    """The kinds of secrets that a text seems to hold, each once.
+    """Return the kinds of secrets that a text seems to hold, each once.
 
     >>> secrets_in("The key is AKIAIOSFODNN7EXAMPLE."), secrets_in("commit 9fceb02d0ae598e95dc970b74767f19372d61af8")
     (('aws_access_key',), ())
@@ -154,7 +154,7 @@ def secrets_in(text: str) -> tuple[SecretKind, ...]:
 
 
 def secrets_in_all(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
-    """What `secrets_in` says of each of many texts, faster: most are done with at a glance.
+    """Return `secrets_in` of each of many texts, faster: most need only the first scan.
 
     >>> secrets_in_all(["nothing", "the key is AKIAIOSFODNN7EXAMPLE", ""])
     [(), ('aws_access_key',), ()]
@@ -163,7 +163,7 @@ def secrets_in_all(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
 
 
 def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Texts that are short enough to be glanced at together, and long ones by themselves."""
+    """Yield texts that are short enough to be scanned together, and long ones by themselves."""
     first = n_letters = 0
     for index, text in enumerate(texts):
         if n_letters + len(text) > _AT_ONCE and index > first:
@@ -197,7 +197,7 @@ def _of_group(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
 
 
 class _Signs(NamedTuple):
-    """Places where letters run on, where a name may stand, the head of a private key, an address."""
+    """Positions of long runs of letters, of possible names, of heads of private keys, and of addresses."""
 
     runs: Ints
     names: Ints
@@ -206,15 +206,15 @@ class _Signs(NamedTuple):
 
 
 def _signs_in(data: bytes) -> _Signs:
-    """What there may be in it: all there is, and some that isn't."""
+    """Return all signs of secrets in the data, with some false ones."""
     starts = range(0, len(data) or 1, _AT_ONCE)
     parts = [_signs_at(data[start : start + _AT_ONCE + _SHORTEST_RUN], start) for start in starts]
     return _Signs(*(np.concatenate(result) for result in zip(*parts, strict=True)))
 
 
 def _signs_at(part: bytes, start: int) -> _Signs:
-    """Bits of four letters that follow each other are laid over each other: what is left is a sign. Of letters of a
-    run two are laid over each other, then four, and so on.
+    """Return the signs in one part. Bits of four consecutive letters are combined: what is left is a sign. For runs
+    two letters are combined, then four, and so on.
     """
     first, *others = (np.frombuffer(part.translate(bits), dtype=np.uint8) for bits in _BITS)
     runs = first & _RUN_BIT
@@ -235,7 +235,7 @@ def _signs_at(part: bytes, start: int) -> _Signs:
 
 
 def _formed(text: str) -> Iterator[SecretKind]:
-    """Known forms in a text; where there is none, what looks drawn by chance."""
+    """Yield the known forms in a text, or else what looks random."""
     has_form = False
     for kind, (stems, form) in _FORMS.items():
         if any(stem in text for stem in stems) and form.search(text) is not None:
@@ -252,12 +252,14 @@ def _formed(text: str) -> Iterator[SecretKind]:
 
 
 def _has_api_key(text: str) -> bool:
-    """Words that are joined by hyphens may begin like one; a key has digits."""
+    """Return whether a text holds an API key. Hyphenated words may begin like one, but a key has digits."""
     return "sk-" in text and any(any(map(str.isdigit, result[0])) for result in _API_KEY.finditer(text))
 
 
 def _has_web_token(text: str) -> bool:
-    """Three parts with dots between them, the first of which may have something before it."""
+    """Return whether a text holds a web token: three parts with dots between, the first possibly after other
+    letters.
+    """
     return ".eyJ" in text and any(_is_web_token(text, result) for result in _DOTTED.finditer(text))
 
 
@@ -273,7 +275,7 @@ def _is_web_token(text: str, dotted: re.Match[str]) -> bool:
 
 
 def _names_a_secret(text: str) -> bool:
-    """Whether a name is given a value that could be one, and not a variable or a word in its place."""
+    """Return whether a name is followed by a value that is not a variable or a placeholder."""
     return any(
         _PLACEHOLDER.fullmatch(result["value"]) is None and any(map(str.isdigit, result["value"]))
         for result in _NAMED.finditer(text)
@@ -285,7 +287,7 @@ def _has_password(text: str) -> bool:
 
 
 def _looks_random(run: str) -> bool:
-    """Whether letters look drawn by chance: of three kinds, none of them most, and few that come again."""
+    """Return whether letters look random: of three kinds, none of them most, and few that repeat."""
     if not _SHORTEST_RANDOM <= len(run) <= _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
         return False
     kinds = [sum(map(is_kind, run)) for is_kind in (str.islower, str.isupper, str.isdigit)]
@@ -295,5 +297,5 @@ def _looks_random(run: str) -> bool:
 
 
 def _bits(run: str) -> float:
-    """Shannon's entropy of a letter."""
+    """Return Shannon's entropy of a letter."""
     return -sum(n / len(run) * math.log2(n / len(run)) for n in Counter(run).values())

@@ -1,4 +1,4 @@
-"""Run → Evidence: which of the arms in the prompt did the agent use?
+"""Detection: run → evidence of which arms in the prompt the agent used.
 
 One small detector per arm type. Each promises to look at the run's calls and texts only, never at the clock or
 at what is already believed. A tool is recognised by a call of exactly its name; in ``standard`` a name that no arm
@@ -26,7 +26,7 @@ from core.records.run import Inventory, Run
 
 
 class Mentions(Protocol):
-    """What to look for in texts and metadata: wanted arm by arm, then searched run by run."""
+    """Searcher of texts and metadata: arms are added first, then runs are searched."""
 
     def want(self, index: int, arm: Arm) -> None: ...
 
@@ -42,7 +42,7 @@ MENTIONS: Final[dict[Mode, Callable[[], Mentions]]] = {
 
 
 def detect(run: Run, mode: Mode = "standard", meta_tools: Collection[str] = ("message",)) -> Evidence:
-    """Which arms of ``run.inventory`` were referenced, in its order.
+    """Return which arms of ``run.inventory`` were referenced, in its order.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _from_calls(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
 
 
 def _from_source(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Collection[str]) -> Evidence:
-    """The source's own flags; without calls, its referenced tools are the calls that we know of."""
+    """Return the source's own flags; without calls, its referenced tools are the known calls."""
     arms = run.inventory.arms
     chosen = set(referenced)
     flags = tuple([arm.key in chosen for arm in arms])
@@ -107,7 +107,7 @@ def _from_source(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Co
 
 
 def _not_offered(run: Run, called: set[str], plan: _Plan) -> tuple[str, ...]:
-    """Called tools outside the inventory, each once, in the order of their first call."""
+    """Return the called tools outside the inventory, each once, in the order of their first call."""
     if not run.not_offered and called.issubset(plan.tools):
         return ()
     outside = [call.name for call in run.calls if call.name not in plan.tools and not plan.spelled(call.name)]
@@ -130,7 +130,7 @@ class _Plan:
     _spelled: dict[str, list[int]] | None = None
 
     def spelled(self, name: str) -> Sequence[int]:
-        """Tools that a name means which is none of theirs."""
+        """Return the tools that a name means by another spelling."""
         if not self.reads_spellings or not names_a_server(name):
             return ()
         if self._spelled is None:  # most inventories are never asked
@@ -141,7 +141,7 @@ class _Plan:
         return self._spelled.get(name, ())
 
     def references(self, run: Run) -> Sequence[tuple[int, Reference]]:
-        """Where each mentioned arm was first seen, in the inventory's order."""
+        """Return the first mention of each mentioned arm, in the inventory's order."""
         hits: dict[int, Reference] = {}
         for index, where, excerpt in self.mentions.search(run):
             if index not in hits:

@@ -1,6 +1,6 @@
 """Mode ``openclaw``: skills, files and memories as OpenClaw finds them, by substring.
 
-A name counts wherever its letters stand, also inside another word (``go`` in ``category``). Case is taken away
+A name counts wherever its letters occur, also inside another word (``go`` in ``category``). Case is taken away
 by lower-casing, which keeps ``ß`` and ``ss`` apart. A memory's label is its content; without one, as in
 OpenClaw's own ids, it is the arm's name.
 """
@@ -27,7 +27,7 @@ _CODES_PER_HIGH: Final = 0x400
 
 
 class OpenclawMentions:
-    """What to look for in the texts and metadata of the runs of one inventory."""
+    """Searcher of the texts and metadata of the runs of one inventory."""
 
     def __init__(self) -> None:
         self._skills: dict[str, list[int]] = {}
@@ -36,14 +36,14 @@ class OpenclawMentions:
         self._prefixes: dict[re.Pattern[str], list[int]] = {}
 
     def want(self, index: int, arm: Arm) -> None:
-        """Look for an arm too, which stands at ``index`` in the inventory."""
+        """Add an arm to look for; ``index`` is its index in the inventory."""
         _WANTS[arm.type](self, index, arm)
 
     def ready(self) -> None:
-        """Nothing more is wanted."""
+        """Do nothing: this mode needs no preparation."""
 
     def search(self, run: Run) -> Iterator[tuple[int, Where, str]]:
-        """Place, kind and surroundings of what is mentioned; an arm may come more than once."""
+        """Yield index, kind and surroundings of each mention; an arm may come more than once."""
         if self._skills or self._files:
             text = Haystack.of(run.texts, str.lower)
             yield from _substrings(self._files, text, "text")
@@ -97,7 +97,9 @@ def _substrings(names: dict[str, list[int]], hay: Haystack, where: Where) -> Ite
 
 
 def _pattern(prefix: str) -> re.Pattern[str]:
-    """The prefix literally; where the cut left half a character, any character with that half is found."""
+    """Return the prefix as a literal pattern; if the cut left half a character, any character with that half
+    matches.
+    """
     last = ord(prefix[-1])
     if not 0xD800 <= last < 0xDC00:
         return re.compile(re.escape(prefix))

@@ -1,4 +1,4 @@
-"""Memories that a text quotes: any 20 consecutive characters of their content, white space folded, any case."""
+"""Quotations of memories in a text: any 20 consecutive characters of their content, white space folded, any case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DENSE_CONTENT_CHARS: Final = 100_000  # above this, keep every 11th 10-gram: me
 
 
 def spaced(text: str) -> str:
-    """Any case, white space folded."""
+    """Return the text case-folded, with white space folded."""
     return " ".join(text.casefold().split())
 
 
@@ -45,7 +45,7 @@ class Grams:
         return cls(contents, short, index, text_step)
 
     def search(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Place of each memory that a text quotes, with the surroundings of its first quotation."""
+        """Yield the arm index of each memory that a text quotes, with the surroundings of its first quotation."""
         quoted: set[str] = set()
         for text in texts:
             folded = spaced(text)
@@ -71,7 +71,7 @@ class Grams:
 
 
 def _window(text: str, at: int, content: str, refused: set[tuple[str, str]]) -> int:
-    """First window of 20 characters around the 10-gram at ``at`` that ``content`` holds, or -1."""
+    """Return the first window of 20 characters around the 10-gram at ``at`` that ``content`` holds, or -1."""
     last = min(at, len(text) - MEMORY_WINDOW_CHARS)
     for start in range(max(0, at - _STRIDE + 1), last + 1):
         window = text[start : start + MEMORY_WINDOW_CHARS]
@@ -84,7 +84,7 @@ def _window(text: str, at: int, content: str, refused: set[tuple[str, str]]) -> 
 
 
 def _spaced_offsets(text: str, folded: str) -> Sequence[int]:
-    """For each character of ``folded``, which is `spaced`, its place in ``text``.
+    """Return the position in ``text`` of each character of ``folded``, which is `spaced`.
 
     Worked out once per text, and only where something was found: it costs more than the search.
     """

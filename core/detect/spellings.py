@@ -1,6 +1,6 @@
-"""Spellings of a tool that a server offers: clients write ``mcp__S__T``, ``S.T`` or ``S/T`` for the tool T of the
-server S, which an arm's id keeps apart as ``tool:S:T``. All four are one tool. A bare ``T`` is what it says: it
-doesn't name a server, so only the arm whose name it is stands for it.
+"""Spellings of a tool that a server offers. Clients write ``mcp__S__T``, ``S.T`` or ``S/T`` for the tool T of the
+server S, which is the arm ``tool:S:T``. All four are one tool. A bare ``T`` names no server, so only the arm of that
+name matches it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SEPARATORS: Final = "./"
 
 
 def spellings(arm: Arm) -> Iterator[str]:
-    """Names of calls that mean a tool arm besides its own name; one may come twice.
+    """Yield other names of calls that mean a tool arm; one may come twice.
 
     >>> list(spellings(Arm(key="tool:github:create_issue")))
     ['mcp__github__create_issue', 'github.create_issue', 'github/create_issue']
@@ -27,7 +27,7 @@ def spellings(arm: Arm) -> Iterator[str]:
 
 
 def names_a_server(name: str) -> bool:
-    """Whether a call's name may be such a spelling.
+    """Return whether a call's name may be such a spelling.
 
     >>> names_a_server("mcp__github__create_issue"), names_a_server("github.create_issue"), names_a_server("Read")
     (True, True, False)
@@ -41,7 +41,7 @@ def _written(server: str, tool: str) -> Iterator[str]:
 
 
 def _read(name: str) -> Iterator[tuple[str, str]]:
-    """Server and tool that a name names, if it does."""
+    """Yield the server and tool that a name contains, if any."""
     if name.startswith(_MCP):
         server, _, tool = name.removeprefix(_MCP).partition("__")
         if server and tool:

@@ -16,7 +16,7 @@ _FILE_TIES: Final = ".-"
 
 
 class StandardMentions:
-    """What to look for in the texts and metadata of the runs of one inventory, any case."""
+    """Searcher of the texts and metadata of the runs of one inventory, any case."""
 
     def __init__(self) -> None:
         self._skills: dict[str, list[int]] = {}
@@ -25,16 +25,16 @@ class StandardMentions:
         self._grams: Grams | None = None
 
     def want(self, index: int, arm: Arm) -> None:
-        """Look for an arm too, which stands at ``index`` in the inventory."""
+        """Add an arm to look for; ``index`` is its index in the inventory."""
         _WANTS[arm.type](self, index, arm)
 
     def ready(self) -> None:
-        """Nothing more is wanted."""
+        """Build the index of memories once all arms are added."""
         if self._memories:
             self._grams = Grams.of(self._memories)
 
     def search(self, run: Run) -> Iterator[tuple[int, Where, str]]:
-        """Place, kind and surroundings of what is mentioned; an arm may come more than once."""
+        """Yield index, kind and surroundings of each mention; an arm may come more than once."""
         if self._skills or self._files:
             text = Haystack.of(run.texts, str.casefold)
             yield from _words(self._files, text, "text", _FILE_TIES)
@@ -50,7 +50,7 @@ class StandardMentions:
         _add(self._skills, skill_name(arm.key).casefold(), index)
 
     def _file(self, index: int, arm: Arm) -> None:
-        # Whoever writes the path has written the file name at its end, after a slash, which starts a word:
+        # A path has the file name at its end, after a slash, which starts a word:
         # looking for the file name alone finds both.
         path = arm.name.replace("\\", "/").rstrip("/")
         _add(self._files, path.rsplit("/", 1)[-1].casefold(), index)

@@ -29,7 +29,7 @@ Fold = Callable[[str], str]
 
 
 def find_word(text: str, name: str, ties: str = "-") -> int:
-    """Place of ``name`` in ``text`` where it is not inside a longer word, or -1.
+    """Return the position of ``name`` in ``text`` outside any longer word, or -1.
 
     ``ties`` are the characters that join two words into one when both sides are letters or digits.
 
@@ -45,7 +45,7 @@ def find_word(text: str, name: str, ties: str = "-") -> int:
 
 
 def _lengthened(text: str, position: int, step: int, ties: str) -> bool:
-    """Does the character at ``position``, just outside a name, carry the word on in direction ``step``?"""
+    """Return whether the character at ``position``, just outside a name, continues the word in direction ``step``."""
     if not 0 <= position < len(text):
         return False
     if _in_word(text[position]):
@@ -77,7 +77,7 @@ class Haystack:
         return cls(text, fold(text), fold)
 
     def excerpt(self, start: int, end: int) -> str:
-        """Surroundings, within one text, of the part of ``folded`` from ``start`` to ``end``."""
+        """Return the surroundings, within one text, of the part of ``folded`` from ``start`` to ``end``."""
         if len(self.folded) != len(self.text):  # a letter such as ß or İ folds into two
             offsets = [position for position, char in enumerate(self.text) for _ in self.fold(char)]
             start, end = offsets[start], offsets[end - 1] + 1
@@ -87,8 +87,8 @@ class Haystack:
 
 
 def excerpt_of(text: str, start: int, end: int) -> str:
-    """At most 160 characters of ``text`` with the part from ``start`` to ``end`` in the middle; what can't be kept
-    is shown as what can't be read.
+    """Return at most 160 characters of ``text`` with the part from ``start`` to ``end`` in the middle. NUL becomes
+    the replacement character.
 
     >>> excerpt_of("see README.md for more", 4, 13)
     'see README.md for more'

@@ -1,7 +1,8 @@
-"""Pulls → confidence band: five words for how much is known of an arm, as OpenClaw's learning layer documents them.
+"""Bands of confidence by pulls: five words for how much is known of an arm, as OpenClaw's learning layer documents
+them.
 
 A band counts pulls and nothing else. The widths documented as typical hold only for means near 0 or 1;
-`TYPICAL_WIDTHS` keeps them so that a measured width can stand beside them.
+`TYPICAL_WIDTHS` keeps them for comparison with a measured width.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _BAND_OF: Final = np.searchsorted(_FLOORS, np.arange(BAND_FLOORS[-1] + 1), side=
 
 
 def band_index(pulls: Ints) -> Ints:
-    """Place of each arm's band in `BANDS`, 0 (none) to 4 (very high).
+    """Return the index of each arm's band in `BANDS`, 0 (none) to 4 (very high).
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def band_index(pulls: Ints) -> Ints:
 
 
 def pulls_to_next(pulls: Ints) -> Ints:
-    """Pulls an arm still needs to reach the next band; 0 in the highest.
+    """Return the pulls an arm still needs to reach the next band; 0 in the highest.
 
     Parameters
     ----------
@@ -87,12 +88,12 @@ def pulls_to_next(pulls: Ints) -> Ints:
 
 
 def typical_width_below(band: Ints) -> Floats:
-    """Width each band stays below as documented; infinite where no limit is.
+    """Return the documented upper width of each band; infinite without a limit.
 
     Parameters
     ----------
     band : array of int, any shape
-        Places in `BANDS`, 0 to 4.
+        Indexes in `BANDS`, 0 to 4.
 
     Returns
     -------

@@ -34,7 +34,7 @@ _HIGHEST_DENSITY_STEPS: Final = 200
 
 
 def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """Expected value, ``alpha / (alpha + beta)``.
+    """Return the expected value, ``alpha / (alpha + beta)``.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
 
 
 def variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """Variance, ``alpha beta / ((alpha + beta)^2 (alpha + beta + 1))``.
+    """Return the variance, ``alpha beta / ((alpha + beta)^2 (alpha + beta + 1))``.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
 
 
 def density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
-    """Probability density at ``x``: 0 outside [0, 1], infinite at an end whose part is below 1.
+    """Return the probability density at ``x``: 0 outside [0, 1], infinite at an end whose part is below 1.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 
 
 def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
-    """Logarithm of the density; -inf outside [0, 1].
+    """Return the logarithm of the density; -inf outside [0, 1].
 
     The textbook sum ``(alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)`` cancels: at
     Beta(1e7, 1e7) its terms are 1e7 and the result is off by 1e-9. Here the sum is rearranged, after
@@ -155,7 +155,7 @@ def log_density(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 
 
 def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
-    """Probability of a value at or below ``x``.
+    """Return the probability of a value at or below ``x``.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def cumulative(alpha: ArrayLike, beta: ArrayLike, x: ArrayLike) -> Floats:
 
 
 def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
-    """The ``x`` below which lies the probability ``prob``.
+    """Return the ``x`` below which the probability ``prob`` lies.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def quantile(alpha: ArrayLike, beta: ArrayLike, prob: ArrayLike) -> Floats:
 
 
 def interval(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Floats, Floats]:
-    """Exact equal-tailed credible interval: as much probability below it as above.
+    """Return the exact equal-tailed credible interval: as much probability below it as above.
 
     Every different pair is inverted once, so 100,000 arms with small counts cost what 2,000 do.
 
@@ -261,7 +261,7 @@ class IntervalTable:
 
     @classmethod
     def of(cls, alpha: Floats, beta: Floats, prob: float) -> tuple[IntervalTable, Ints]:
-        """The table of these pairs, and the place of each one in it.
+        """Return the table of these pairs, and the index of each pair in it.
 
         >>> table, places = IntervalTable.of(np.array([3.0, 1.0, 3.0]), np.array([1.0, 1.0, 1.0]), 0.95)
         >>> places.tolist(), len(table.pairs)
@@ -272,7 +272,7 @@ class IntervalTable:
         return cls(pairs, quantile(pairs.real, pairs.imag, [[tail], [1 - tail]]), prob), places
 
     def extended(self, alpha: Floats, beta: Floats) -> tuple[IntervalTable, Ints]:
-        """The table with these pairs too, and the place of each one in it; what it knows is looked up."""
+        """Return the table with these pairs too, and the index of each pair; known intervals are looked up."""
         requested = alpha + 1j * beta
         places = np.searchsorted(self.pairs, requested)
         is_new = np.take(self.pairs, places, mode="clip") != requested if len(self.pairs) else places == 0
@@ -287,7 +287,7 @@ class IntervalTable:
 
 
 def normal_interval(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
-    """The normal approximation that OpenClaw shows: mean ± 1.96 standard deviations, clamped to [0, 1].
+    """Return the normal approximation that OpenClaw shows: mean ± 1.96 standard deviations, clamped to [0, 1].
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def normal_interval(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def highest_density(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Floats, Floats]:
-    """Shortest interval that holds ``prob``: densities inside are at least those outside.
+    """Return the shortest interval that holds ``prob``: densities inside are at least those outside.
 
     Interior ends have equal densities. A density that only falls or only rises gives an interval from 0 or up
     to 1. NaN where no such interval exists: Beta(1, 1), and parts both below 1, whose density is highest at
@@ -363,7 +363,7 @@ def highest_density(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tu
 
 
 def _interior(a: Floats, b: Floats, prob: float, outside: float) -> tuple[Floats, Floats]:
-    """Both ends where 1 < alpha <= beta: Newton's method on the log of the lower one, kept inside a bracket.
+    """Return both ends where 1 < alpha <= beta: Newton's method on the log of the lower one, inside a bracket.
 
     With the lower end falls the mass above it, so the upper end follows from it and one equation is left:
     equal log densities. Its left side rises from -inf at 0 to +inf where the mass just suffices.
@@ -391,21 +391,21 @@ def _interior(a: Floats, b: Floats, prob: float, outside: float) -> tuple[Floats
 
 
 def _upper(a: Floats, b: Floats, low: Floats, prob: float) -> Floats:
-    """Where the interval ends that begins at ``low``.
+    """Return the upper end of the interval that begins at ``low``.
 
     With large parts SciPy's quantile is right to some 1e-10 of itself only, as in Beta(1000, 100000); one step of
-    Newton's method brings it to what the floats can tell.
+    Newton's method brings it to the precision of floats.
     """
     target = np.minimum(cumulative(a, b, low) + prob, 1)
     end = quantile(a, b, target)
     with np.errstate(all="ignore"):
         step = (cumulative(a, b, end) - target) / density(a, b, end)
-    # Where the density is next to nothing, or beyond the floats, the step says nothing.
+    # Where the density is next to nothing, or beyond the floats, the step has no meaning.
     return np.where(np.abs(step) < 1e-6 * np.minimum(end, 1 - end), end - step, end)
 
 
 def _density_gap(a: Floats, b: Floats, log_low: Floats, prob: float) -> tuple[Floats, Floats]:
-    """Log density at the lower end minus that at the upper; its derivative by the log of the lower end."""
+    """Return the log density at the lower end minus that at the upper; its derivative by the log of the lower end."""
     low = np.exp(log_low)
     high = _upper(a, b, low, prob)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -417,7 +417,7 @@ def _density_gap(a: Floats, b: Floats, log_low: Floats, prob: float) -> tuple[Fl
 
 
 def _log_density_inside(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Log density for 0 < x < 1, as a binomial probability of (possibly broken) counts times a factor."""
+    """Return the log density for 0 < x < 1, as a binomial probability of (possibly broken) counts times a factor."""
     y = 1 - x
     log_x, log_y = np.log(x), np.log1p(-x)
     hits, misses = np.where(a < 1, a, a - 1), np.where(b < 1, b, b - 1)
@@ -441,7 +441,7 @@ def _log_density_inside(a: Floats, b: Floats, x: Floats) -> Floats:
 
 
 def _deviance(t: Floats, log_ratio: Floats) -> Floats:
-    """``t - log(1 + t)``; near 0 by the series of the inverse hyperbolic tangent, where nothing cancels."""
+    """Return ``t - log(1 + t)``; near 0 by the series of the inverse hyperbolic tangent, where nothing cancels."""
     ratio = t / (2 + t)
     square = ratio * ratio
     series = np.zeros_like(t)
@@ -451,7 +451,7 @@ def _deviance(t: Floats, log_ratio: Floats) -> Floats:
 
 
 def _stirling_error(n: Floats) -> Floats:
-    """``log Gamma(n + 1)`` minus Stirling's formula for it."""
+    """Return ``log Gamma(n + 1)`` minus Stirling's formula for it."""
     plain = scipy.special.gammaln(n + 1) - (n + 0.5) * np.log(n) + n - _HALF_LOG_2PI
     inverse = 1 / np.maximum(n, _STIRLING_FROM)
     series = np.zeros_like(n)
@@ -461,7 +461,7 @@ def _stirling_error(n: Floats) -> Floats:
 
 
 def _parts(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
-    """Both parts as floats, NaN where they are no Beta's."""
+    """Return both parts as floats, NaN where they are invalid."""
     a, b = np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)
     return (
         np.where((a > 0) & np.isfinite(a), a, np.nan),
@@ -470,7 +470,7 @@ def _parts(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _different_pairs(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats, Ints]:
-    """Every different (alpha, beta) once, and where each one goes in the broadcast shape."""
+    """Return every different (alpha, beta) once, and the index of each element's pair in the broadcast shape."""
     a, b = np.broadcast_arrays(*_parts(alpha, beta))
     if a.size < _UNIQUE_FROM:
         return a.ravel(), b.ravel(), np.arange(a.size).reshape(a.shape)
@@ -479,7 +479,7 @@ def _different_pairs(alpha: ArrayLike, beta: ArrayLike) -> tuple[Floats, Floats,
 
 
 def _tail(prob: float) -> float:
-    """Probability on either side, of the decimal a person wrote: 0.95 leaves 0.025, not 0.02500...02."""
+    """Return the probability on either side, of the decimal a person wrote: 0.95 leaves 0.025, not 0.02500...02."""
     if not 0 < prob < 1:
         raise InvalidInput(
             f"prob must be above 0 and below 1, got {prob}.",

@@ -1,6 +1,6 @@
-"""Evaluations → who judges, how each group of them judges, what blocks an export: the bias watch.
+"""Bias watch: evaluations → who judges, how each group of them judges, and what blocks an export.
 
-A group is whatever evaluations are told apart by: a rater, a version of the rubric, a kind of grader. What differs
+A group is a value of any attribute: a rater, a version of the rubric, a kind of grader. What differs
 between groups may differ because they judged different things; that raters part on the same things is another
 question (`core.statistics.parting`).
 """
@@ -32,7 +32,7 @@ N_BINS: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class GroupShares:
-    """How many evaluations each group has, and its share of all; ``shares`` are None without evaluations."""
+    """Number of evaluations of each group, and its share of all; ``shares`` are None without evaluations."""
 
     n: int
     counts: tuple[int, ...]
@@ -41,7 +41,7 @@ class GroupShares:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSpread:
-    """How the evaluations of one group are spread.
+    """Spread of the evaluations of one group.
 
     ``success`` is the share of successes with Wilson's interval. ``score`` is the mean of the ``n_scored`` scores
     that were given, with Student's interval; a score of 0 counts, an absent one doesn't. ``labels`` counts each
@@ -59,7 +59,7 @@ class GroupSpread:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockerCount:
-    """How many evaluations one blocker holds back, and how many of them nothing else does."""
+    """Number of evaluations that one blocker holds back, and of those that only it holds back."""
 
     name: str
     n: int
@@ -68,7 +68,7 @@ class BlockerCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Readiness:
-    """How much of ``n`` evaluations an export takes.
+    """Share of ``n`` evaluations that an export takes.
 
     ``sft`` and ``preference`` are shares of all with Wilson's interval; of the ``n_preference`` ready ones
     ``n_chosen`` are successes and ``n_rejected`` failures, and a pair needs one of each. Blockers in the order of
@@ -90,7 +90,7 @@ class Readiness:
 
 
 def group_shares(group: Ints, n_groups: int) -> GroupShares:
-    """How many evaluations each group has: of kinds of graders, for one.
+    """Count the evaluations of each group, for example of each kind of grader.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def spread_by_group(
     n_labels: int,
     prob: float = 0.95,
 ) -> tuple[GroupSpread, ...]:
-    """How outcomes, scores and labels of each group are spread.
+    """Return the spread of outcomes, scores and labels of each group.
 
     Fewer than 2 evaluations give no figure, fewer than 10 no interval; where all scores are the same there is no
     interval either (``no_variation``), because Student's would have no width however few they are.
@@ -204,7 +204,7 @@ def spread_by_group(
 
 
 def mean_score(score: Floats, *, prob: float = 0.95) -> Estimate:
-    """A mean score with Student's interval, kept within [0, 1].
+    """Return a mean score with Student's interval, kept within [0, 1].
 
     References
     ----------
@@ -237,7 +237,7 @@ def readiness(
     preference_names: Sequence[str],
     prob: float = 0.95,
 ) -> Readiness:
-    """How much of the evaluations an export takes, and what holds the others back.
+    """Return the share of evaluations that an export takes, and what blocks the others.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Things that belong together by twos → whole clusters, and which of two heaps each falls into.
+"""Clusters of linked things, and the part of the data (train or held out) that each whole cluster belongs to.
 
 For training data: what shares a session or an instruction is not to be learned from in one heap and asked about in
 the other.
@@ -20,7 +20,7 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 
 
 def held_out(left: Ints, right: Ints, share: float) -> Bools:
-    """Which links fall into the smaller heap, whole clusters at a time.
+    """Return which links are held out, whole clusters at a time.
 
     A cluster is what links lead to from each other. Its least name, mixed, is a number drawn evenly; below ``share``
     it falls aside. So the same links fall alike in any order, in any process, and a cluster that nothing joins stays
@@ -71,7 +71,7 @@ def held_out(left: Ints, right: Ints, share: float) -> Bools:
 
 
 def _least(one: Ints, other: Ints, n_nodes: int) -> Ints:
-    """The least member of each node's cluster: roots hang themselves on lesser ones, and all look up to the top."""
+    """Return the least member of each node's cluster: roots point to lesser roots, then paths are compressed."""
     above = np.arange(n_nodes)
     while True:
         of_one, of_other = above[one], above[other]
@@ -83,7 +83,7 @@ def _least(one: Ints, other: Ints, n_nodes: int) -> Ints:
 
 
 def _mixed(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers, each made into one that looks drawn evenly: SplitMix64's last step.
+    """Return numbers mixed to look evenly drawn: SplitMix64's last step.
 
     >>> _mixed(np.array([0, 1], dtype=np.uint64)).tolist()
     [16294208416658607535, 10451216379200822465]

@@ -45,11 +45,11 @@ class ReferenceCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Confidence:
-    """How much is known of the arms. Arrays without another word are aligned with the columns.
+    """Confidence in the arms. Arrays are aligned with the columns unless stated otherwise.
 
     ``counts``, ``n_wider`` and ``median_width`` follow `BANDS`. ``wider``: the measured width is at or above
     what is documented as typical for the band. ``pulls_to_next`` is 0 in the highest band.
-    ``under_explored`` and ``next_in_line`` hold places in the columns: arms below ``min_pulls``, fewest pulls
+    ``under_explored`` and ``next_in_line`` hold indexes in the columns: arms below ``min_pulls``, fewest pulls
     first; and arms not yet in the highest band, fewest missing pulls first (ties by id).
     """
 
@@ -74,7 +74,7 @@ class Confidence:
 
 
 def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> Confidence:
-    """How much is known of the arms; ``summary`` is that of ``columns``.
+    """Return how much is known of each arm; ``summary`` is that of ``columns``.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> 
 
 
 def reference_curve(mean: float, *, up_to: int = 200, prob: float = 0.95) -> ReferenceCurve:
-    """Exact interval of a posterior with this mean, for 0 to ``up_to`` pulls.
+    """Return the exact interval of a posterior with this mean, for 0 to ``up_to`` pulls.
 
     The posterior is Beta(mean (n + 2), (1 - mean) (n + 2)): n pulls on top of a prior that weighs 2, like
     Beta(1, 1), with the mean held.
@@ -144,7 +144,7 @@ def _median_widths(band: Ints, width: Floats) -> tuple[float | None, ...]:
 
 
 def _by_type(types: tuple[ArmType, ...], band: Ints) -> tuple[TypeBands, ...]:
-    """Types that have arms, in the order of `ARM_TYPES`."""
+    """Return the types that have arms, in the order of `ARM_TYPES`."""
     code = np.fromiter((_TYPE_CODES[one] for one in types), dtype=np.int64, count=len(types))
     table = np.bincount(code * len(BANDS) + band, minlength=len(ARM_TYPES) * len(BANDS))
     rows = table.reshape(len(ARM_TYPES), len(BANDS)).tolist()
@@ -154,6 +154,6 @@ def _by_type(types: tuple[ArmType, ...], band: Ints) -> tuple[TypeBands, ...]:
 
 
 def _first(value: Ints, mask: Bools) -> Ints:
-    """Places of the wanted arms, smallest value first, ties by id."""
+    """Return the indexes of the arms in the mask, smallest value first, ties by id."""
     places = np.flatnonzero(mask)
     return places[np.argsort(value[places], kind="stable")]

@@ -20,9 +20,9 @@ _PULLS_FROM: Final = np.array(
 
 @dataclass(frozen=True, kw_only=True)
 class Convergence:
-    """``shares`` of arms by band (they add up to 1; all None without arms), and the median width of the exact
-    interval among arms with ``pulls_from`` to ``pulls_to`` pulls (inclusive; ``n_arms_in`` of them; classes
-    without arms are left out).
+    """Shares of arms by band, and interval width by class of pulls. ``shares`` add up to 1; all are None without
+    arms. ``median_width`` is that of the exact interval among the ``n_arms_in`` arms with ``pulls_from`` to
+    ``pulls_to`` pulls (inclusive). Classes without arms are left out.
     """
 
     n_arms: int
@@ -35,7 +35,7 @@ class Convergence:
 
 
 def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
-    """How far learning has come; ``summary`` is that of ``columns``."""
+    """Return how far learning has come; ``summary`` is that of ``columns``."""
     n_arms = len(columns)
     counts = np.bincount(summary.band, minlength=len(BANDS))
     size_class = np.searchsorted(_PULLS_FROM, columns.pulls, side="right") - 1
@@ -53,7 +53,7 @@ def convergence(columns: ArmColumns, summary: Summary) -> Convergence:
 
 
 def means_over_time(columns: ArmColumns, arm: Ints, success_micro: Ints, failure_micro: Ints) -> Floats:
-    """Posterior mean of an arm after each of its entries, reckoned back from what is believed now.
+    """Return the posterior mean of an arm after each of its entries, computed backwards from the present one.
 
     Parameters
     ----------
@@ -81,5 +81,5 @@ def means_over_time(columns: ArmColumns, arm: Ints, success_micro: Ints, failure
 
 
 def _after(amounts: Ints) -> Ints:
-    """What comes after each entry, added up."""
+    """Return the sum of the entries after each entry."""
     return np.asarray(amounts.sum() - np.cumsum(amounts), dtype=np.int64)

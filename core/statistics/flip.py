@@ -1,9 +1,9 @@
 """Recorded selection → what would have flipped each arm, from the recorded draws alone.
 
-Nothing is drawn anew. The order in which the budget was filled, the costs, the draws and the budget are in the
+No draw is repeated. The order in which the budget was filled, the costs, the draws and the budget are in the
 record, so the packer itself (`core.packing.fill`) says what another draw, rank, cost, budget or number of arms
 would have done to one arm while all others stayed as they were. Along the order the remaining budget never
-grows, so the ranks at which an arm fits are a stretch from the front; that is all the closed forms need.
+grows, so the ranks at which an arm fits are a run from the front; that is all the closed forms need.
 
 What the record doesn't hold is left open: pulls (they order the under-explored arms) and a limit ``k`` that was
 never reached, unless the caller knows it.
@@ -51,7 +51,7 @@ class Recorded:
 
     @property
     def before(self) -> Ints:
-        """How many arms were in when each one's turn came."""
+        """Number of arms that were in when each one's turn came."""
         return _before(self.included)
 
     @property
@@ -61,14 +61,14 @@ class Recorded:
 
     @cached_property
     def replays(self) -> bool:
-        """Whether the packer makes the same of this order, these costs and this budget."""
+        """True if the packer repeats this result from this order, these costs and this budget."""
         packed = fill(self.cost, self.n_seeds, self.budget_tokens, self.k or 0)
         return bool(np.array_equal(packed, self.included))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flips:
-    """What would have flipped each arm, by rank, all else being equal.
+    """Thresholds that would have flipped each arm, by rank, all else being equal.
 
     For an arm that was left out: ``budget`` is the least budget that takes it in (-1: none below
     ``budget_tried``, or none at all where that is None), ``cost`` the highest cost at which it fits at its own
@@ -89,7 +89,7 @@ class Flips:
 
 
 def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
-    """A selection by rank; ``k`` is the limit that was in force, None where that isn't known.
+    """Return a selection by rank; ``k`` is the limit that was in force, None if it is unknown.
 
     A limit that was reached is read off the record.
 
@@ -130,7 +130,7 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
 
 
 def flips(record: Recorded) -> Flips | None:
-    """What would have flipped each arm; None where the record doesn't replay, so that nothing can be said.
+    """Return what would have flipped each arm, or None if the record does not replay.
 
     Parameters
     ----------
@@ -182,12 +182,12 @@ def _left(cost: Ints, packed: Bools, budget_tokens: int) -> Ints:
 
 
 def _room(record: Recorded, before: Ints) -> Bools:
-    """Whether the number of arms leaves room for one more after so many."""
+    """Return whether the limit of arms leaves room for one more after so many."""
     return before < record.k if record.k else np.ones(len(before), dtype=np.bool_)
 
 
 def _highest_costs(record: Recorded) -> Ints:
-    """What an arm might have cost at its own rank: the tokens that were left, where there was room for it."""
+    """Return the cost at which an arm would have fit at its own rank: the tokens left, if there was room."""
     if record.left is None:
         return np.full(len(record), UNKNOWN, dtype=np.int64)
     fits = ~record.included & _room(record, record.before) & (record.left >= 0)
@@ -195,7 +195,7 @@ def _highest_costs(record: Recorded) -> Ints:
 
 
 def _least_numbers(record: Recorded) -> Ints:
-    """The number of arms that would have let in those it kept out: fill without it, and count."""
+    """Return the limit of arms that would have let in those it kept out: fill without a limit, and count."""
     least = np.zeros(len(record), dtype=np.int64)
     if not record.k:
         return least
@@ -209,7 +209,7 @@ def _least_budgets(record: Recorded) -> tuple[Ints, int | None]:
     """Raise the budget from one that changes the packing to the next, and note when each arm comes in.
 
     Between two such budgets nothing changes: an arm that was blocked stays so until its own shortfall is made
-    up, whatever comes after it. A larger budget may take in something large and leave less for an arm behind
+    up, regardless of later arms. A larger budget may take in something large and leave less for an arm behind
     it, so the least budget is not simply its own shortfall; it is where no arm ahead of it falls short by less.
     """
     least = np.full(len(record), UNKNOWN, dtype=np.int64)
@@ -239,7 +239,7 @@ def _shortfall(record: Recorded) -> Ints:
 
 
 def _first_to_come_in(record: Recorded) -> Bools:
-    """Arms left out for the budget that fall short by less than every such arm ahead of them."""
+    """Return the arms left out for the budget that fall short by less than every such arm ahead of them."""
     blocked = ~record.included & _room(record, record.before)
     short = np.where(blocked, _shortfall(record), np.iinfo(np.int64).max)
     least_ahead = np.concatenate(([np.iinfo(np.int64).max], np.minimum.accumulate(short)[:-1]))
@@ -247,7 +247,7 @@ def _first_to_come_in(record: Recorded) -> Bools:
 
 
 def _coming_in(record: Recorded) -> tuple[Ints, Floats]:
-    """The last rank at which each arm that was left out fits, and the least draw that brings it there."""
+    """Return the last rank at which each arm that was left out fits, and the least draw that brings it there."""
     rank = np.full(len(record), NO_RANK, dtype=np.int64)
     draw = np.full(len(record), np.nan)
     out = np.flatnonzero(~record.included)
@@ -267,21 +267,21 @@ def _coming_in(record: Recorded) -> tuple[Ints, Floats]:
 
 
 def _just_ahead(record: Recorded, index: int, of: int) -> float:
-    """The least draw that puts an arm ahead of another; equal draws stand in the order of their ids."""
+    """Return the least draw that puts an arm ahead of another; equal draws are ordered by id."""
     other = float(record.draw[of])
     enough = other if record.keys[index] < record.keys[of] else float(np.nextafter(other, np.inf))
     return enough if enough <= 1 else float("nan")
 
 
 def _just_behind(record: Recorded, index: int, of: int) -> float:
-    """The highest draw that puts an arm behind another."""
+    """Return the highest draw that puts an arm behind another."""
     other = float(record.draw[of])
     enough = other if record.keys[index] > record.keys[of] else float(np.nextafter(other, -np.inf))
     return enough if enough >= 0 else float("nan")
 
 
 def _going_out(record: Recorded, rank: Ints, draw: Floats) -> None:
-    """The same for arms that a draw brought in: pack the others without each of them, and put it in again."""
+    """Add the same for arms that a draw brought in: pack the others without each of them, and insert it again."""
     if record.budget_tokens == 0 and record.k == 0:
         return
     by_draw = np.flatnonzero(record.included[record.n_ahead :]) + record.n_ahead
@@ -293,9 +293,10 @@ def _going_out(record: Recorded, rank: Ints, draw: Floats) -> None:
 
 
 def _first_misfit(record: Recorded, index: int) -> int | None:
-    """The first place behind its own where an arm doesn't fit, all others keeping their order; None: anywhere.
+    """Return the first index behind its own where an arm does not fit, all others keeping their order; None: it fits
+    anywhere.
 
-    Places are those of the whole order, so the arm would stand behind the one that is there now.
+    Indexes are those of the whole order, so the arm would follow the one that is there now.
     """
     cost = np.delete(record.cost, index)
     packed = fill(cost, record.n_seeds, record.budget_tokens, record.k or 0)

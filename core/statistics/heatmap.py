@@ -25,7 +25,7 @@ ROW_CHOICES: Final[tuple[RowChoice, ...]] = ("most in", "last used")
 class Heatmap:
     """Arms (rows, grouped by type) × runs (columns, the newest last).
 
-    ``state`` holds places in `CELL_STATES`, ``by_hand`` the latest reward that a person gave there (NaN: none).
+    ``state`` holds indexes in `CELL_STATES`, ``by_hand`` the latest reward that a person gave there (NaN: none).
     ``n_rest`` arms had a part in these runs and are not shown.
     """
 
@@ -37,7 +37,7 @@ class Heatmap:
     n_rest: int
 
     def newest(self, n_runs: int) -> Heatmap:
-        """The same of the newest runs alone."""
+        """Return the heatmap of the newest runs alone."""
         first = max(len(self.run_nos) - n_runs, 0)
         return replace(
             self,
@@ -47,12 +47,12 @@ class Heatmap:
         )
 
     def count(self, state: CellState) -> int:
-        """How many cells are in a state."""
+        """Return the number of cells in a state."""
         return int((self.state == CELL_STATES.index(state)).sum())
 
 
 def chosen_rows(n_in: Ints, last_used: Ints, n_used: Ints, *, by: RowChoice, at_most: int) -> Ints:
-    """Places of the arms to show: those most often in, or those whose last reference is the most recent.
+    """Return the indexes of the arms to show: those most often in, or those referenced most recently.
 
     Ties go to those in more often, then to those used more often, then to the smaller id.
 
@@ -65,14 +65,14 @@ def chosen_rows(n_in: Ints, last_used: Ints, n_used: Ints, *, by: RowChoice, at_
     n_used : array of int, shape (n_arms,)
         Runs that referenced it, 0 or more.
     by : RowChoice
-        Which arms are wanted.
+        Which arms to show.
     at_most : int
         How many, 1 or more.
 
     Returns
     -------
     array of int, shape (n_shown,)
-        Places of arms, in this order.
+        Indexes of arms, in this order.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def chosen_rows(n_in: Ints, last_used: Ints, n_used: Ints, *, by: RowChoice, at_
 
 
 def grouped(types: tuple[ArmType, ...], n_in: Ints) -> Ints:
-    """Places of arms by type in its fixed order, within a type the most often in first.
+    """Return the indexes of arms by type in its fixed order, within a type the most often in first.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def grouped(types: tuple[ArmType, ...], n_in: Ints) -> Ints:
     Returns
     -------
     array of int, shape (n_arms,)
-        Places of arms.
+        Indexes of arms.
 
     Examples
     --------
@@ -123,9 +123,9 @@ def heatmap(
     hand_reward_micro: Ints,
     n_rest: int = 0,
 ) -> Heatmap:
-    """What became of each arm in each run.
+    """Return the state of each arm in each run.
 
-    ``run`` and ``arm`` are places among ``run_nos`` and ``keys``, aligned with ``flags``; pairs that are not
+    ``run`` and ``arm`` are indexes among ``run_nos`` and ``keys``, aligned with ``flags``; pairs that are not
     named are absent. The ``hand_*`` arrays say what people gave, the latest last.
 
     Parameters
@@ -137,15 +137,15 @@ def heatmap(
     run_nos : tuple of int, n_runs long
         Numbers of the columns' runs.
     run : array of int, shape (n_pairs,)
-        Place of each pair's run.
+        Index of each pair's run.
     arm : array of int, shape (n_pairs,)
-        Place of each pair's arm.
+        Index of each pair's arm.
     flags : array of int, shape (n_pairs,)
         Bits `INCLUDED`, `OBSERVED` and `REFERENCED`.
     hand_run : array of int, shape (n_given,)
-        Place of the run that a person's reward is for.
+        Index of the run that a person's reward is for.
     hand_arm : array of int, shape (n_given,)
-        Place of its arm.
+        Index of its arm.
     hand_reward_micro : array of int, shape (n_given,)
         The reward in millionths, 0 to 1,000,000.
     n_rest : int, optional

@@ -1,4 +1,6 @@
-"""Posteriors, recent stretches, chances → what is to be said of each arm: the one place that judges arms."""
+"""Judgement of each arm from its posterior, recent changes and chance of inclusion: the only module that judges
+arms.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ _NOT_OFFERED: Final = Chance(
 
 
 def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, JudgementName]:
-    """What needs a look about arms, by arm; those without are missing.
+    """Return the alarm of each arm that has one, by arm.
 
     Parameters
     ----------
     columns : ArmColumns of n_arms
         Counts of every arm, sorted by id.
     changes : Changes
-        Arms that changed, of the same moment.
+        Arms that changed, of the same revision.
     stale : array of bool, shape (n_arms,)
         Whether each is stale.
 
@@ -53,7 +55,7 @@ def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, Jud
 
 
 def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None) -> Bools:
-    """Arms put in during the last days whose last observation is longer ago than that.
+    """Return the arms put in during the last days whose last observation is longer ago than that.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None)
 
 
 def never_referenced(columns: ArmColumns) -> Bools:
-    """Arms that at least 20 observations never referenced."""
+    """Return the arms that at least 20 observations never referenced."""
     return np.asarray((columns.pulls >= ENOUGH_PULLS) & (columns.success_micro == 0))
 
 
@@ -89,10 +91,10 @@ def judge(
     stale: Bools,
     chances: Mapping[str, Chance],
 ) -> tuple[Judgement, ...]:
-    """Every arm's judgement, aligned with the columns.
+    """Return every arm's judgement, aligned with the columns.
 
-    ``changes`` and ``stale`` are of the same arms and moment, ``chances`` by arm. Titles, the list of what needs a
-    look, tables, the report and the command line all say what this says.
+    ``changes`` and ``stale`` are of the same arms and revision, ``chances`` by arm. Titles, the attention list,
+    tables, the report and the command line all use these judgements.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def judge(
     Returns
     -------
     tuple of Judgement, n_arms long
-        What is said of each arm.
+        Judgement of each arm.
     """
     alarmed = alarms(columns, changes, stale)
     shifts = {shift.arm: shift for shift in changes.shifts}
@@ -163,7 +165,7 @@ def _by_rule(columns: ArmColumns, seeds: frozenset[str], index: int) -> Judgemen
 
 
 def _by_worth(missing: int, interval: Interval, chance: Chance) -> JudgementName:
-    """By where the interval lies against the mean at which the arm breaks even at its cost."""
+    """Judge by the position of the interval against the break-even mean at the arm's cost."""
     if missing:
         return "too_early"
     if chance.break_even_mean is None:
@@ -181,7 +183,7 @@ _WITHOUT_BREAK_EVEN: Final[dict[str, JudgementName]] = {
 
 
 def _intervals(summary: Summary) -> tuple[Floats, Floats, Bools]:
-    """Equal tails, highest density where the mean is near 0 or 1, and where that is."""
+    """Return the equal tails, highest density where the mean is near 0 or 1, and where that is."""
     lower, upper = summary.lower.copy(), summary.upper.copy()
     near = np.minimum(summary.mean, 1 - summary.mean) < _NEAR_THE_END
     if near.any():

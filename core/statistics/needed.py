@@ -1,4 +1,4 @@
-"""Posteriors → how many more pulls until the interval is as narrow as asked, if the mean stays where it is."""
+"""Pulls needed until the interval is as narrow as requested, if the mean stays the same."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from core.errors import InvalidInput
 from core.posterior.beta import interval
 
 MOST_PULLS: Final = 10**9
-"""More than anybody waits for; what would need more has no answer."""
+"""Limit of pulls; a width that needs more has no answer."""
 
 UNREACHABLE: Final = -1
 
 
 def pulls_to_width(alpha: Floats, beta: Floats, width: float, *, prob: float = 0.95) -> Ints:
-    """Fewest further pulls until the exact interval is at most ``width`` wide; -1 beyond 10^9.
+    """Return the fewest further pulls until the exact interval is at most ``width`` wide; -1 beyond 10^9.
 
     Each pull is taken to add one pseudo-count and to leave the mean where it is, so after n of them the posterior
     is Beta(mean (w + n), (1 - mean) (w + n)) with w = alpha + beta. At a fixed mean the width first rises (while
-    nearly all mass sits at one end) and then only falls, so an interval that is too wide now has one place where
+    nearly all mass sits at one end) and then only falls, so an interval that is too wide now has one point where
     it stops being so, and halving finds it. Exact: the answer's interval is narrow enough, that of one pull
     fewer is not.
 
@@ -34,7 +34,7 @@ def pulls_to_width(alpha: Floats, beta: Floats, width: float, *, prob: float = 0
     beta : array of float, shape (n_arms,)
         Failures and prior, above 0.
     width : float
-        Width wanted, in (0, 1].
+        Requested width, in (0, 1].
     prob : float, optional
         Probability that the interval holds, in (0, 1).
 
@@ -78,7 +78,7 @@ def pulls_to_width(alpha: Floats, beta: Floats, width: float, *, prob: float = 0
 
 
 def _bracket(places: Ints, about: Floats, too_wide: Callable[[Ints, Ints], Bools]) -> tuple[Ints, Ints]:
-    """Numbers of pulls with an interval too wide, and narrow enough, around the normal approximation's."""
+    """Return the numbers of pulls with an interval too wide, and narrow enough, around the normal approximation's."""
     least = np.clip(np.floor(about * 0.9), 0, MOST_PULLS).astype(np.int64)
     least[~too_wide(places, least)] = 0
     most = np.clip(np.ceil(about * 1.1), 8, MOST_PULLS).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Evaluations → the judgements that can be held against each other: one of each grader for each item."""
+"""Panel of comparable judgements: one of each grader for each item."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from core.columns import Bools, Ints
 
 
 def panel(item: Ints, grader: Ints, *, is_known: Bools) -> Ints:
-    """Rows of a panel: what is no item, and who is not known, takes no part; of a grader's several judgements of an
-    item (by other versions of a rubric, say) the last is the one that is meant.
+    """Return the rows of a panel: known graders and real items only, and of a grader's several judgements of an item
+    the last.
 
     Parameters
     ----------
     item : array of int, shape (n_rows,)
-        What was judged, 0 or more; -1 for what nobody else can judge.
+        What was judged, 0 or more; -1 for what only one grader can judge.
     grader : array of int, shape (n_rows,)
         By whom, 0 to ``n_graders - 1``.
     is_known : array of bool, shape (n_graders,)
-        Whether a grader can be told from every other: nobody who is named by nothing can.
+        Whether a grader is distinct from every other; a grader without any name is not.
 
     Returns
     -------
     array of int, shape (n_kept,)
-        Places of the rows that are kept, ascending.
+        Indexes of the rows that are kept, ascending.
 
     Examples
     --------

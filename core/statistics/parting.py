@@ -1,7 +1,7 @@
-"""Judgements of the same items by several raters → who parts from the others, beyond chance.
+"""Outlier raters: judgements of the same items by several raters → who differs from the others, beyond chance.
 
 If raters are alike, then of an item that s of m of them call a success each is one of the s with the chance s/m,
-whatever the item; items are independent. So how often one said success is a sum of independent trials with known
+for any item; items are independent. So the number of successes of one rater is a sum of independent trials with known
 chances (Poisson's binomial), and its tails are exact: no normal approximation, no shuffling. With two raters it is
 the exact test of McNemar. The same holds for how often one is in the minority, which finds the rater who guesses at
 the right rate.
@@ -24,10 +24,10 @@ from core.errors import InvalidInput
 from core.records.evaluation_page import Grader
 
 FALSE_ALARM: Final = 0.01
-"""Chance that anybody of a panel of alike raters is named."""
+"""Chance that any rater of a panel of alike raters is named."""
 
 LEAST_APART: Final = 0.05
-"""What is nearer than this to the others' share is nobody's alarm, however sure: no two people are quite alike."""
+"""A difference below this is no alarm, however sure: no two people are quite alike."""
 
 _ALIKE: Final = 1e-9
 """Relative difference of tails that are the same but for rounding: two raters part from each other equally."""
@@ -38,13 +38,13 @@ PartingWay = Literal["more_success", "less_success", "stands_alone"]
 
 @dataclass(frozen=True, kw_only=True)
 class Parting:
-    """A rater who parts from the others.
+    """Outlier rater: one who differs from the others on the same items.
 
     On ``n_items`` items that it shares with others (of those not named before it) ``share`` is its share of
-    successes and ``others`` theirs, every item weighing the same. Where it ``stands_alone``, ``n_items`` are those on
-    which a minority stood against a majority, ``share`` how often it was in the minority, and ``others`` how often it
+    successes and ``others`` theirs, every item weighing the same. For ``stands_alone``, ``n_items`` are those on
+    which a minority opposed a majority, ``share`` how often it was in the minority, and ``others`` how often it
     would be if it were like them. ``prob`` is the chance of as much among alike raters, all raters and ways taken
-    into account. ``divided``: with just one other rater nobody can tell which of the two is off, and both are named.
+    into account. ``divided``: with just one other rater it is open which of the two is off, and both are named.
     """
 
     rater: int
@@ -58,7 +58,7 @@ class Parting:
 
 @dataclass(frozen=True, kw_only=True)
 class PartingGrader:
-    """The same, of a grader who has a name."""
+    """Outlier rater with the name of the grader."""
 
     grader: Grader
     parting: Parting
@@ -66,7 +66,7 @@ class PartingGrader:
 
 @dataclass(frozen=True)
 class _Sides:
-    """Of each rater: items shared, in how many it said so, in how many (by shares) the others did, and the tail."""
+    """Counts for each rater: shared items, its own hits, the others' hits (by shares), and the tail probability."""
 
     way: PartingWay
     rater: Ints
@@ -81,7 +81,7 @@ class _Sides:
 
 
 def parting_raters(item: Ints, rater: Ints, is_success: Bools) -> tuple[Parting, ...]:
-    """Raters who part from the others on the same items; a claim is wrong in at most 1 of 100 panels.
+    """Return the raters who differ from the others on the same items; a claim is wrong in at most 1 of 100 panels.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def parting_raters(item: Ints, rater: Ints, is_success: Bools) -> tuple[Parting,
     Returns
     -------
     tuple of Parting
-        The surest first; empty where nobody is known to part.
+        The surest first; empty without outliers.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def parting_raters(item: Ints, rater: Ints, is_success: Bools) -> tuple[Parting,
 
 
 def tail_of_trials(prob: Floats, n_trials: Ints, at_least: int) -> float:
-    """Chance of at least so many successes in independent trials, exact.
+    """Return the exact chance of at least so many successes in independent trials.
 
     References
     ----------
@@ -149,7 +149,7 @@ def tail_of_trials(prob: Floats, n_trials: Ints, at_least: int) -> float:
 
 
 def _named(item: Ints, rater: Ints, is_success: Bools) -> list[Parting]:
-    """Who parts most surely of these, if anybody does; both where two part from each other alike."""
+    """Return the surest outlier, if any; both raters if two differ from each other equally."""
     sides = _sides(item, rater, is_success)
     n_tests = sum(int((side.n_items > 0).sum()) for side in sides)
     sure = [np.where(side.far, side.prob * n_tests, np.inf) for side in sides]
@@ -161,7 +161,7 @@ def _named(item: Ints, rater: Ints, is_success: Bools) -> list[Parting]:
 
 
 def _parting(sides: list[_Sides], sure: list[Floats], index: int, *, divided: bool) -> Parting:
-    """By the first way that is sure: more or fewer successes say more than standing alone."""
+    """Return the outlier by the first sure way: a shifted rate says more than often being in the minority."""
     way = next(number for number, prob in enumerate(sure) if prob[index] <= FALSE_ALARM)
     side, n_items = sides[way], int(sides[way].n_items[index])
     share, others = int(side.n_hits[index]) / n_items, float(side.n_others[index]) / n_items
@@ -179,7 +179,7 @@ def _parting(sides: list[_Sides], sure: list[Floats], index: int, *, divided: bo
 
 
 def _sides(item: Ints, rater: Ints, is_success: Bools) -> list[_Sides]:
-    """More successes, fewer, and more often in the minority, of every rater."""
+    """Return the counts of all three ways for every rater: more successes, fewer, and more often in the minority."""
     n = np.bincount(item)[item]
     n_good = np.bincount(item, is_success)[item].astype(np.int64)
     shared = n >= 2
@@ -198,7 +198,9 @@ def _sides(item: Ints, rater: Ints, is_success: Bools) -> list[_Sides]:
 
 
 def _side(way: PartingWay, who: Ints, rater: Ints, *, hits: Bools, chance: Floats, others: Floats) -> _Sides:
-    """``hits``: whether the rater said so; ``chance`` of it among alike raters, ``others``' share who did."""
+    """Return the counts of one way. ``hits``: whether the rater judged so; ``chance`` of it among raters who are
+    alike, ``others``: share of the others who did.
+    """
     index = np.searchsorted(who, rater)
     n_items = np.bincount(index, minlength=len(who))
     n_hits = np.bincount(index[hits], minlength=len(who))

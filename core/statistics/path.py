@@ -1,4 +1,4 @@
-"""One arm's days, its boundaries → what was believed of it at the end of each day."""
+"""Path of the belief in one arm: its state at the end of each day."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from core.statistics.summary import PROB
 
 @dataclass(frozen=True, kw_only=True)
 class Boundary:
-    """Where an arm's belief starts anew: ``epoch`` is the reset's revision, ``alpha_micro`` and ``beta_micro``
-    what it starts from. The first stretch is epoch 0, since ever.
+    """Start of an arm's epoch: ``epoch`` is the reset's revision, ``alpha_micro`` and ``beta_micro`` the counts it
+    starts from. The first is epoch 0, since ever.
     """
 
     since_ms: int
@@ -48,7 +48,7 @@ class Path:
         return len(self.day)
 
     def index(self, day: int) -> int | None:
-        """Where a day stands in the path: the last one for later days, None before the first."""
+        """Return the index of a day in the path: the last one for later days, None before the first."""
         if not len(self.day) or day < int(self.day[0]):
             return None
         return min(day - int(self.day[0]), len(self.day) - 1)
@@ -62,10 +62,10 @@ def path(
     last_day: int,
     prob: float = PROB,
 ) -> Path:
-    """Belief at the end of each day from ``first_day`` to ``last_day``, epoch by epoch.
+    """Return the belief at the end of each day from ``first_day`` to ``last_day``, epoch by epoch.
 
     Of a day counts the epoch of the latest boundary (by revision) before its end; in it everything up to that
-    day, and what has no day, which can't be said to have come later. So a day's belief equals the store's "as of" the
+    day, and what has no day, which may be earlier. So a day's belief equals the store's "as of" the
     day's end. Means come from whole numbers of millionths; the interval is the exact equal-tailed one.
 
     Parameters
@@ -73,9 +73,9 @@ def path(
     gathered : ArmDays
         What one arm's observations add up to by epoch and day.
     boundaries : sequence of Boundary
-        Standing resets of the arm, and its beginning, with their priors.
+        Active resets of the arm, and its beginning, with their priors.
     first_day : int
-        First day wanted, counted since 1970 UTC.
+        First day, counted since 1970 UTC.
     last_day : int
         Last one.
     prob : float, optional
@@ -130,7 +130,7 @@ def path(
 
 
 def _epochs(days: Ints, boundaries: Sequence[Boundary]) -> tuple[Ints, Ints, Ints]:
-    """The epoch that stands at the end of each day, and what it started from."""
+    """Return the epoch in force at the end of each day, and the counts it started from."""
     epoch, alpha, beta = (np.zeros(len(days), dtype=np.int64) for _ in range(3))
     for boundary in sorted(boundaries, key=lambda one: one.epoch):
         after = days >= (boundary.since_ms // DAY_MS if boundary.epoch else UNKNOWN)

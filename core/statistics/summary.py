@@ -1,4 +1,4 @@
-"""Arms → what the learner believes of each: one row of numbers per arm, aligned with its columns."""
+"""Summary of arms: one row of numbers per arm, aligned with its columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Summary:
     """Belief per arm, aligned with the columns it was made from.
 
     ``lower`` and ``upper`` bound the exact equal-tailed interval that holds ``prob``; ``normal_*`` is the
-    source's approximation clamped to 0..1. ``band`` is the place in `BANDS`.
+    source's approximation clamped to 0..1. ``band`` is the index in `BANDS`.
     """
 
     keys: tuple[str, ...]
@@ -59,7 +59,7 @@ class Summary:
 
     @cached_property
     def rank(self) -> Ints:
-        """Place by posterior mean, 1 = highest; equal means in the order of their ids."""
+        """Rank by posterior mean, 1 = highest; equal means in the order of their ids."""
         order = np.argsort(-self.mean, kind="stable")
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(1, len(order) + 1)
@@ -67,7 +67,7 @@ class Summary:
 
 
 def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary:
-    """What is believed of every arm.
+    """Return the belief in every arm.
 
     ``earlier``, a summary of the same arms, lends the rows whose posterior and pulls did not change, so that
     the cost follows what changed; one of other arms is ignored. The answer is the same with and without.
@@ -97,7 +97,7 @@ def summarise(columns: ArmColumns, *, earlier: Summary | None = None) -> Summary
 
 
 def _rows(alpha_micro: Ints, beta_micro: Ints, known: IntervalTable, places: Ints) -> dict[str, Floats]:
-    """The numbers of each arm. The mean is taken from whole numbers: equal shares are equal floats."""
+    """Return the numbers of each arm. The mean is taken from whole numbers: equal shares are equal floats."""
     alpha, beta = alpha_micro / MICRO, beta_micro / MICRO
     lower, upper = known.limits[:, places]
     normal_lower, normal_upper = normal_interval(alpha, beta)
@@ -115,7 +115,7 @@ def _rows(alpha_micro: Ints, beta_micro: Ints, known: IntervalTable, places: Int
 
 
 def _patched(columns: ArmColumns, earlier: Summary) -> tuple[IntervalTable, dict[str, Floats]]:
-    """The earlier rows with what changed; in one piece of memory, which is quicker to come by than nine."""
+    """Return the earlier rows with the changed ones replaced; one block of memory is faster than nine."""
     rows = dict(zip(_ROWS, np.empty((len(_ROWS), len(earlier))), strict=True))
     whole = columns.base_alpha_micro + columns.success_micro
     np.divide(whole, MICRO, out=rows["alpha"])

@@ -1,7 +1,7 @@
-"""Beliefs, costs, budget → what one more label of an arm could change, so that the labels worth most come first.
+"""Value of one more label of an arm, in tokens, so that the most valuable labels come first.
 
 A label is worth what the next selection would do otherwise: tokens that go in or out because of it. Selections come
-from simulated runs (`core.statistics.inclusion`); the same draws stand on both sides of each comparison.
+from simulated runs (`core.statistics.inclusion`); both sides of each comparison use the same draws.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def label_values(
     seed: int,
     candidates: CandidateSets | None = None,
 ) -> Floats:
-    """Value of information of one more label of each of some arms, in tokens of the next prompt.
+    """Return the value of information of one more label of each of some arms, in tokens of the next prompt.
 
     ``m d(alpha + 1, beta) + (1 - m) d(alpha, beta + 1)`` for an arm believed in with mean m: d adds up, over all
     arms, how far the chance to be in the next prompt moves, times the cost. Pulls stay as they are: that an
-    under-explored arm comes nearer to its due is not what a label teaches.
+    under-explored arm comes nearer to its limit is not the effect of a label.
 
     Runs are simulated with the same draws of all others before and after. The arm's own draw is not simulated: in
     each run the others set a threshold t above which the arm goes in, and
@@ -68,11 +68,11 @@ def label_values(
     settings : LearnerSettings
         Phase, baseline rate, budget, k, min_pulls and seeds of the next run.
     arms : array of int, shape (n_wanted,)
-        Places of the arms in their columns, at most 200, without repeats.
+        Indexes of the arms in their columns, at most 200, without repeats.
     seed : int
         Of the random generator, 0 or more; the same one gives the same values.
     candidates : CandidateSets or None, optional
-        The arms that recent runs offered; None stands for every arm.
+        The arms that recent runs offered; None = every arm.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def label_values(
 
 
 def chance_wrong(n_judged: Ints, n_wrong: Ints) -> Floats:
-    """Chance that the detector was wrong, by type of arm and place of the evidence, from past corrections.
+    """Return the chance that the detector was wrong, by type of arm and part of the evidence, from past corrections.
 
     Each cell leans on its type, each type on all, and all on one half, with the weight of two corrections each:
     ``(wrong + 2 wider) / (judged + 2)``, the mean of a Beta posterior. A label that corrects is worth
@@ -171,7 +171,7 @@ def chance_wrong(n_judged: Ints, n_wrong: Ints) -> Floats:
 def _moves(
     plan: Plan, arms: Ints, n_simulations: int, seed: int, number: int
 ) -> Iterator[tuple[int, Floats]]:
-    """Row of an arm among those wanted, and by how much each arm's chance moves with it, part by part."""
+    """Yield the row of a requested arm, and by how much each arm's chance moves with it, part by part."""
     stream = number, _ROUND
     thresholds = plan.thresholds("selected", n_simulations, seed=seed, stream=stream)
     row, run, column, weight = _decided(plan, arms, thresholds)
@@ -188,7 +188,9 @@ def _moves(
 
 
 def _decided(plan: Plan, arms: Ints, thresholds: Floats) -> tuple[Ints, Ints, Ints, Floats]:
-    """Runs in which an arm's draw decides, arm after arm: row, run, column, and t (1 - t) times the density there."""
+    """Return the runs in which an arm's draw decides, arm after arm: row, run, column, and t (1 - t) times the
+    density there.
+    """
     offered = np.flatnonzero(np.isin(arms, plan.places))
     columns = np.searchsorted(plan.places, arms[offered])
     at = thresholds[:, columns].T

@@ -1,4 +1,4 @@
-"""Agreement: how far raters say the same of the same things, how sure that is, and what each one's word weighs."""
+"""Agreement of raters: how much they agree on the same items, its interval, and the weight of each rater."""
 
 from core.records.agreement import Agreement, GraderAgreement, Metric, NoAgreement, Reliability
 from core.statistics.agreement.alpha import Alpha, alpha, coincidences

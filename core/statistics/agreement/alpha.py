@@ -30,7 +30,7 @@ class Alpha(NamedTuple):
 
 
 def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
-    """Krippendorff's alpha of judgements in long format, one row a judgement.
+    """Return Krippendorff's alpha of judgements in long format, one row a judgement.
 
     ``alpha = 1 - D_o / D_e``: how far the values of one item lie apart, by how far any two values do. Items with
     one judgement say nothing of agreement and are left out of both.
@@ -54,7 +54,7 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
 
 
 def coincidences(item: Ints, level: Ints) -> Floats:
-    """Coincidence matrix: how often each two levels meet in one item, every judgement counting once.
+    """Return the coincidence matrix: how often each two levels meet in one item, every judgement counting once.
 
     References
     ----------
@@ -77,7 +77,7 @@ def coincidences(item: Ints, level: Ints) -> Floats:
 
 
 def level_counts(item: Ints, level: Ints) -> Floats:
-    """How often each item was given each level.
+    """Return the number of times each item received each level.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def level_counts(item: Ints, level: Ints) -> Floats:
 
 
 def scored(item: Ints, score: Ints | Floats) -> Floats:
-    """What alpha takes from the scores of each item: sums over the ordered pairs within it.
+    """Return the four sums per item that alpha needs: sums over the ordered pairs within the item.
 
     Scores are moved and scaled so that those which are paired reach from 0 to 1; alpha stays what it is.
 
@@ -120,7 +120,7 @@ def scored(item: Ints, score: Ints | Floats) -> Floats:
 
 
 def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]:
-    """Scores of items that have two or more, scaled to reach from 0 to 1.
+    """Return the scores of items that have two or more, scaled to reach from 0 to 1.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def paired_scores(item: Ints, score: Ints | Floats) -> tuple[Ints, Floats, Ints]
 
 
 def alpha_of(sums: Floats, metric: Metric) -> Alpha:
-    """Alpha of the sums over all items.
+    """Return the alpha of the sums over all items.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def alpha_of(sums: Floats, metric: Metric) -> Alpha:
 
 
 def alphas_of(sums: Floats, metric: Metric) -> Floats:
-    """Alpha of many such sums at once; NaN where nothing varies.
+    """Return the alpha of many such sums at once; NaN where nothing varies.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def alphas_of(sums: Floats, metric: Metric) -> Floats:
 
 
 def distances(margin: Floats, metric: Metric) -> Floats:
-    """How far levels lie apart among values that occur so often.
+    """Return the distance between each two levels, given how often each level occurs.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def distances(margin: Floats, metric: Metric) -> Floats:
 
 
 def levels_of(value: Ints | Floats) -> Ints:
-    """Values as levels, -1 where absent.
+    """Return values as levels, -1 where absent.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def levels_of(value: Ints | Floats) -> Ints:
 
 
 def check_rows(item: Ints, *aligned: Ints | Floats) -> None:
-    """Refuse rows that are not aligned, and items below 0.
+    """Raise `InvalidInput` if rows are not aligned or an item is below 0.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def check_rows(item: Ints, *aligned: Ints | Floats) -> None:
 
 
 def _levels_apart(sums: Floats, metric: Metric) -> tuple[Floats, Floats]:
-    """Disagreement seen and expected, each a judgement."""
+    """Return the disagreement seen and expected, each a judgement."""
     n_levels = round(sums.shape[-1] ** 0.5)
     matrix = sums.reshape(-1, n_levels, n_levels)
     margin = matrix.sum(axis=-1)

@@ -48,7 +48,7 @@ _PAIR: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class ItemSums:
-    """What alpha takes from items, which adds up: resampling items is adding up other rows.
+    """Additive sums of alpha over items: a resample adds up other rows.
 
     Items with the same row are the same to it, so thousands of outcomes come to a handful of ``kinds`` (different
     rows, ascending), each of ``n_of`` items. ``prob_differ`` is the chance that two judgements, drawn from all, are
@@ -86,7 +86,7 @@ class ItemSums:
         return matrix.ravel()
 
     def interval(self, rng: np.random.Generator, prob: float, n_resamples: int) -> tuple[float, float]:
-        """Ends of the bootstrap interval; a resample in which nothing varies has no disagreement: 1."""
+        """Return the ends of the bootstrap interval; a resample in which nothing varies has no disagreement: 1."""
         sums, n_more = self._resampled(rng, n_resamples)
         n = sums[:, 0] if self.metric == "interval" else sums.sum(axis=-1)
         apart = np.where(n > 0, 1 - _or_one(alphas_of(sums, self.metric)), 0.0)
@@ -96,7 +96,7 @@ class ItemSums:
         return max(float(np.quantile(lower, tail)), LEAST), float(np.quantile(upper, 1 - tail))
 
     def _resampled(self, rng: np.random.Generator, n_resamples: int) -> tuple[Floats, Ints]:
-        """Sums over the items of each resample, and how often the item more is among them."""
+        """Return the sums over the items of each resample, and how often the item more is among them."""
         n_items = self.n_items
         n_more = np.sort(rng.binomial(n_items + 1, 1 / (n_items + 1), n_resamples))
         sums = np.empty((n_resamples, self.kinds.shape[1]))
@@ -116,7 +116,7 @@ def agreement(
     prob: float = 0.95,
     n_resamples: int = N_RESAMPLES,
 ) -> Agreement:
-    """Krippendorff's alpha of judgements in long format, with its bootstrap interval and raw agreement.
+    """Return Krippendorff's alpha of judgements in long format, with its bootstrap interval and raw agreement.
 
     In planted worlds of 12 to 200 items and three raters each end of the interval leaves out the truth in about
     2.5 % at most, also where 95 % of outcomes are the same and the plain percentile interval misses it in half; where
@@ -167,7 +167,7 @@ def agreement(
 def agreement_of(
     sums: ItemSums, *, seed: int | Sequence[int], prob: float = 0.95, n_resamples: int = N_RESAMPLES
 ) -> Agreement:
-    """Agreement of the sums of some items.
+    """Return the agreement of the sums of some items.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def agreement_of(
 
 
 def item_sums(item: Ints, value: Ints | Floats, metric: Metric) -> ItemSums:
-    """What alpha takes from each item with two or more judgements.
+    """Return the sums that alpha needs of each item with two or more judgements.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def item_sums(item: Ints, value: Ints | Floats, metric: Metric) -> ItemSums:
 
 
 def kinds_of(rows: Floats) -> tuple[Floats, Ints]:
-    """Different rows, ascending, and the place of each row among them.
+    """Return the different rows, ascending, and the index of each row among them.
 
     `np.unique` finds the same, comparing whole rows; to sort one column after the other takes a quarter of its time.
 
@@ -231,7 +231,7 @@ def kinds_of(rows: Floats) -> tuple[Floats, Ints]:
 
 
 def prob_differ(count: Ints | Floats) -> float:
-    """Chance that two values, drawn without replacement, are not the same.
+    """Return the chance that two values, drawn without replacement, are not the same.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def _of_scores(item: Ints, score: Ints | Floats) -> ItemSums:
 
 
 def _n_alike(item: Ints, score: Floats) -> Ints:
-    """How often each different score of an item was given to it; an absent one is like no other."""
+    """Return how often each different score of an item was given to it; an absent score equals no other."""
     order = np.lexsort((score, item))
     item, score = item[order], score[order]
     is_new = np.append(True, (np.diff(item) != 0) | (np.diff(score) != 0))[: len(item)]
@@ -283,7 +283,7 @@ def _n_alike(item: Ints, score: Floats) -> Ints:
 
 
 def _two_of(count: Ints | Floats) -> Floats:
-    """Pairs among so many."""
+    """Return the pairs among so many."""
     return np.asarray(count * (count - 1) / 2)
 
 

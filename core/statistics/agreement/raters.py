@@ -1,4 +1,4 @@
-"""Judgements by rater → each two beside each other, model graders beside people, each rater beside all others.
+"""Judgements by rater → agreement of each two raters, of models with people, of each rater with all others.
 
 A rater judges an item once: an earlier judgement that was revised doesn't count.
 """
@@ -25,7 +25,7 @@ ABSENT: Final = -1
 
 @dataclass(frozen=True, kw_only=True)
 class PairAgreement:
-    """How far two raters agree on the items that both judged."""
+    """Agreement of two raters on the items that both judged."""
 
     rater: int
     other: int
@@ -41,13 +41,12 @@ class RaterAgreement:
 
     @property
     def weight(self) -> float | None:
-        """What a judgement of this rater may weigh: alpha where its interval lies above 0, else 0.
+        """Weight of this rater's judgements: alpha if its interval lies above 0, else 0.
 
-        A value that is reliable to the degree r tells of the truth r times what it says (T. L. Kelley,
-        *Interpretation of Educational Measurements*, 1927, 177-179: the best guess of a true score is r times the
-        observed one and 1 - r times the mean); alpha is such an r. Agreement at chance, which includes the rater who
-        gives all the same, tells nothing, and what may be chance is taken for it. None where too few items are shared
-        (or nothing varies) to say either: a rater is not silenced for being new.
+        With reliability r the best guess of a true score is r times the observed one and 1 - r times the mean; alpha
+        is such an r (T. L. Kelley, *Interpretation of Educational Measurements*, 1927, 177-179). Agreement that may
+        be chance counts as chance, so a rater who always gives the same value has weight 0. None if too few items
+        are shared, or nothing varies: a rater is not silenced for being new.
         """
         alpha, lower = self.agreement.alpha, self.agreement.lower
         if alpha is None or lower is None:
@@ -63,7 +62,7 @@ def pairwise(
     *,
     seed: int,
 ) -> tuple[PairAgreement, ...]:
-    """Agreement of each two raters who judged an item in common.
+    """Return the agreement of each two raters who judged an item in common.
 
     Parameters
     ----------
@@ -123,7 +122,7 @@ def graders_against_humans(
     is_model: Bools,
     seed: int,
 ) -> tuple[GraderAgreement, ...]:
-    """Each model grader beside the outcome that most people gave to the same items.
+    """Compare each model grader with the outcome that most people gave to the same items.
 
     Parameters
     ----------
@@ -192,10 +191,11 @@ def against_rest(
     *,
     seed: int,
 ) -> tuple[RaterAgreement, ...]:
-    """Agreement of each rater with the others, all others of an item together weighing as much as the rater.
+    """Return the agreement of each rater with the others, all others of an item together weighing as much as the
+    rater.
 
     Alpha of two sides: the rater's value, and those of the others, each with its share of 1. Pairs among the others
-    don't enter, so one careless rater doesn't spoil what is said of the careful; with one other it is the
+    don't enter, so one careless rater does not affect the result of the careful; with one other it is the
     agreement of the two.
 
     Parameters
@@ -263,7 +263,7 @@ def against_rest(
 def _present(
     item: Ints, rater: Ints, value: Ints | Floats, metric: Metric
 ) -> tuple[Ints, Ints, Ints | Floats]:
-    """Rows that have a value, checked."""
+    """Return the rows that have a value, checked."""
     check_rows(item, rater, value)
     check_rows(rater)
     if metric != "interval":
@@ -280,7 +280,7 @@ def _present(
 
 
 def _twice(item: Ints, rater: Ints) -> tuple[int, int] | None:
-    """An item and a rater that occur together more than once."""
+    """Return an item and a rater that occur together more than once."""
     n_raters = int(rater.max(initial=0)) + 1
     pair = np.sort(item * n_raters + rater)
     again = pair[1:][np.diff(pair) == 0]
@@ -288,7 +288,7 @@ def _twice(item: Ints, rater: Ints) -> tuple[int, int] | None:
 
 
 def _n_equal(item: Ints, code: Ints) -> Ints:
-    """How many other judgements of the same item say just the same as each one."""
+    """Return the number of other judgements of the same item that are equal to each one."""
     judged = item * (int(code.max(initial=0)) + 1) + code
     _, index, count = np.unique(judged, return_inverse=True, return_counts=True)
     return np.asarray(count[index] - 1)
@@ -301,7 +301,7 @@ def _rows_beside(item: Ints, value: Ints | Floats, metric: Metric) -> Floats:
 
 
 def _levels_beside(item: Ints, level: Ints) -> Floats:
-    """Of each judgement the coincidences of its level with those of the others, which share a weight of 1."""
+    """Return for each judgement the coincidences of its level with the other levels, which share a weight of 1."""
     counts = level_counts(item, level)
     own = np.eye(counts.shape[1])[level]
     others = counts[item] - own
@@ -311,7 +311,7 @@ def _levels_beside(item: Ints, level: Ints) -> Floats:
 
 
 def _scores_beside(item: Ints, score: Floats) -> Floats:
-    """Of each judgement what `scored` has of an item: its own score, and the others', which share a weight of 1."""
+    """Return the sums of `scored` for each judgement: its own score, and the others, which share a weight of 1."""
     _, own, n = paired_scores(item, score)
     n_others = n[item] - 1
     mean = (np.bincount(item, own)[item] - own) / n_others
@@ -321,7 +321,7 @@ def _scores_beside(item: Ints, score: Floats) -> Floats:
 
 
 def _people(item: Ints, outcome: Ints, counted: Bools) -> Ints:
-    """Of every item how many of the counted rows said failure, and success."""
+    """Return for each item the number of counted rows with outcome failure, and with success."""
     n_items = int(item.max(initial=-1)) + 1
     failures, successes = (
         np.bincount(item[counted & (outcome == value)], minlength=n_items) for value in (FAILURE, SUCCESS)
@@ -330,7 +330,9 @@ def _people(item: Ints, outcome: Ints, counted: Bools) -> Ints:
 
 
 def _beside_people(rater: int, outcome: Ints, people: Ints, *, seed: int) -> GraderAgreement:
-    """One grader; ``people`` counts failures and successes that people gave to the same items."""
+    """Return the agreement of one grader; ``people`` counts failures and successes that people gave to the same
+    items.
+    """
     clear = people[FAILURE] != people[SUCCESS]
     alone = people.sum(axis=0) == 0
     mine = outcome[clear]
@@ -347,5 +349,5 @@ def _beside_people(rater: int, outcome: Ints, people: Ints, *, seed: int) -> Gra
 
 
 def _of_two(both: Ints | Floats, metric: Metric, *, seed: tuple[int, ...]) -> Agreement:
-    """Agreement of two sides: all that one says, then what the other says of the same items."""
+    """Return the agreement of two sides: all that one says, then what the other says of the same items."""
     return agreement(np.tile(np.arange(len(both) // 2), 2), both, metric, seed=seed)

@@ -29,7 +29,7 @@ class Changes:
     poisoned: tuple[Poisoned, ...] = ()
 
     def among(self, arms: Collection[str]) -> Changes:
-        """Those of some arms; a group is of one type and stays whole."""
+        """Return the changes of some arms; a group is of one type and stays whole."""
         return Changes(
             shifts=tuple(shift for shift in self.shifts if shift.arm in arms),
             poisoned=tuple(group for group in self.poisoned if group.arms[0] in arms),

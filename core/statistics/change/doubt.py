@@ -19,15 +19,16 @@ _DECIMALS: Final = 6
 
 
 def doubted(table: Splits, row: int, sessions: ArmSessions) -> Floats:
-    """For each day how often an arm's observations would lie so far apart, all dependence admitted: the largest of
+    """Return for each day how often an arm's observations would lie so far apart, all dependence admitted: the
+    largest of
 
     - the same for single observations, as `splits` has it,
     - the share of all orders of its sessions that set those begun since then so far apart (a session counts where
       it began); it can't be below one of all ways to choose so many, so a few long sessions prove nothing,
-    - the normal tail with the variance that its days have rather than a binomial one, for whatever the runs of a
+    - the normal tail with the variance that its days have rather than a binomial one, for what the runs of a
       day share beyond their session.
 
-    Where sessions of that time were not read, because there are too many, their variance stands for their orders.
+    Where sessions of that time were not read, because there are too many, their variance replaces their orders.
     Days that are not sure even by the first are left as they are.
     """
     prob: Floats = table.prob[row].copy()
@@ -76,7 +77,7 @@ def _by_spread(table: Splits, row: int, at: Ints, spread: Floats) -> Floats:
 
 
 def _spread_of_days(table: Splits, row: int, at: Ints) -> Floats:
-    """How many times as much as binomial ones the days of the window vary, about their mean on either side."""
+    """Return the variance of the window's days by that of binomial ones, about their mean on either side."""
     n = -np.diff(table.n_after[row], append=0)
     good = -np.diff(table.good_after[row], append=0)
     columns = np.arange(len(n))
@@ -93,7 +94,7 @@ def _spread_of_days(table: Splits, row: int, at: Ints) -> Floats:
 
 
 def _spread(n: Floats, good: Floats, mean: Floats) -> float:
-    """Variance of these counts by that of binomial ones, at least 1; two means were fitted to them."""
+    """Return the variance of these counts by that of binomial ones, at least 1; two means were fitted to them."""
     binomial = n * mean * (1 - mean)
     held = binomial > 0
     n_free = int(held.sum()) - 2

@@ -24,7 +24,7 @@ _LIKELY: Final = 0.05
 
 
 def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
-    """The arms that took a fallen arm's work, the one that took most first; none where it fell by itself.
+    """Return the arms that took a fallen arm's work, the largest share first; none if it fell by itself.
 
     Where at least 10 runs went without a newcomer since, the older arm must have kept its mean in these and have a
     lower one beside the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
@@ -66,7 +66,7 @@ def _took(shift: Shift, joined: JoinedArms, index: int) -> bool:
 
 
 def _holds(shift: Shift, n_without: int, used_without: int) -> bool:
-    """Whether the older arm is as useful as before where the newcomer is not."""
+    """Return whether the older arm is as useful as before where the newcomer is absent."""
     if used_without / n_without > shift.mean_before - MIN_CHANGE:
         return True
     used_before = round(shift.mean_before * shift.n_before)
@@ -74,7 +74,7 @@ def _holds(shift: Shift, n_without: int, used_without: int) -> bool:
 
 
 def _fewer(used: int, n: int, other_used: int, other_n: int) -> float:
-    """How often so few or fewer of the first would be used if both were used alike."""
+    """Return the chance of so few or fewer uses of the first, if both were used equally often."""
     if n == 0 or other_n == 0:
         return 1.0
     return float(np.clip(scipy.stats.hypergeom.cdf(used, n + other_n, used + other_used, n), 0, 1))

@@ -31,7 +31,7 @@ class Shift:
 
     @property
     def kind(self) -> ShiftKind:
-        """What the change is called."""
+        """Name of the change."""
         return "rising" if not self.fell else "rival" if self.rivals else "drifting"
 
     @property

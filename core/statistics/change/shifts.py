@@ -12,12 +12,11 @@ from core.statistics.change.splits import FALSE_ALARM, Splits, least_prob, named
 
 
 def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[Shift, ...]:
-    """Arms that changed in the last 28 days of the data, the surest first.
+    """Return the arms that changed in the last 28 days of the data, the surest first.
 
     ``sessions`` are those of ``table.suspects``. An arm's chance is the least of its days', times their number
-    (Bonferroni), the arms then pass Holm's procedure: whatever depends on whatever, at most one look in a hundred
-    names an arm that did not change. The day said is, of those that are sure, the one with the largest likelihood
-    ratio.
+    (Bonferroni), the arms then pass Holm's procedure. Under any dependence at most one look in a hundred names an
+    arm that did not change. Of the days that are sure, the one with the largest likelihood ratio is reported.
 
     Parameters
     ----------

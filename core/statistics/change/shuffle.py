@@ -21,7 +21,7 @@ _NEAR_CENTRE: Final = 1e-3
 
 
 def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats) -> Floats:
-    """How often so many, drawn without replacement, add up to at least so much.
+    """Return the chance that ``n_sampled`` values, drawn without replacement, add up to ``at_least`` or more.
 
     The population holds each of ``value`` (at least two different ones) ``count`` times. ``n_sampled`` (above 0 and
     below the size of the population) and ``at_least`` have one entry for each question. The double saddlepoint
@@ -54,7 +54,7 @@ def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats)
 
 
 def _most(away: Floats, count: Ints, n_sampled: Ints) -> Floats:
-    """The largest sum that so many can have."""
+    """Return the largest sum that so many can have."""
     order = np.argsort(-away)
     until = np.concatenate(([0], np.cumsum(count[order])))
     sums = np.concatenate(([0.0], np.cumsum(away[order] * count[order])))
@@ -84,7 +84,7 @@ class _Draw:
         return np.where(root < _NEAR_CENTRE, 0.5, np.minimum(tail, 1.0))
 
     def _saddlepoint(self) -> tuple[Floats, Floats]:
-        """How far the population must be tilted to give the number drawn and the sum; Newton, damped, all at once."""
+        """Return the tilt that gives the expected number and sum: damped Newton steps, for all questions at once."""
         base, tilt = self._flat, np.zeros(len(self.target))
         height = self._height(base, tilt)
         for _ in range(_STEPS):
@@ -111,11 +111,11 @@ class _Draw:
         return np.asarray(np.log(self.n_sampled / (self.count.sum() - self.n_sampled)))
 
     def _chances(self, base: Floats, tilt: Floats) -> Floats:
-        """How likely each value is drawn."""
+        """Return the chance of each value to be drawn."""
         return np.asarray(scipy.special.expit(base[:, None] + tilt[:, None] * self.away))
 
     def _height(self, base: Floats, tilt: Floats) -> Floats:
-        """What is least at the saddlepoint, a convex function."""
+        """Return the convex function that is least at the saddlepoint."""
         sums = np.logaddexp(0, base[:, None] + tilt[:, None] * self.away) @ self.count
         return np.asarray(sums - base * self.n_sampled - tilt * self.target)
 

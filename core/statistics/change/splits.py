@@ -20,7 +20,7 @@ FALSE_ALARM: Final = 0.01
 MIN_BEFORE: Final = 10
 MIN_AFTER: Final = 5
 MIN_CHANGE: Final = 0.1
-"""With many observations a change of a hundredth can be told for sure; it needs nobody's look."""
+"""With many observations a change of a hundredth is sure; it needs no attention."""
 
 _MOST_SUSPECTS: Final = 200
 
@@ -74,7 +74,7 @@ class Splits:
 
 
 def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
-    """The last 28 days of the data; an earlier day than these counts as before, an unknown one not at all.
+    """Split the last 28 days of the data; an earlier day counts as before, an unknown one not at all.
 
     Given how many observations lie on both sides of a day and how many of all were successes, every order of them
     is equally likely if nothing changed, so the successes since then are hypergeometric: Fisher's exact test,
@@ -144,13 +144,13 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
 
 
 def least_prob(table: Splits, prob: Floats) -> Floats:
-    """Of each arm the least chance of any of its days, times their number (Bonferroni): days of one arm overlap."""
+    """Return for each arm the least chance of its days times their number (Bonferroni): days of one arm overlap."""
     least = prob.min(axis=1, initial=1)
     return np.where(table.n_tested > 0, np.minimum(least * table.n_tested, 1), 1.0)
 
 
 def named(prob: Floats, *, false_alarm: float = FALSE_ALARM) -> Ints:
-    """Which of several arms changed, at most so often any of those that did not: S. Holm's procedure.
+    """Return the arms that changed, by S. Holm's procedure: any false name at most so often.
 
     It holds however the arms depend on each other, and however many of them did change; a bound on the share of false
     names among the named (Benjamini and Yekutieli) would not be one on looks with a false name.
@@ -175,7 +175,7 @@ def _share(good: Floats, n: Floats) -> Floats:
 
 
 def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
-    """Twice the log of how much likelier two means make the observations than one mean."""
+    """Return twice the log of how much likelier two means make the observations than one mean."""
 
     def log_likelihood(good: Floats, n: Floats) -> Floats:
         bad = np.maximum(n - good, 0)
@@ -190,7 +190,7 @@ def likelihood_ratio(good_after: Floats, n_after: Floats, good_before: Floats, n
 
 
 def apart_by_chance(good_after: Floats, n_after: Floats, good_before: Floats, n_before: Floats) -> Floats:
-    """Chance of so few successes after the day, or of so few failures where those became fewer; doubled.
+    """Return the chance of so few successes after the day, or of so few failures where those became fewer; doubled.
 
     References
     ----------

@@ -38,7 +38,7 @@ class Poisoned:
 
 
 def gone(shift: Shift, hours: ArmHours) -> Shift:
-    """The same from the hour since which a fallen arm earned next to nothing, if there is one.
+    """Return the shift from the hour since which a fallen arm earned next to nothing, if there is one.
 
     ``hours`` are the arm's since it fell. Of the hours since which it did, and for sure less than between the fall
     and then (Fisher's exact test, all of them together), it is the one with the largest likelihood ratio: of a break
@@ -81,7 +81,7 @@ def gone(shift: Shift, hours: ArmHours) -> Shift:
 
 
 def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> tuple[Poisoned, ...]:
-    """Arms of one type whose falls to nothing lie close to one another, the largest group first.
+    """Return the arms of one type whose falls to nothing lie close to one another, the largest group first.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> t
 
 
 def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> Poisoned:
-    """A group from the hour after its last reward, where most of the evidence lies since then: the break is seldom
-    at the full hour, and somebody may have given a reward since.
+    """Return a group from the hour after its last reward, if most of the evidence lies since then. The break is
+    seldom at the full hour, and a person may have rewarded an arm since.
     """
     since_ms = max(shift.since_ms for shift in group)
     mine = hours.of(*(columns.places[shift.arm] for shift in group))
@@ -142,5 +142,5 @@ def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> P
 
 
 def _since(amount: Ints) -> Floats:
-    """What is gathered from each hour on."""
+    """Return the sums from each hour on."""
     return np.asarray(amount[::-1].cumsum()[::-1] / MICRO, dtype=np.float64)

@@ -37,7 +37,7 @@ _CLOSE: Final = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """One arm's chance of inclusion in a run that offers it, and what it would have to be worth.
+    """Chance of inclusion of one arm in a run that offers it, and its break-even mean.
 
     ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and present weight of
     evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below (``never_in``) one half
@@ -58,7 +58,7 @@ class Chances:
 
     ``chance = rate * baseline + (1 - rate) * selected``, in a run that offers the arm; all 1 in the passive phase.
     ``offered`` is the share of the ``n_runs`` runs behind the candidates that offered it: where it is 0, there is no
-    chance to tell, and the others are NaN.
+    chance, and the others are NaN.
     """
 
     chance: Floats
@@ -78,7 +78,7 @@ class Chances:
         return np.where(self.offered > 0, self.chance * self.offered, 0.0)
 
     def of_arms(self) -> list[Chance]:
-        """The same arm by arm, with break-even."""
+        """Return the same arm by arm, with break-even."""
         break_even, why = self.break_even()
         n_offering = np.round(self.offered * self.n_runs).astype(np.int64)
         return [
@@ -93,7 +93,8 @@ class Chances:
         ]
 
     def break_even(self) -> tuple[Floats, tuple[NoBreakEven | None, ...]]:
-        """The posterior mean at which each arm's chance is one half, at its cost and present weight of evidence.
+        """Return the posterior mean at which each arm's chance is one half, at its cost and present weight of
+        evidence.
 
         NaN with the reason where the chance is above (``always_in``) or below (``never_in``) one half at every mean,
         as of seeds, or where no run offered the arm.
@@ -106,7 +107,7 @@ class Chances:
         return result, tuple(map(_no_break_even, least.tolist(), most.tolist()))
 
     def _at_ends(self) -> tuple[Floats, Floats]:
-        """Chance of each arm if it always drew 0, and if it always drew 1."""
+        """Return the chance of each arm if it always drew 0, and if it always drew 1."""
         totals = np.zeros((2, len(self.chance)))
         for one in self.samples:
             shares = (one.thresholds <= ALWAYS).mean(axis=0), (one.thresholds < NEVER).mean(axis=0)
@@ -115,7 +116,7 @@ class Chances:
         return low, high
 
     def _chance_at(self, places: Ints, mean: Floats) -> Floats:
-        """Chance of these arms if their means were these and their weights what they are."""
+        """Return the chance of these arms if their means were these and their weights what they are."""
         position = np.full(len(self.chance), -1)
         position[places] = np.arange(len(places))
         total = np.zeros(len(self.chance))
@@ -138,14 +139,16 @@ def inclusion_chances(
     candidates: CandidateSets | None = None,
     standard_error: float = STANDARD_ERROR,
 ) -> Chances:
-    """Chance of every arm to be in the prompt of a run that offers it: the mean over the candidate sets with it.
+    """Return the chance of every arm to be in the prompt of a run that offers it: the mean over the candidate sets
+    with
+    it.
 
     Without ``candidates`` every arm is one. Each simulated run gives each arm the probability of a draw above its
     threshold, which is steadier than counting. Baseline and selected runs are simulated in the proportion the coin
-    gives them (at least a tenth each). Sets with an arm whose standard error is above the wanted one are simulated
-    again, as often as that asks for, so that an arm few runs offer is told as well as any; 4,096 runs of one set and
-    two million draws are the end. An error is 0 where the outcome does not depend on chance, and never 0 merely
-    because all simulations agreed.
+    gives them (at least a tenth each). Sets with an arm whose standard error is above the requested one are simulated
+    again, as often as that asks for, so that an arm that few runs offer is measured as well as any; 4,096 runs of one
+    set and two million draws are the end. An error is 0 where the outcome does not depend on chance, and never 0
+    merely because all simulations agreed.
 
     Parameters
     ----------
@@ -156,9 +159,9 @@ def inclusion_chances(
     seed : int
         Of the random generator, 0 or more; the same one gives the same chances.
     candidates : CandidateSets or None, optional
-        The arms that recent runs offered; None stands for every arm.
+        The arms that recent runs offered; None = every arm.
     standard_error : float, optional
-        The largest that is wanted, above 0.
+        The largest allowed one, above 0.
 
     Returns
     -------
@@ -192,24 +195,24 @@ def inclusion_chances(
 
 
 def _first(empty: Sample, rate: float, seed: int) -> Sample:
-    """Half of what there may be at most: what they tell of the errors sizes the next round."""
+    """Return a first sample of at most half the simulations; its errors size the next round."""
     return empty.grown(min(_most(empty) // 2, _FIRST), rate, seed)
 
 
 def _grown(sample: Sample, times: float, rate: float, seed: int) -> Sample:
-    """As many simulations more as these times of them ask for."""
+    """Add as many simulations as these multiples ask for."""
     n = sample.n_simulations
     n_more = max(round(n * (min(times * _AMPLE, _MOST_TIMES) - 1)), _LEAST)
     return sample.grown(min(n_more, _most(sample) - n), rate, seed)
 
 
 def _most(sample: Sample) -> int:
-    """Simulations of a set that a person can be kept waiting for."""
+    """Return the largest number of simulations of a set that keeps the wait short."""
     return min(max(_MOST_NUMBERS // len(sample.plan.places), 2 * _LEAST), _MOST)
 
 
 def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate: float, seed: int) -> Chances:
-    """The mean over the sets, each weighed by its runs; errors of different sets are independent."""
+    """Return the mean over the sets, each weighed by its runs; errors of different sets are independent."""
     n_offering = sets.n_offering(n_arms)
     sums = np.zeros((3, n_arms))
     for sample in samples:
@@ -237,7 +240,7 @@ def _mixed(baseline: Floats, selected: Floats, rate: float) -> Floats:
 
 
 def _no_break_even(least: float, most: float) -> NoBreakEven | None:
-    """Why there is none between the chances at the ends; None where there is."""
+    """Return why there is no break-even between the chances at the ends, or None if there is one."""
     if math.isnan(least):
         return "not_offered"
     if least >= _HALF:
@@ -246,7 +249,7 @@ def _no_break_even(least: float, most: float) -> NoBreakEven | None:
 
 
 def _crossing(places: Ints, chance_at: Callable[[Ints, Floats], Floats]) -> Floats:
-    """The means at which chances that rise with them are one half: by the secant, where it goes slowly by halving."""
+    """Return the means at which rising chances are one half: by the secant, and by halving every third step."""
     least, most = np.zeros(len(places)), np.ones(len(places))
     low, high = np.full(len(places), -_HALF), np.full(len(places), _HALF)
     means = np.full(len(places), _HALF)

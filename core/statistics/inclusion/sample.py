@@ -33,7 +33,7 @@ class Sample:
 
     @classmethod
     def empty(cls, plan: Plan, *, n_runs: int, number: int) -> Sample:
-        """No simulation yet."""
+        """Return a sample without simulations."""
         nothing = np.empty((0, len(plan.places)))
         return cls(plan, n_runs, number, nothing, nothing, nothing)
 
@@ -46,7 +46,7 @@ class Sample:
         return self.baseline.size + self.selected.size
 
     def grown(self, n_more: int, rate: float, seed: int) -> Sample:
-        """With more simulations: baseline and selected runs by the rate, but at least a tenth each."""
+        """Add simulations: baseline and selected runs by the rate, but at least a tenth each."""
         n_baseline = max(round(n_more * min(max(rate, 0.1), 0.9)), 1)
         stream = self.number, self.n_rounds
         baseline = self.plan.thresholds("baseline", n_baseline, seed=seed, stream=stream)
@@ -61,21 +61,21 @@ class Sample:
         )
 
     def error(self, rate: float) -> Floats:
-        """Standard error of each arm's chance; 0 where it is no matter of chance."""
+        """Return the standard error of each arm's chance; 0 where it is no matter of chance."""
         return np.hypot(
             rate * np.where(self.plan.is_certain("baseline"), 0.0, _error(self.baseline)),
             (1 - rate) * np.where(self.plan.is_certain("selected"), 0.0, _error(self.selected)),
         )
 
     def selected_at(self, mean: Floats, columns: Ints) -> Floats:
-        """Share of selected runs that the arms in these columns would go into if their means were these."""
+        """Return the share of selected runs that include the arms in these columns, if their means were these."""
         weight = (self.plan.alpha + self.plan.beta)[columns]
         above = _above(self.thresholds[:, columns], mean * weight, (1 - mean) * weight)
         return np.asarray(above.mean(axis=0))
 
 
 def _error(above: Floats) -> Floats:
-    """Standard error of each arm's share, never less than if half a run more had come out otherwise."""
+    """Return the standard error of each arm's share, never less than if half a run more had come out otherwise."""
     n = len(above)
     least = np.sqrt(0.5 * (n + 0.5)) / (n + 1)
     spread = above.std(axis=0, ddof=1) if n > 1 else np.ones(above.shape[1])
@@ -83,8 +83,8 @@ def _error(above: Floats) -> Floats:
 
 
 def _above(thresholds: Floats, alpha: Floats, beta: Floats) -> Floats:
-    """Probability of a draw above each threshold; 0 where it is below one in ten thousand, which costs most arms
-    among many nothing: Beta(a, b) is no wider than a normal of variance 1/(4 (a + b + 1)) (O. Marchal and J. Arbel,
+    """Return the probability of a draw above each threshold, or 0 if it is below one in ten thousand. Beta(a, b) is
+    no wider than a normal of variance 1/(4 (a + b + 1)), so most of many arms cost nothing (O. Marchal and J. Arbel,
     *Electron. Commun. Probab.* 22, 2017, no. 54).
     """
     above = np.where(thresholds <= 0, 1.0, 0.0)

@@ -1,7 +1,7 @@
 """One candidate set, many simulated runs → for each run and arm the draw above which the arm goes in.
 
 As the remaining budget never grows along the way, an arm goes in exactly when its draw lies above some threshold
-that the others' draws decide. One packing of all arms tells the thresholds of all of them:
+that the others' draws decide. One packing of all arms gives the thresholds of all of them:
 
 - An arm that was left out took nothing from the others. It would have gone in ahead of the arm whose packing left
   too little for it; that arm's draw is its threshold.
@@ -26,7 +26,7 @@ SimulatedClass = Literal["baseline", "selected"]
 
 ALWAYS: Final = 0.0
 NEVER: Final = float("inf")
-"""Thresholds of an arm that goes in, or doesn't, whatever it draws."""
+"""Thresholds of an arm that goes in, or doesn't, with any draw."""
 
 _BLOCK_NUMBERS: Final = 1 << 20
 """Draws put in order at once, so that memory stays bounded."""
@@ -39,7 +39,7 @@ _STREAM: Final = 1 << 40
 
 
 class Plan:
-    """What every simulation of one selection among the arms at these places shares; it counts places anew."""
+    """Plan that all simulations of one selection among some arms share. Inside it, arms are numbered from 0."""
 
     def __init__(self, columns: ArmColumns, settings: LearnerSettings, places: Ints) -> None:
         self.places = places
@@ -55,7 +55,7 @@ class Plan:
     def thresholds(
         self, run_class: SimulatedClass, n_simulations: int, *, seed: int, stream: tuple[int, int]
     ) -> Floats:
-        """One row a simulation, one column an arm.
+        """Return the thresholds: one row per simulation, one column per arm.
 
         The numbers that an arm draws are its own, named by ``stream`` (the set's number, the round's): they stay
         when another arm's belief or the settings change, so that two simulations differ by the change alone.
@@ -77,7 +77,8 @@ class Plan:
         return result
 
     def order(self, n_simulations: int, *, seed: int, stream: tuple[int, int]) -> Ints:
-        """Columns of all arms but the seeds in the order in which selected runs, one row each, come to them.
+        """Return the columns of all arms but the seeds in the order in which selected runs, one row each, come to
+        them.
 
         The draws are those of `thresholds` with the same seed and stream.
         """
@@ -89,7 +90,7 @@ class Plan:
         return np.concatenate((nothing, *groups), axis=1)
 
     def exchanged(self, order: Ints, arm: Ints) -> Ints:
-        """What an arm that goes in changes: 1 for itself and what goes in with it, -1 for what goes out.
+        """Return what an arm that goes in changes: 1 for itself and what goes in with it, -1 for what goes out.
 
         One row a run, which comes to the arms in ``order``, and the ``arm`` that is put in; one column an arm. When
         the turn of the arm comes doesn't matter: what went in before it would have gone in after it, too, because
@@ -106,13 +107,15 @@ class Plan:
         return change
 
     def is_certain(self, run_class: SimulatedClass) -> Bools:
-        """Arms whose fate is no matter of chance: seeds, all when all fit, those larger than what is left."""
+        """Return the arms whose inclusion does not depend on chance: seeds, all if all fit, those larger than the
+        budget left.
+        """
         certain = self.cost > self._left
         certain[self.seeds] = True
         return certain | (self._all_fit(run_class) or self._room(run_class) <= 0)
 
     def _groups(self, run_class: SimulatedClass) -> Iterator[Ints]:
-        """Arms that compete by their draws, group after group."""
+        """Yield the arms that compete by their draws, group after group."""
         if run_class == "baseline":
             yield self.others
             return
@@ -120,7 +123,7 @@ class Plan:
             yield self.others[self._pulls[self.others] == pulls]
 
     def _room(self, run_class: SimulatedClass) -> int:
-        """Arms that may go in beside the seeds."""
+        """Return the arms that may go in beside the seeds."""
         most = self._k if run_class == "selected" else 0
         return len(self.others) if most == 0 else most - len(self.seeds)
 
@@ -131,7 +134,7 @@ class Plan:
     def _draws(
         self, arms: Ints, run_class: SimulatedClass, n_simulations: int, seed: int, stream: tuple[int, int]
     ) -> Floats:
-        """One row an arm; uniform in a baseline run, which makes a random order."""
+        """Return the draws, one row per arm; uniform in a baseline run, which makes a random order."""
         streams = _streams(self.places[arms], run_class, seed, stream)
         if run_class == "baseline":
             return next(streams).random((len(arms), n_simulations))
@@ -140,7 +143,8 @@ class Plan:
 
 
 def _of_group(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
-    """Thresholds of arms that compete with each other; takes what went in off ``left`` and ``room``, in place.
+    """Return the thresholds of arms that compete with each other. Take what goes in off ``left`` and ``room`` in
+    place.
 
     >>> left, room = np.array([10]), np.array([3])
     >>> _of_group(np.array([[0.9, 0.4, 0.6, 0.2]]), np.array([6, 5, 7, 4]), left, room).tolist(), left.tolist()
@@ -180,12 +184,12 @@ def _of_block(draws: Floats, cost: Ints, left: Ints, room: Ints) -> Floats:
 
 
 def _n_fit(rising: Ints, left: Ints, room: Ints) -> Ints:
-    """How many of the costs would fit alone."""
+    """Return the number of costs that would fit alone."""
     return np.searchsorted(rising, left, side="right") * (room > 0)
 
 
 def _pack(costs: Ints, left: Ints, room: Ints) -> Bools:
-    """Which of the costs go in, from the first on, one row a run; takes them off ``left`` and ``room``, in place."""
+    """Return which costs go in, one row per run. Take them off ``left`` and ``room`` in place."""
     packed = np.zeros(costs.T.shape, dtype=np.bool_)
     least = costs.min()
     for rank, tokens in enumerate(np.ascontiguousarray(costs.T)):
@@ -198,7 +202,8 @@ def _pack(costs: Ints, left: Ints, room: Ints) -> Bools:
 
 
 def _of_left_out(ordered_draws: Floats, n_fit: Ints) -> Floats:
-    """Draw of the arm whose packing left too little, from the highest cost down, for every arm as if left out.
+    """Return the draw of the arm whose packing left too little, from the highest cost down, for every arm as if left
+    out.
 
     After each arm that goes in fewer costs still fit: its draw is what those must beat that fitted until then.
     ``n_fit`` counts them, from all at first to none at last, where an arm went in, and is no less elsewhere.
@@ -208,7 +213,9 @@ def _of_left_out(ordered_draws: Floats, n_fit: Ints) -> Floats:
 
 
 def _instead(lacks: Ints, run: Ints, rank: Ints, frees: Ints) -> Ints:
-    """Rank of the first arm after each of these that lacks no more than it would set free; the last where none does.
+    """Return the rank of the first arm after each of these that lacks no more than it would set free; the last where
+    none
+    does.
 
     It is mostly among the next ones that were skipped, so they are asked one after the other.
     """
@@ -227,14 +234,14 @@ def _instead(lacks: Ints, run: Ints, rank: Ints, frees: Ints) -> Ints:
 
 
 def _least_from(values: Ints) -> Ints:
-    """The least value of each row from each column on."""
+    """Return the least value of each row from each column on."""
     return np.minimum.accumulate(values[:, ::-1], axis=1)[:, ::-1]
 
 
 def _streams(
     places: Ints, run_class: SimulatedClass, seed: int, stream: tuple[int, int]
 ) -> Iterator[np.random.Generator]:
-    """A generator for each arm, set to the beginning of the numbers that are its own."""
+    """Yield a generator for each arm, set to the beginning of the numbers reserved for it."""
     bits = np.random.PCG64(seed)
     start, rng = bits.state, np.random.Generator(bits)
     number, round_no = stream

@@ -56,13 +56,13 @@ MAX_SHIFTS: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """Something that needs a look.
+    """One finding that needs attention.
 
     ``count`` is of arms where ``arms`` names them (all that are concerned, most urgent first), else of runs
     (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
     who part from the others (the surest of them as ``parting``) or days without a run; of queues that are
-    overdue their open items (the queues as ``overdue``, the latest due first); of an environment the episodes that
-    tell of it (as ``paid``).
+    overdue their open items (the queues as ``overdue``, the latest due first); of an environment its suspect
+    episodes (as ``paid``).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -79,8 +79,8 @@ class Attention:
 
 @dataclass(frozen=True, kw_only=True)
 class PaidWrong:
-    """An environment whose ``n`` episodes tell that its reward is hacked (``seen`` says how), or that success falls
-    from share ``before`` to share ``after``.
+    """Environment with a suspect reward: its ``n`` episodes show a hacked reward (``evidence`` says how), or a
+    success rate that falls from ``before`` to ``after``.
     """
 
     environment: str
@@ -102,7 +102,7 @@ class OverdueQueue:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmEvidence:
-    """Observations that a claim about arms stands on: ``n`` of them with ``reward`` in all, since ``since_ms``
+    """Observations behind a claim about arms: ``n`` of them with ``reward`` in all, since ``since_ms``
     where that is known. ``mean_before`` is over ``n_before`` earlier ones; ``token_cost`` is what the arms cost a
     prompt together (None where unknown). ``type`` is there where all are of one, ``rivals`` where arms that joined
     the prompt then took the work.
@@ -124,9 +124,9 @@ class ArmEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
-    """What only the store knows: arms that changed, lines that imports rejected, who parts from the other graders,
-    which queues are overdue, which environments pay in a way that needs a look, since when it is passive, where the
-    data of all runs end, and the time now (None where nobody waits for runs: as of an earlier time, in a demo).
+    """Facts that only the store knows. They are the arms that changed, the lines that imports rejected, outlier
+    raters, overdue queues and environments with suspect rewards. Also the start of the passive phase, the end
+    of all data, and the time now (None: an earlier time, in a demo).
     """
 
     changes: Changes = NOTHING_CHANGED
@@ -151,7 +151,7 @@ def attention(
     recent: Ints | None,
     happened: Happened,
 ) -> tuple[Attention, ...]:
-    """What needs a look; ``recent`` counts how often each arm was in lately (None = ever).
+    """Return what needs attention; ``recent`` counts how often each arm was in lately (None = ever).
 
     Of arms it says what `core.statistics.judgement` judges them to be.
     """
@@ -186,7 +186,7 @@ def _places(columns: ArmColumns, alarmed: Mapping[str, JudgementName], name: Jud
 
 
 def _about_poison(changed: Changes) -> list[Attention]:
-    """Each group of arms of one type that fell to nothing together."""
+    """Return each group of arms of one type that fell to nothing together."""
     return [
         Attention(
             kind="poisoned",
@@ -202,7 +202,7 @@ def _about_poison(changed: Changes) -> list[Attention]:
 
 
 def _about_shifts(changed: Changes) -> list[Attention]:
-    """A row for each arm that changed, or one for all that changed alike where they are many."""
+    """Return a row for each arm that changed, or one for all of a kind if they are many."""
     kinds: tuple[tuple[AttentionKind, Severity], ...] = (
         ("drifting", "warning"),
         ("rival", "notice"),
@@ -247,7 +247,7 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
     if overall.baseline.n_runs == 0:
         left = saved.left_out
         n_other = overall.selected.n_runs + left.passive + left.fallback
-        if n_other == 0:  # nobody tosses a coin for runs that are only imported
+        if n_other == 0:  # imported runs have no coin
             return None
         severity: Severity = "notice" if overall.selected.n_runs else "info"
         return Attention(kind="no_baseline_runs", severity=severity, count=n_other + left.imported)
@@ -263,14 +263,14 @@ def _about_silence(usage: UsageColumns, happened: Happened) -> Attention | None:
 
 
 def silent_days(end_ms: int | None, now_ms: int | None, *, pause_days: int) -> int | None:
-    """Days without a run, where that is a week, and twice as long as ever between two days with runs; else None.
+    """Return the days without a run, or None if fewer than a week or twice the longest earlier pause.
 
     Parameters
     ----------
     end_ms : int or None
         When the last run ended, milliseconds since 1970 UTC; None: none has a time.
     now_ms : int or None
-        The time now; None: nobody waits for runs.
+        The time now; None: no run is expected.
     pause_days : int
         The longest time there ever was between two days with runs, 0 or more.
 
@@ -316,7 +316,7 @@ def _about_queues(happened: Happened) -> Attention | None:
 
 
 def _about_rewards(happened: Happened) -> list[Attention]:
-    """A row for each environment whose reward looks hacked, and for each where success fell."""
+    """Return a row for each environment whose reward looks hacked, and for each where success fell."""
     return [
         Attention(
             kind="reward_hacked" if one.after is None else "success_fell",
@@ -329,7 +329,7 @@ def _about_rewards(happened: Happened) -> list[Attention]:
 
 
 def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:
-    """Arms still put in whose last observation is long ago, oldest first."""
+    """Return the arms still put in whose last observation is long ago, oldest first."""
     if not len(stale):
         return None
     keys = _keys(columns, stale[np.argsort(columns.last_at_ms[stale], kind="stable")])
@@ -345,7 +345,7 @@ def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | No
 
 
 def _about_never(columns: ArmColumns, never: Ints) -> Attention | None:
-    """Arms that many observations never referenced, the dearest first."""
+    """Return the arms that many observations never referenced, the most expensive first."""
     if not len(never):
         return None
     cost = columns.token_cost[never]
@@ -371,7 +371,7 @@ def _about_rejected(happened: Happened) -> Attention | None:
 
 
 def _about_usage(saved: Savings) -> Attention | None:
-    """Runs that the savings lack because nobody knows their tokens; they matter more where they are many."""
+    """Return the runs that the savings lack because their tokens are unknown; many of them are a warning."""
     n_unknown = saved.left_out.unknown_usage
     n_completed = n_unknown + saved.overall.baseline.n_known + saved.overall.selected.n_known
     if n_unknown == 0:
@@ -392,7 +392,7 @@ def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
 
 
 def data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:
-    """The latest time in the data; None when nothing is dated."""
+    """Return the latest time in the data; None when nothing is dated."""
     ends = [
         int(usage.hour.max(initial=UNKNOWN)) * HOUR_MS,
         int(columns.last_at_ms.max(initial=UNKNOWN)),

@@ -22,7 +22,8 @@ FigureName = Literal[
     "tokens_per_run",
     "calls_per_run",
 ]
-"""Where no run was chosen by armscope, the last two stand in for the two before them, which can't be."""
+"""Names of the figures. If armscope chose no run, the last two replace the two before them, which are undefined then.
+"""
 
 Week = tuple[int, int]
 Weeks = tuple[Week | None, Week | None]
@@ -55,7 +56,7 @@ def key_figures(
     *,
     calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
-    """Five figures in the order of `FigureName`."""
+    """Return five figures in the order of `FigureName`."""
     last, before = _weeks(series.day)
     return (
         KeyFigure(
@@ -112,7 +113,7 @@ def _of_runs(usage: UsageColumns, calls_per_run: float | None, weeks: Weeks) -> 
 
 
 def _weeks(day: Ints) -> Weeks:
-    """First and last day of the last seven days, and of the seven before if the data reach back so far."""
+    """Return the first and last day of the last seven days, and of the seven before if the data reach back so far."""
     if not len(day):
         return None, None
     end = int(day[-1])
@@ -127,12 +128,12 @@ def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
 
 
 def _whole(pulls_micro: float | None) -> float | None:
-    """Whole pulls of a sum in millionths."""
+    """Return the whole pulls of a sum in millionths."""
     return None if pulls_micro is None else pulls_micro // MICRO
 
 
 def _mean_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
-    """Over the days on which anything happened."""
+    """Return the mean over the days with activity."""
     if week is None or amount is None:
         return None
     amounts = amount[(day >= week[0]) & (day <= week[1]) & (amount > 0)]
@@ -149,7 +150,7 @@ def _tokens_in(usage: UsageColumns, week: Week | None, run_class: str | None = N
 
 
 def _mean_tokens(usage: UsageColumns, run_class: str | None = None) -> float | None:
-    """Mean tokens of the runs, of one class or any, that ended normally with known usage."""
+    """Return the mean tokens of the runs, of one class or any, that ended normally with known usage."""
     mask = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
     if run_class is not None:
         mask &= np.array(usage.run_class, dtype=np.str_) == run_class

@@ -1,4 +1,4 @@
-"""Arms and what is believed of them → the best and the worst."""
+"""Ranked arms: the best and the worst, by posterior mean."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from core.records.posterior import BANDS, Band
 from core.statistics.summary import Summary
 
 RANKED_FLOORS: Final = (20, 5, 1)
-"""Pulls asked of an arm to be among the best or worst; the next one where fewer than two arms have them."""
+"""Pulls that an arm needs to be among the best or worst; the next one where fewer than two arms have them."""
 
 N_RANKED: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankedArm:
-    """An arm of the best or the worst; ``index`` is its index in the columns, ``rank`` among all arms."""
+    """Arm of the best or the worst; ``index`` is its index in the columns, ``rank`` that among all arms."""
 
     index: int
     key: str
@@ -33,13 +33,13 @@ class RankedArm:
 
 
 def informative_pulls(columns: ArmColumns) -> Ints:
-    """Pulls of each arm; none for sections, which count as used whenever they are in and so prove nothing."""
+    """Return the pulls of each arm; 0 for sections, which count as used whenever they are in and so prove nothing."""
     informative = np.array([of != "section" for of in columns.types], dtype=np.bool_)
     return np.where(informative, columns.pulls, 0)
 
 
 def ranked_floor(pulls: Ints) -> int:
-    """The most pulls that can be asked for and still leave two arms to rank."""
+    """Return the most pulls that can be asked for and still leave two arms to rank."""
     for floor in RANKED_FLOORS:
         if int((pulls >= floor).sum()) >= 2:
             return floor
@@ -49,7 +49,7 @@ def ranked_floor(pulls: Ints) -> int:
 def extremes(
     columns: ArmColumns, summary: Summary, rankable: Ints
 ) -> tuple[tuple[RankedArm, ...], tuple[RankedArm, ...]]:
-    """Best and worst arms, no arm in both: of few, the better half and the worse half."""
+    """Return the best and worst arms, no arm in both: of few, the better half and the worse half."""
     places = rankable[np.argsort(summary.rank[rankable])].tolist()
     n_bottom = min(N_RANKED, len(places) // 2)
     n_top = min(N_RANKED, len(places) - n_bottom)

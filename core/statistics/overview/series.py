@@ -1,4 +1,4 @@
-"""Usage and pulls → what happened on each day."""
+"""Series of the activity of each day, from usage and pulls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DaySeries:
 
 
 def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCounts | None) -> DaySeries:
-    """What happened on each day, from the first to the last with dated runs."""
+    """Return the activity of each day, from the first to the last with dated runs."""
     dated = usage.hour != UNKNOWN
     days = usage.hour[dated] // DAY_HOURS
     day = np.arange(days.min(), days.max() + 1) if len(days) else np.array([], dtype=np.int64)
@@ -68,13 +68,13 @@ def day_series(usage: UsageColumns, saved: SavingsOverTime, counts_by_day: DayCo
 
 
 def _latest(day: Ints, known_day: Ints, value: Floats) -> Floats:
-    """Value of the last known day up to each day; NaN before the first."""
+    """Return the value of the last known day up to each day; NaN before the first."""
     index = np.searchsorted(known_day, day, side="right")
     return np.append(np.nan, value)[index]
 
 
 def _spread(day: Ints, known_day: Ints, count: Ints) -> Ints:
-    """Daily counts on our days; days without any are 0, days outside ours are left out."""
+    """Return the daily counts on our days; days without any are 0, days outside ours are left out."""
     spread = np.zeros(len(day), dtype=np.int64)
     inside = np.isin(known_day, day)
     spread[known_day[inside] - (day[0] if len(day) else 0)] = count[inside]

@@ -54,11 +54,11 @@ def overview(
     calls_per_run: float | None = None,
     happened: Happened = NOTHING_HAPPENED,
 ) -> Overview:
-    """The first page in numbers.
+    """Return the first page in numbers.
 
     ``recent_inclusions`` counts, aligned with the columns, how often each arm was in a prompt during the last
-    14 days of the data; without it an arm counts as still included when it ever was. ``calls_per_run`` is told only
-    where no run was chosen.
+    14 days of the data; without it an arm counts as still included when it ever was. ``calls_per_run`` is there only
+    if no run was chosen.
 
     Parameters
     ----------

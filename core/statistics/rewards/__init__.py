@@ -1,1 +1,1 @@
-"""What environments paid → averages, progress, contests of models, the pattern of a reward, what is wrong with it."""
+"""Rewards of environments: averages, progress, contests of models, the pattern of a reward, and its faults."""

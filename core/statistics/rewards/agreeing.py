@@ -8,7 +8,7 @@ import scipy
 
 
 def agreeing(hits: int, n: int, least: float) -> float:
-    """The share of bootstrap samples of ``n`` episodes in which at least ``least`` of them are hits.
+    """Return the share of bootstrap samples of ``n`` episodes in which at least ``least`` of them are hits.
 
     A sample draws ``n`` of them with replacement, so that its hits are binomial with the share that was seen: what
     drawing samples would only come near to is computed.

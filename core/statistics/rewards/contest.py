@@ -1,6 +1,6 @@
 """Contest: models on the same tasks, two at a time: by how much more one of them is paid, or succeeds.
 
-What models did on different tasks compares the tasks, too; somebody who wants that asks for it by name.
+What models did on different tasks compares the tasks, too, so it is a separate function (`unpaired`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Paired:
 def contest(
     model: Ints, task: Ints, value: Floats | Bools, *, n_models: int, prob: float = 0.95
 ) -> tuple[Paired, ...]:
-    """Every two models, on the tasks that both attempted.
+    """Compare every two models on the tasks that both attempted.
 
     Several attempts of a model at a task are its mean there; the interval is Student's, of the differences by task.
     Fewer than 10 common tasks give none; where all differences are the same there is none either.
@@ -111,7 +111,7 @@ def contest(
 def unpaired(
     model: Ints, task: Ints, value: Floats | Bools, *, n_models: int, prob: float = 0.95
 ) -> tuple[Paired, ...]:
-    """Every two models by all their episodes, whatever tasks they are attempts at: a difference may be the tasks'.
+    """Compare every two models by all their episodes, of any tasks: a difference may come from the tasks.
 
     The interval is Welch's of means, Newcombe's where all values are 0 or 1; several attempts at a task count as what
     they are. Fewer than 10 episodes of either model give none.
@@ -132,7 +132,7 @@ def unpaired(
     Returns
     -------
     tuple of Paired
-        Every pair once, in the order of models; ``n_tasks`` are those that both attempted, be it none.
+        Every pair once, in the order of models; ``n_tasks`` are those that both attempted, possibly 0.
 
     References
     ----------
@@ -165,7 +165,7 @@ _Side = tuple[Floats, Ints]
 
 
 def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
-    """The difference of two shares with Newcombe's interval, and the chance of the score test."""
+    """Return the difference of two shares with Newcombe's interval, and the chance of the score test."""
     if not min(len(one[0]), len(other[0])):
         return nothing("few_runs", prob), None
     (share, worth, n_tasks), (share_other, worth_other, n_other) = (
@@ -185,7 +185,7 @@ def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | No
 
 
 def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
-    """The difference of two means with Welch's interval, withheld where one of them has none."""
+    """Return the difference of two means with Welch's interval, withheld where one of them has none."""
     if not min(len(one[0]), len(other[0])):
         return nothing("few_runs", prob), None
     means = [mean_of_tasks(*side, prob) for side in (one, other)]
@@ -208,7 +208,7 @@ def _alone(value: float, missing: Missing, prob: float) -> Estimate:
 
 
 def _by_task(model: Ints, task: Ints, amount: Floats, n_models: int) -> Floats:
-    """The mean of each model at each known task; NaN where it made no attempt."""
+    """Return the mean of each model at each known task; NaN where it made no attempt."""
     known = (model != UNKNOWN) & (task != UNKNOWN) & ~np.isnan(amount)
     tasks, index = np.unique(task[known], return_inverse=True)
     shape = (n_models, len(tasks))
@@ -248,7 +248,7 @@ def _difference(apart: Floats, prob: float) -> tuple[Estimate, float | None]:
 
 
 def _adjusted(pairs: Sequence[Paired]) -> Sequence[Paired]:
-    """Holm's chances: each times those that are left, and never below a smaller one's."""
+    """Apply Holm's procedure: each chance times the number left, and never below a smaller one's."""
     tested = sorted((one for one in pairs if one.chance is not None), key=lambda one: one.chance or 0.0)
     highest, adjusted = 0.0, {}
     for rank, one in enumerate(tested):

@@ -1,8 +1,8 @@
 """Lint: what may be wrong with how an environment pays; one small function for each of nine findings.
 
-Each takes the columns and returns its finding, with the steps that show it, or None. What is one way or the other is
-told from the first step that shows it; what is a matter of shares from ten episodes on, with the share of bootstrap
-samples that agree as its certainty.
+Each takes the columns and returns its finding, with the steps that show it, or None. A fault that is
+certain is reported from the first step on. A fault of shares needs ten episodes; its certainty is the share of
+bootstrap samples that agree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HACKED_SHARE: Final = 0.05
 AGAIN: Final = 3
 """Payments of one action in one episode, from which on it is paid again and again."""
 AGAIN_BY_TOOL: Final = 5
-"""The same, where only the tool is known and not what it was asked."""
+"""The same, if only the tool is known and not its arguments."""
 OUTWEIGH_SHARE: Final = 0.5
 ALIKE_SHARE: Final = 0.05
 APART: Final = 10.0
@@ -48,7 +48,7 @@ _FULL: Final = 1 - 1e-9
 
 
 def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Finding, ...]:
-    """What may be wrong with how an environment pays, from its episodes alone.
+    """Return the faults in how an environment pays, from its episodes alone.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Findi
     Returns
     -------
     tuple of Finding
-        Empty where nothing is wrong, or too few episodes tell.
+        Empty without faults, or for too few episodes.
 
     References
     ----------
@@ -79,7 +79,7 @@ def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Findi
 
 
 def findings_in(paid: Paid) -> tuple[Finding, ...]:
-    """The same, of columns.
+    """Return the faults that the columns show.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ def findings_in(paid: Paid) -> tuple[Finding, ...]:
 
 
 def _late(paid: Paid) -> Finding | None:
-    """Delayed-only feedback: of episodes of four steps or more only the last pays. Where hardly any succeeds besides,
-    nothing is learned at all: sparsity.
+    """Find delayed-only feedback: of episodes of four steps or more only the last pays. If hardly any succeeds
+    either, nothing is learned at all: sparsity.
     """
     n_steps = paid.counted(~paid.refused)
     long = paid.finished & (n_steps >= MIN_STEPS) & ~np.isnan(paid.total)
@@ -133,7 +133,7 @@ def _late(paid: Paid) -> Finding | None:
 
 
 def _hacking(paid: Paid) -> Finding | None:
-    """The same action paid the same again and again, most of what is paid midway, and no success at the end."""
+    """Find hacking: the same action paid the same again and again, most of the midway payment, and no success."""
     again, excess = _again(paid)
     midway = paid.added(paid.is_midway & (paid.reward > 0), paid.reward)
     mostly = (excess * 2 >= midway) & (excess > 0)
@@ -152,8 +152,8 @@ def _hacking(paid: Paid) -> Finding | None:
 
 
 def _again(paid: Paid) -> tuple[Bools, Floats]:
-    """Which steps pay the same for the same as a step before them, where that is done often; and what they pay in
-    all, by episode. Where no step tells what it was asked, the tool stands for the action.
+    """Return the steps that pay the same as an earlier step for the same action, if that is frequent, and their sum
+    by episode. If no step has a digest of its arguments, the tool counts as the action.
     """
     by_tool = bool(np.all(paid.action == UNKNOWN))
     action, often = (paid.tool, AGAIN_BY_TOOL) if by_tool else (paid.action, AGAIN)
@@ -173,7 +173,7 @@ def _again(paid: Paid) -> tuple[Bools, Floats]:
 
 
 def _scaling(paid: Paid) -> Finding | None:
-    """Steps outweigh the final reward: what is paid on the way, signs aside, comes to more than the end ever pays."""
+    """Find steps that outweigh the final reward: midway payments, signs aside, exceed the largest final one."""
     is_paid = ~np.isnan(paid.reward)
     on_the_way = paid.added(paid.is_midway & is_paid, np.abs(paid.reward))
     ended = paid.finished & ~np.isnan(paid.ended)
@@ -197,9 +197,9 @@ def _scaling(paid: Paid) -> Finding | None:
 
 
 def _ambiguity(paid: Paid) -> Finding | None:
-    """One final reward for outcomes that metadata or a part of the reward tells apart.
+    """Find one final reward for outcomes that metadata or a part of the reward distinguishes.
 
-    Told apart are outcomes where equal metadata (or an equal part) goes with one final reward throughout, so that it
+    Outcomes differ where equal metadata (or an equal part) goes with one final reward throughout, so that it
     speaks of the outcome; it is ambiguous where several such outcomes share their reward.
     """
     ended = paid.finished & ~np.isnan(paid.ended)
@@ -236,7 +236,7 @@ def _codes(values: Floats) -> Ints:
 
 
 def _alike(ended: Floats, code: Ints) -> Ints:
-    """Episodes whose outcome shares its final reward with a commoner one, where outcomes go by final rewards."""
+    """Return the episodes whose outcome shares its final reward with a commoner one."""
     known = np.flatnonzero(code != UNKNOWN)
     if len(known) < MIN_EPISODES:
         return known[:0]
@@ -262,7 +262,7 @@ def _alike(ended: Floats, code: Ints) -> Ints:
 
 
 def _inconsistent(paid: Paid) -> Finding | None:
-    """Tools that pay on different scales: one ten times what another does, both midway or both at the end."""
+    """Find tools that pay on different scales: one ten times another, both midway or both at the end."""
     for mask in (paid.is_last, paid.is_midway):
         pays = np.flatnonzero(mask & (paid.reward > 0))
         count = np.bincount(paid.tool[pays], minlength=len(paid.tools))
@@ -292,10 +292,10 @@ def _named(tool: str) -> str:
 
 
 def _proxy(paid: Paid) -> Finding | None:
-    """What is paid at the end goes with the length of what was sent, rather than with success.
+    """Find a final payment that follows the length of the answer rather than success.
 
     Among successes and among failures, each ranked for itself: so that longer answers that are better are no reason.
-    A payment of two values says no more than success does, and is told only where length all but decides it.
+    A payment of two values says no more than success does, and is reported only if length all but decides it.
 
     References
     ----------
@@ -331,8 +331,8 @@ def _proxy(paid: Paid) -> Finding | None:
 
 
 def _of_two(reward: Floats, chars: Floats) -> tuple[float, float]:
-    """Rank-biserial correlation, by how much more often the longer one of two is the better paid than the worse; and
-    its error, of either kind five at least.
+    """Return the rank-biserial correlation and its error. It states how much more often the longer of two is paid
+    better than worse; each value needs five episodes.
     """
     better = reward == reward.max()
     n_better, n_worse = int(better.sum()), int((~better).sum())
@@ -344,7 +344,7 @@ def _of_two(reward: Floats, chars: Floats) -> tuple[float, float]:
 
 
 def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, float]:
-    """Rank correlation among successes and among failures as one, of those that vary; and its error."""
+    """Return the rank correlation pooled over successes and failures, of those that vary, and its error."""
     centred: list[tuple[Floats, Floats]] = []
     for stratum in (succeeded, ~succeeded):
         one, other = (scipy.stats.rankdata(values[stratum]) for values in (reward, chars))
@@ -359,7 +359,7 @@ def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, flo
 
 
 def _out_of_scale(paid: Paid) -> Finding | None:
-    """Payments beside the scale that was declared, and episodes that come to something beside it."""
+    """Find payments, and results of episodes, outside the declared scale."""
     scale = paid.scale
     outside = (paid.reward < scale.step_lo) | (paid.reward > scale.step_hi)
     steps = np.flatnonzero(outside & ~paid.refused)
@@ -385,7 +385,7 @@ def _out_of_scale(paid: Paid) -> Finding | None:
 
 
 def _paid_after_finished(paid: Paid) -> Finding | None:
-    """Payments after the end: they add nothing here, and would be had again and again elsewhere."""
+    """Find payments after the end: they add nothing here, and could be repeated elsewhere."""
     after = np.flatnonzero(paid.refused & (paid.reward != 0) & ~np.isnan(paid.reward))
     if not len(after):
         return None

@@ -20,7 +20,7 @@ class Paid:
     """The episodes of one environment, and their steps.
 
     Of each step, shape (n_steps,), in the order of episodes and numbers: ``number``, ``reward`` (NaN = none, which is
-    not 0), ``refused``, ``tool`` (a place in ``tools``), ``action`` and ``meta`` (codes: the same tool with the same
+    not 0), ``refused``, ``tool`` (an index in ``tools``), ``action`` and ``meta`` (codes: the same tool with the same
     arguments, the same metadata; -1 unknown) and ``n_chars`` (length of what was sent, -1 unknown).
 
     Of the environment its ``scale``. Of each episode, shape (n_episodes,): ``uids``, ``finished``, ``total`` and
@@ -65,12 +65,12 @@ class Paid:
 
     @cached_property
     def episode(self) -> Ints:
-        """Of each step its episode's place, shape (n_steps,)."""
+        """Index of each step's episode, shape (n_steps,)."""
         return np.repeat(np.arange(self.n), np.diff(self.starts))
 
     @cached_property
     def last(self) -> Ints:
-        """Of each episode the place of the last step that counts, -1 where none does; shape (n_episodes,)."""
+        """Index of each episode's last step that counts, -1 if none does; shape (n_episodes,)."""
         result = np.full(self.n, UNKNOWN)
         counts = np.flatnonzero(~self.refused)
         result[self.episode[counts]] = counts
@@ -78,14 +78,14 @@ class Paid:
 
     @cached_property
     def is_last(self) -> Bools:
-        """Whether a step ended its episode, shape (n_steps,)."""
+        """True for each step that ended its episode, shape (n_steps,)."""
         result = np.zeros(len(self.reward), dtype=np.bool_)
         result[self.last[self.finished & (self.last >= 0)]] = True
         return result
 
     @cached_property
     def is_midway(self) -> Bools:
-        """Whether a step counts and another could have followed it, shape (n_steps,)."""
+        """True for each step that counts and could be followed by another, shape (n_steps,)."""
         return np.asarray(~self.refused & ~self.is_last)
 
     @cached_property
@@ -94,23 +94,23 @@ class Paid:
         return self.counted(self.is_midway)
 
     def counted(self, mask: Bools) -> Ints:
-        """How many steps of each episode are wanted ones, shape (n_episodes,)."""
+        """Return the number of steps of each episode in the mask, shape (n_episodes,)."""
         return np.bincount(self.episode[mask], minlength=self.n)
 
     def added(self, mask: Bools, values: Floats) -> Floats:
-        """The sum of the values of the wanted steps of each episode, shape (n_episodes,)."""
+        """Return the sum of the values of each episode's steps in the mask, shape (n_episodes,)."""
         return np.bincount(self.episode[mask], weights=values[mask], minlength=self.n).astype(np.float64)
 
     @cached_property
     def ended(self) -> Floats:
-        """What the last step of each episode paid, NaN where it paid nothing or none ended it."""
+        """Payment of the last step of each episode; NaN if it paid nothing or the episode has no end."""
         result = np.full(self.n, np.nan)
         ends = np.flatnonzero(self.is_last)
         result[self.episode[ends]] = self.reward[ends]
         return result
 
     def shown(self, places: Ints, most: int) -> tuple[tuple[str, int], ...]:
-        """Steps at these places by their episode's uid and their number, at most so many of them."""
+        """Return the steps at these indexes by their episode's uid and their number, at most ``most`` of them."""
         first = places[:most]
         return tuple(
             (self.uids[episode], number)
@@ -119,7 +119,7 @@ class Paid:
 
 
 def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
-    """Episodes as columns.
+    """Return episodes as columns.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Pattern: which of six a reward is: sparse, dense or shaped, binary or continuous, penalising; it may be several.
+"""Pattern of a reward: sparse, dense or shaped, binary or continuous, penalising; it may be several.
 
-Each is asked of every episode, and told of an environment where enough of its episodes show it; how sure that is, is
+Each is tested on every episode, and reported of an environment if enough of its episodes show it. The certainty is
 the share of bootstrap samples of its episodes in which enough of them do.
 """
 
@@ -18,13 +18,13 @@ from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.paid import Paid
 
 MIN_EPISODES: Final = 10
-"""Fewer tell no pattern."""
+"""Fewer show no pattern."""
 SPARSE_SHARE: Final = 0.9
 """Of episodes of several steps in which none before the last pays."""
 DENSE_SHARE: Final = 0.5
 """Of episodes in which more than half of the steps before the last pay; and of those whose payments rise."""
 PENALTY_SHARE: Final = 0.05
-"""Of episodes in which something is taken away: what is forbidden is rare."""
+"""Share of episodes with a penalty: what is forbidden is rare."""
 GRADED_SHARE: Final = 0.05
 """Of last payments that are neither of the two commonest."""
 RISE: Final = 0.6
@@ -34,7 +34,7 @@ _MIN_PAYING: Final = 2
 
 
 def patterns(paid: Paid) -> tuple[PatternFound, ...]:
-    """Which patterns an environment's reward has.
+    """Return the patterns of an environment's reward.
 
     * *sparse*: before the last step nothing is paid (what is taken away is a penalty), and the last one pays.
     * *shaped*: what steps before the last are paid rises with their place in the episode.
@@ -45,12 +45,12 @@ def patterns(paid: Paid) -> tuple[PatternFound, ...]:
     Parameters
     ----------
     paid : Paid
-        Episodes; fewer than 10 with any payment tell nothing.
+        Episodes; fewer than 10 with any payment give no pattern.
 
     Returns
     -------
     tuple of PatternFound
-        In the order above; empty where nothing can be told.
+        In the order above; empty without a pattern.
 
     References
     ----------
@@ -105,7 +105,9 @@ def _pattern(pattern: Pattern, shows: Bools, could: Bools, least: float) -> Patt
 
 
 def _rising(paid: Paid) -> tuple[Bools, Bools]:
-    """Of which episodes payments midway rise, by their correlation with the place; and of which one could see it."""
+    """Return the episodes whose midway payments rise, by correlation with the step number, and those with enough
+    payments to test it.
+    """
     mask = paid.is_midway & ~np.isnan(paid.reward)
     count = paid.counted(mask)
     position = paid.number.astype(np.float64)
@@ -124,7 +126,7 @@ def _rising(paid: Paid) -> tuple[Bools, Bools]:
 
 
 def penalties(paid: Paid) -> Bools:
-    """Which steps take something away for what was done: those midway, and ends by a tool that never pays for ending.
+    """Return the steps that penalise: those midway, and ends by a tool that never pays for ending.
 
     An answer that may pay -1 or 1 is no penalty.
 
@@ -143,7 +145,9 @@ def penalties(paid: Paid) -> Bools:
 
 
 def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[PatternFound]:
-    """Two values, or more. Where only the last step pays, and one value alone, no payment at the end is the other."""
+    """Yield binary or continuous. If only the last step pays, with one value, no payment at the end is the other
+    value.
+    """
     judged = paid.finished & (paid.counted(penal & paid.is_last) == 0)
     values = paid.ended[judged]
     payments = values[~np.isnan(values)]
@@ -164,6 +168,6 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
 
 
 def _counts(values: Floats) -> Ints:
-    """How often each value comes, the commonest first; no payment is one value."""
+    """Count each value, the commonest first; no payment is one value."""
     _, counts = np.unique(values, return_counts=True, equal_nan=True)
     return np.sort(counts)[::-1]

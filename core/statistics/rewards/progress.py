@@ -1,4 +1,4 @@
-"""Progress: what episodes come to as time goes on: by stretches of equally many, and whether it rises or falls."""
+"""Progress of episodes over time: by segments of equally many, and whether their rewards rise or fall."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Progress:
 
     @property
     def way(self) -> str:
-        """Whether it "rises" or "falls", or neither can be told: ""."""
+        """Direction of the trend: "rises", "falls", or "" if neither is sure."""
         return _way(self.trend)
 
 
 def falls(at_ms: Ints, reward: Floats, *, prob: float = 0.95) -> bool:
-    """Whether the `way` of what is paid is down, without its stretches, which cost ten times as much.
+    """Return whether the `way` of the rewards is down, without the segments, which cost ten times as much.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def falls(at_ms: Ints, reward: Floats, *, prob: float = 0.95) -> bool:
 
 
 def progress(at_ms: Ints, reward: Floats, succeeded: Bools, task: Ints, *, prob: float = 0.95) -> Progress:
-    """How rewards and successes go on.
+    """Return the rewards and successes over time.
 
     Parameters
     ----------

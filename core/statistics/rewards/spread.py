@@ -1,4 +1,4 @@
-"""Spread: how often which total is come to, and on what scale an environment seems to pay."""
+"""Spread of the totals of episodes, and the scale on which an environment seems to pay."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _USUAL: Final = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0), (-10.0, 10.
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """``n`` episodes came to ``lo`` or more and less than ``hi``, the last bar to its ``hi`` at most; where both are
-    equal, to just that. Normalised to the scale both are None outside it.
+    """Bar of the ``n`` episodes with a total from ``lo`` (inclusive) to ``hi`` (exclusive; the last bar includes it).
+    If both are equal, the total is just that. Outside the scale the normalised ends are None.
     """
 
     lo: float
@@ -31,7 +31,7 @@ class Bar:
 
 
 def distribution(reached: Floats, scale: Scale) -> tuple[Bar, ...]:
-    """How often which total, or final reward, was come to.
+    """Count the episodes by total, or by final reward.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def distribution(reached: Floats, scale: Scale) -> tuple[Bar, ...]:
 
 
 def guess(reached: Floats, scale: Scale) -> ScaleGuess | None:
-    """A scale on which all totals lie, where some lie outside the one in force: a usual one, or round ends.
+    """Return a scale on which all totals lie, where some lie outside the one in force: a usual one, or round ends.
 
     Parameters
     ----------
@@ -100,6 +100,6 @@ def guess(reached: Floats, scale: Scale) -> ScaleGuess | None:
 
 
 def _round_up(value: float) -> float:
-    """The next number of 1, 2 or 5 times a power of ten."""
+    """Return the next number of 1, 2 or 5 times a power of ten."""
     step = 10.0 ** math.floor(math.log10(value))
     return next(round(nice * step, 12) for nice in (1, 2, 5, 10) if value <= nice * step * (1 + 1e-12))

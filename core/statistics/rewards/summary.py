@@ -36,7 +36,7 @@ class Attempts:
 
 @dataclass(frozen=True, kw_only=True)
 class RewardSummary:
-    """What ``n`` episodes came to, ``without_reward`` of them to nothing at all.
+    """Summary of ``n`` episodes, ``without_reward`` of them without any reward.
 
     ``average`` is over those that were paid, ``success`` over all (an episode without any reward did not succeed) and
     ``success_if_paid`` over those that were paid; where no episode was, none has a figure. ``n_tasks`` is how many
@@ -57,7 +57,7 @@ class RewardSummary:
 def summary(
     reward: Floats, succeeded: Bools, finished: Bools, task: Ints, *, prob: float = 0.95
 ) -> RewardSummary:
-    """Average reward and success rate.
+    """Return the average reward and success rate.
 
     A reward of two values gets Wilson's interval, between the two; any other Student's, which is withheld for fewer
     than 30 episodes where they are too skew for it. Several attempts at one task count as what they are: the error is
@@ -123,7 +123,7 @@ def summary(
 
 
 def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
-    """How likely one of several attempts at a task succeeds, and all of them, for each number of attempts.
+    """Return the chance that one of k attempts at a task succeeds, and that all do, for each k.
 
     Without bias: of ``c`` successes among ``n`` attempts, 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k).
 
@@ -159,7 +159,7 @@ def attempts(succeeded: Bools, task: Ints) -> tuple[Attempts, ...]:
 
 
 def tasks_of(task: Ints) -> Ints:
-    """Tasks numbered from 0; what is of an unknown one is of its own.
+    """Number the tasks from 0; each unknown task is one of its own.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def tasks_of(task: Ints) -> Ints:
 
 
 def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
-    """The standard error of a mean of values that come by tasks, and how many tasks there are.
+    """Return the standard error of a mean of values that come by tasks, and how many tasks there are.
 
     References
     ----------
@@ -194,7 +194,7 @@ def error_of_tasks(values: Floats, group: Ints) -> tuple[float, int]:
 
 
 def worth_of(hits: Bools, group: Ints) -> tuple[float, float, int]:
-    """A share, as many episodes as have the error of its tasks, and how many tasks there are.
+    """Return a share, as many episodes as have the error of its tasks, and how many tasks there are.
 
     References
     ----------
@@ -213,7 +213,7 @@ def worth_of(hits: Bools, group: Ints) -> tuple[float, float, int]:
 
 
 def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
-    """A share with Wilson's interval of as many episodes as have the error of tasks."""
+    """Return a share with Wilson's interval of as many episodes as have the error of tasks."""
     n = len(hits)
     if not n:
         return nothing("few_runs", prob)
@@ -225,7 +225,7 @@ def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
 
 
 def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
-    """The mean of two values: the share of the higher, between them."""
+    """Return the mean of two values: the share of the higher, between them."""
     if not len(values):
         return nothing("few_runs", prob)
     low, high = float(values.min()), float(values.max())
@@ -240,7 +240,7 @@ def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
 
 
 def mean_of_tasks(values: Floats, group: Ints, prob: float) -> Estimate:
-    """A mean with Student's interval, by tasks; withheld of few that are too skew for it.
+    """Return a mean with Student's interval, by tasks; withheld of few that are too skew for it.
 
     References
     ----------

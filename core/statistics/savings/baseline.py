@@ -57,7 +57,7 @@ class BaselineNeed:
 
 
 def baseline_share(usage: UsageColumns) -> BaselineShare:
-    """Observed share against the stored probabilities, by the exact binomial test with their mean.
+    """Return the observed share against the stored probabilities, by the exact binomial test with their mean.
 
     Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
     does (Hoeffding), so the test then errs on the quiet side.
@@ -92,8 +92,8 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
 def baseline_need(
     compared: Compared, estimate: Estimate, baseline_rate: float, target_points: float
 ) -> BaselineNeed:
-    """Baseline runs still to come until this estimate's interval is narrow, both groups growing as the coin lets
-    them, in sessions like those so far.
+    """Return the baseline runs still needed for a narrow interval. Both groups grow as the coin lets them, in
+    sessions like those so far.
     """
     if estimate.lower is None or estimate.upper is None:
         return BaselineNeed(
@@ -119,7 +119,9 @@ def baseline_need(
 
 
 def _runs_until(compared: Compared, baseline_rate: float, prob: float, target_points: float) -> int | None:
-    """Fewest more baseline runs whose interval is narrow enough; it narrows steadily, so halving finds them."""
+    """Return the fewest more baseline runs whose interval is narrow enough. It narrows steadily, so halving finds
+    them.
+    """
     if baseline_rate == 0:
         return None
     selected_each = (1 - baseline_rate) / baseline_rate
@@ -140,7 +142,7 @@ def _runs_until(compared: Compared, baseline_rate: float, prob: float, target_po
 
 
 def recommended_rate(n_arms: int) -> float | None:
-    """Baseline rate for an inventory of this size; None without arms.
+    """Return the baseline rate for an inventory of this size; None without arms.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Size classes → up to how many tokens a run is counted, and what runs add up to then.
 
-A few runaway runs can make a mean whatever they like. So besides the plain mean there is a capped one: every run
+A few runaway runs can move a mean to any value. So besides the plain mean there is a capped one: every run
 counts, but none with more than a cap. The cap is relative, for one number of tokens for all models would cut the dear
 models only and fabricate savings: each run is divided by the median of its model and channel, both groups together,
 and the cap is the 95th percentile of all of these. A higher one lets the intervals fail again.
@@ -21,7 +21,7 @@ _STEPS: Final = 8
 
 
 def relative_caps(counts: Floats, first: int, quantile: float = CAP_QUANTILE) -> tuple[Floats, Floats]:
-    """Tokens up to which runs count, and the median, of each model and channel.
+    """Return the tokens up to which runs count, and the median, of each model and channel.
 
     ``counts`` are runs by model and channel (the last axis but one) and size class (the last), of which ``first`` is
     the first; within a class runs count as evenly spread. Infinite, and NaN, where there is no run.
@@ -47,7 +47,7 @@ def relative_caps(counts: Floats, first: int, quantile: float = CAP_QUANTILE) ->
 
 
 def _bounds(n_classes: int, first: int, scale: Floats) -> tuple[Floats, Floats]:
-    """Between which powers of two the cap lies, in medians."""
+    """Return the powers of two between which the cap lies, in medians."""
     ends = np.log2(_tokens(np.array([first, first + n_classes], dtype=np.float64)))
     return ends[0] - np.log2(scale).max(-1, initial=0.0) - 1, ends[1] - np.log2(scale).min(
         -1, initial=0.0
@@ -55,7 +55,7 @@ def _bounds(n_classes: int, first: int, scale: Floats) -> tuple[Floats, Floats]:
 
 
 def _position_of(passed: Floats, target: Floats) -> Floats:
-    """In which class, and how far in it, so many runs have been passed; NaN where there is none."""
+    """Return the class, and the fraction of it, at which so many runs have been passed; NaN if there is no run."""
     at = np.minimum((passed[..., 1:] < target[..., None]).sum(-1), passed.shape[-1] - 2)
     before = np.take_along_axis(passed, at[..., None], -1)[..., 0]
     inside = np.take_along_axis(passed, at[..., None] + 1, -1)[..., 0] - before
@@ -64,7 +64,7 @@ def _position_of(passed: Floats, target: Floats) -> Floats:
 
 
 def _passed_at(passed: Floats, position: Floats) -> Floats:
-    """Runs passed at a place, a part of its class included."""
+    """Return the runs passed at a position, a part of its class included."""
     last = passed.shape[-1] - 1
     position = np.clip(position, 0, last)
     at = np.minimum(position.astype(np.int64), last - 1)
@@ -74,13 +74,13 @@ def _passed_at(passed: Floats, position: Floats) -> Floats:
 
 
 def _position(tokens: Floats) -> Floats:
-    """Size class and how far in it, of tokens."""
+    """Return the size class of tokens, and the fraction of it."""
     share, power = np.frexp(tokens)
     return np.asarray(_STEPS * (power - 1 + 2 * share - 1))
 
 
 def _tokens(position: Floats) -> Floats:
-    """The tokens at a place."""
+    """Return the tokens at a position."""
     power = np.floor(position / _STEPS)
     return np.asarray(np.exp2(power) * (1 + position / _STEPS - power))
 
@@ -94,7 +94,7 @@ class Capped(NamedTuple):
 
 
 def capped(n: Ints, total: Ints, squares: Floats, bucket: Ints, cap: Floats) -> Capped:
-    """What rows of runs of one size class each add up to, no run counted with more than its row's ``cap``.
+    """Return the sums of rows of runs, one size class each, with no run above its row's ``cap``.
 
     Exact below and above the class of the cap, and in it for rows of one or two runs; more count as lying one
     standard deviation to each side of their mean.

@@ -70,10 +70,10 @@ class Comparison:
     ``plain_percent`` is the plain formula over all runs pooled. ``tokens_saved`` and ``duration_saved_ms``
     are per run. ``error_difference``, ``unfinished_difference`` and ``unknown_difference`` are shares of runs that
     failed, did not end normally, or have unknown tokens, selected minus baseline, in percentage points;
-    ``runs_to_tell_errors`` runs in all would tell the two error rates apart, were they as seen, with power .8.
+    ``runs_to_tell_errors`` runs in all would separate the two error rates, were they as observed, with power .8.
     ``n_sessions`` are those of baseline and selected runs compared, a run without one counted as one.
-    ``n_uncompared`` runs lie in strata where a group has too few. ``claimed`` is what the tokens alone would let one
-    say, ``verdict`` what may be said.
+    ``n_uncompared`` runs lie in strata where a group has too few. ``claimed`` is the claim of the tokens alone,
+    ``verdict`` the claim that holds.
     """
 
     model: str | None
@@ -101,7 +101,7 @@ class Comparison:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether runs lie close enough together for the plain mean to speak for them."""
+        """True if runs lie close enough together for the plain mean to represent them."""
         return self.saved_percent.missing != "wide_spread"
 
     @property
@@ -111,18 +111,18 @@ class Comparison:
 
     @property
     def in_sessions(self) -> bool:
-        """Whether sessions have more than one run."""
+        """True if sessions have more than one run."""
         n_compared = self.baseline.n_known + self.selected.n_known - self.n_uncompared
         return sum(self.n_sessions) < n_compared
 
     @property
     def unfinished_differ(self) -> bool:
-        """Whether one group ends normally more often than chance explains."""
+        """True if one group ends normally more often than chance explains."""
         return _excludes_zero(self.unfinished_difference)
 
 
 def _excludes_zero(estimate: Estimate) -> bool:
-    """Whether a difference is sure to be one."""
+    """Return whether a difference is sure to be one."""
     if estimate.lower is None or estimate.upper is None:
         return False
     return not estimate.lower <= 0 <= estimate.upper
@@ -136,7 +136,7 @@ def comparison(
     model: str | None = None,
     channel: str | None = None,
 ) -> Comparison:
-    """Baseline against selected over the strata that ``mask`` keeps (one flag a stratum).
+    """Compare baseline with selected runs over the strata in ``mask`` (one flag per stratum).
 
     References
     ----------
@@ -195,25 +195,25 @@ def comparison(
 
 
 def agreed(completed: Comparison, all_runs: Comparison) -> Comparison:
-    """The comparison of completed runs, with its claim if that of all runs with known tokens makes it too."""
+    """Return the comparison of completed runs, with its claim if that of all runs with known tokens makes it too."""
     if all_runs.verdict != completed.claimed[0]:
         return completed
     return replace(completed, verdict=completed.claimed[0], reason=completed.claimed[1])
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:
-    """The plain figure alone; None where it cannot be computed."""
+    """Return the plain figure alone; None where it cannot be computed."""
     return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
 def comparisons_by_model(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per model, most runs first."""
+    """Compare per model, most runs first."""
     names = sorted(set(runs.models.tolist()))
     return _sorted([comparison(runs, runs.models == name, prob, model=name) for name in names])
 
 
 def comparisons_by_channel(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
-    """One comparison per channel, most runs first."""
+    """Compare per channel, most runs first."""
     names = sorted(set(runs.channels.tolist()))
     return _sorted([comparison(runs, runs.channels == name, prob, channel=name) for name in names])
 
@@ -237,7 +237,9 @@ def _runs_to_tell(figures: Sequence[ClassFigures], prob: float) -> int | None:
 def _figures(
     runs: ComparedRuns, mask: Bools, group: int, compared: tuple[Compared, Compared, Compared, Compared]
 ) -> ClassFigures:
-    """``compared`` by tokens, their logarithms, tokens up to the cap, and whether they are above it."""
+    """Return the figures of one group. ``compared`` by tokens, their logarithms, tokens up to the cap, and whether
+    they are above it.
+    """
     counts = {name: int(table[mask, group].sum()) for name, table in runs.by_status.items()}
     tokens, durations = (amount.sums.strata(mask).pooled() for amount in (runs.tokens, runs.durations))
     mean, log, cut, above = (_known(one.mean[group]) for one in compared)

@@ -29,7 +29,7 @@ class TokenDistribution:
 
 
 def distribution(usage: UsageColumns, runs: ComparedRuns) -> TokenDistribution:
-    """Runs of both groups by size class."""
+    """Return the runs of both groups by size class."""
     bucket, n, group = usage.bucket[runs.is_known], usage.n[runs.is_known], runs.group[runs.is_known]
     first = int(bucket.min()) if len(bucket) else 0
     n_classes = int(bucket.max()) - first + 1 if len(bucket) else 0

@@ -21,7 +21,7 @@ MIN_DF = 4
 
 
 def nothing(missing: Missing, prob: float) -> Estimate:
-    """Neither figure nor interval.
+    """Return an estimate without figure and interval.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def nothing(missing: Missing, prob: float) -> Estimate:
 
 
 def unless_wide(estimate: Estimate, *, is_narrow: bool) -> Estimate:
-    """An estimate of a plain mean, without its interval where runs lie too far apart for one."""
+    """Return an estimate of a plain mean, without its interval where runs lie too far apart for one."""
     if is_narrow or estimate.lower is None:
         return estimate
     return replace(estimate, lower=None, upper=None, missing="wide_spread")

@@ -1,7 +1,7 @@
-"""Counts of runs per stratum → how much more often selected runs end so, and how many runs it takes to tell.
+"""Failures: how much more often selected runs end in one way, and the runs needed to show it.
 
 The difference is of shares at one mix of strata, as the tokens are compared. Its interval is Newcombe's (R. G.
-Newcombe, Statistics in Medicine 17, 1998, 873, method 10), of as many runs as would tell a single share as well as
+Newcombe, Statistics in Medicine 17, 1998, 873, method 10), of as many runs as would measure a single share as well as
 the weighted ones do (L. Kish, *Survey Sampling*, 1965, 11.7): limits found stratum by stratum and then combined hold
 the truth in .91 to .97 of worlds and are twice as wide where failures are rare, these in .95 to .97.
 """
@@ -25,10 +25,10 @@ POWER: Final = 0.8
 
 
 def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Estimate:
-    """Share of selected runs less that of baseline runs, in percentage points, at one mix of strata.
+    """Return the share of selected runs less that of baseline runs, in percentage points, at one mix of strata.
 
     ``hits`` adds up 1 for each run that ended so and 0 for every other. A stratum takes part where each group has
-    two runs in it. Where runs of one session end alike, they tell as much less.
+    two runs in it. If runs of one session end alike, they carry less information.
 
     References
     ----------
@@ -56,7 +56,7 @@ def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Es
 
 
 def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
-    """By how much more the shares vary than if each run were a session by itself; at least 1."""
+    """Return by how much more the shares vary than if each run were a session by itself; at least 1."""
     if sessions is None:
         return np.ones(2)
     result = session_design(sessions, weight, is_log=False)
@@ -65,7 +65,7 @@ def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
 
 
 def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0.95) -> int | None:
-    """Runs in all, at the groups' present shares, that tell these two rates apart with power .8.
+    """Return the runs in all, at the groups' present shares, that separate these two rates with power .8.
 
     None where they are equal, or a group has no runs. Two-sided test of two shares by the normal approximation,
     without the continuity correction.

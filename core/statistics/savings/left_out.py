@@ -37,7 +37,7 @@ class LeftOut:
 
 
 def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> LeftOut:
-    """How many runs take no part; those of strata without a partner are counted already."""
+    """Count the runs that take no part; those of strata without a partner are counted already."""
     classes = np.array(usage.run_class, dtype=np.str_)
 
     def count(rows: Bools) -> int:

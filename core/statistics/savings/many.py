@@ -1,4 +1,4 @@
-"""Sums of many learners → what the selection saves each of them, all at once.
+"""Savings of many learners at once, from their sums.
 
 The plain figures alone, without intervals, which take sessions: for a list, where each leads to its own page.
 """
@@ -17,14 +17,15 @@ from core.statistics.savings.sums import SELECTED, Sums
 
 
 class PlainSavings(NamedTuple):
-    """What selected runs save, in per cent and in tokens; None where it cannot be computed."""
+    """Savings of selected runs, in per cent and in tokens; None where it cannot be computed."""
 
     percent: float | None
     tokens: int | None
 
 
 def plain_savings(learners: Sequence[Sequence[tuple[int, int, int, int]]]) -> list[PlainSavings]:
-    """The plain figures of many learners, each as `saved_percent_of` has it, and what selected runs saved together.
+    """Return the plain figures of many learners, each as `saved_percent_of` has it, and what selected runs saved
+    together.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def plain_savings(learners: Sequence[Sequence[tuple[int, int, int, int]]]) -> li
     flat = [stratum for strata in learners for stratum in strata]
     cells[learner, index] = np.array(flat, dtype=np.float64).reshape(-1, 2, 2)
     n, total = cells[..., 0], cells[..., 1]
-    # The squares are for intervals alone, which nobody asks for here.
+    # The squares are for intervals alone, which are not computed here.
     sums = Sums(n=n, total=total, squares=np.zeros_like(n))
     percent = _figures(compare(sums).saved_percent)
     saved = _figures(compare(sums, weight=n[..., SELECTED]).saved)

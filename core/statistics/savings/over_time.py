@@ -37,8 +37,8 @@ class SavingsOverTime:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """Tokens up to and including each day, which lead; ``n_undated`` runs have no day. ``is_narrow``: runs lie close
-    enough together for intervals of their means.
+    """Tokens up to and including each day; days are the first axis. ``n_undated`` runs have no day. ``is_narrow``:
+    runs lie close enough together for intervals of their means.
     """
 
     day: Ints
@@ -47,7 +47,7 @@ class Running:
     is_narrow: bool
 
     def strata(self, mask: Bools) -> Running:
-        """The same of some strata."""
+        """Return the same of some strata."""
         return Running(
             day=self.day,
             tokens=self.tokens.strata(mask),
@@ -57,7 +57,7 @@ class Running:
 
 
 def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Running:
-    """The days of the path and the tokens up to each."""
+    """Return the days of the path and the tokens up to each."""
     dated = runs.is_known & (usage.hour != UNKNOWN)
     days = usage.hour[dated] // DAY_HOURS
     first = int(days.min()) if len(days) else 0
@@ -80,14 +80,14 @@ def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Runn
 
 
 def _shown(n_days: int, n_entries: int) -> Ints:
-    """Places of the days shown: each costs a look at every session."""
+    """Return the indexes of the days shown: each costs a pass over all sessions."""
     least, most = _DAYS
     n_shown = min(n_days, max(least, min(most, _MOST_ENTRIES // max(n_entries, 1))))
     return np.unique(np.round(np.linspace(0, n_days - 1, n_shown)).astype(np.int64))
 
 
 def over_time(so_far: Running, prob: float) -> SavingsOverTime:
-    """The savings up to each day, from the sums up to it."""
+    """Return the savings up to each day, from the sums up to it."""
     compared = so_far.tokens.compared()
     lower, upper = shown_limits(so_far, compared.saved_percent_limits(prob))
     n_runs = so_far.tokens.sums.n.sum(-2).astype(np.int64)
@@ -104,6 +104,6 @@ def over_time(so_far: Running, prob: float) -> SavingsOverTime:
 
 
 def shown_limits(so_far: Running, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Limits by day, none where runs lie too far apart."""
+    """Return the limits by day, none where runs lie too far apart."""
     lower, upper = limits
     return (lower, upper) if so_far.is_narrow else (np.full_like(lower, np.nan), np.full_like(upper, np.nan))

@@ -12,7 +12,8 @@ from core.statistics.savings.estimate import MIN_FOR_FIGURE
 
 
 def token_variation(usage: UsageColumns) -> float | None:
-    """Standard deviation of a run's tokens by their mean, over all runs that ended normally with known usage.
+    """Return the standard deviation of a run's tokens by their mean, over all runs that ended normally with known
+    usage.
 
     None where fewer than two runs say so, or none used anything.
     """
@@ -27,7 +28,8 @@ def token_variation(usage: UsageColumns) -> float | None:
 def runs_until(
     target_points: float, *, variation: float, baseline_rate: float, prob: float = 0.95
 ) -> int | None:
-    """Runs, baseline and selected together, until the interval of the savings is about ``± target_points``.
+    """Return the runs, baseline and selected together, until the interval of the savings is about ``±
+    target_points``.
 
     Taken for granted: both groups vary as the runs so far, and nothing is saved (savings of s per cent make the
     interval narrower by as much), so it errs on the long side. With N runs, of which r N are baseline runs, the
@@ -37,7 +39,7 @@ def runs_until(
     Parameters
     ----------
     target_points : float
-        Half-width wanted, in percentage points, above 0.
+        Requested half-width, in percentage points, above 0.
     variation : float
         Standard deviation of tokens by their mean, above 0.
     baseline_rate : float

@@ -8,7 +8,7 @@ has no interval. With a single stratum all of this is the plain comparison of tw
 Token counts are skewed, and baseline runs few. So limits are found on logarithms: of the ratio by Welch's
 method (B. L. Welch, Biometrika 34, 1947), of the difference by recovering both means' variances from their own
 limits (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008, 1693; for means that vary together G. Y. Zou,
-American Journal of Epidemiology 168, 2008, 212). How they vary is said by sessions (`sessions.py`).
+American Journal of Epidemiology 168, 2008, 212). Their variance comes from sessions (`sessions.py`).
 Amounts may be logarithms already; then the ratio is of geometric means.
 
 `tests/statistics/test_coverage.py` measures how often these intervals hold the truth.
@@ -55,7 +55,7 @@ class Compared:
     is_log: bool
 
     def grown(self, times: Floats) -> Compared:
-        """The same with so many times the runs of each group, in sessions like these."""
+        """Return the comparison with so many times the runs of each group, in sessions like these."""
         return replace(
             self,
             n=self.n * times,
@@ -67,7 +67,7 @@ class Compared:
 
     @property
     def log_ratio(self) -> Floats:
-        """Of the selected mean to the baseline mean."""
+        """Logarithm of the ratio of the selected mean to the baseline mean."""
         if self.is_log:
             return np.asarray(self.mean[..., SELECTED] - self.mean[..., BASELINE])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -93,7 +93,7 @@ class Compared:
 
     @property
     def has_interval(self) -> Bools:
-        """Whether there are runs, and degrees of freedom, enough for one."""
+        """True if there are enough runs, and degrees of freedom, for an interval."""
         enough = (self.n >= MIN_FOR_INTERVAL).all(-1) & self.is_measured
         with np.errstate(invalid="ignore"):
             return np.asarray(enough & (self.freedom >= MIN_DF) & (self.error.sum(-1) > 0))
@@ -104,12 +104,12 @@ class Compared:
         return np.asarray(-100 * np.expm1(self.log_ratio))
 
     def saved_percent_limits(self, prob: float) -> tuple[Floats, Floats]:
-        """Interval of the savings for one look at them."""
+        """Return the interval of the savings for one look at them."""
         half = scipy.special.stdtrit(self._t_df(self.freedom), (1 + prob) / 2) * np.sqrt(self.log_error)
         return self._around(np.asarray(half, dtype=np.float64))
 
     def always_percent_limits(self, prob: float) -> tuple[Floats, Floats]:
-        """Interval of the savings that holds at every look, however often one looks: a normal mixture.
+        """Return the interval of the savings that holds at every look, however often one looks: a normal mixture.
 
         ``h^2 = e (1 + e / s^2) (ln(1 + s^2 / e) + 2 ln(1 / (1 - prob)))`` with the squared standard error e and the
         scale s: H. Robbins, Annals of Mathematical Statistics 41, 1970, 1397; for running experiments S. R. Howard,
@@ -133,7 +133,7 @@ class Compared:
         return np.asarray(self.mean[..., BASELINE] - self.mean[..., SELECTED])
 
     def saved_limits(self, prob: float) -> tuple[Floats, Floats]:
-        """Interval of the difference, from limits of each mean on its logarithm (Zou and Donner; Zou)."""
+        """Return the interval of the difference, from limits of each mean on its logarithm (Zou and Donner; Zou)."""
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = scipy.special.stdtrit(self._t_df(self.df), (1 + prob) / 2)
             step = np.where(self.error > 0, apart * np.sqrt(self.error) / self.mean, 0.0)
@@ -150,14 +150,14 @@ class Compared:
 
     @staticmethod
     def _t_df(df: Floats) -> Floats:
-        """Degrees of freedom as the t distribution takes them."""
+        """Return the degrees of freedom as the t distribution takes them."""
         return np.where(df > 0, df, np.nan)
 
 
 def compare(
     sums: Sums, sessions: SessionSums | None = None, *, weight: Floats | None = None, is_log: bool = False
 ) -> Compared:
-    """The two groups at the mix of strata that both have seen.
+    """Compare the two groups at the mix of strata that both have.
 
     ``sessions`` say which runs belong together; without them each run is a session by itself. ``weight`` of each
     stratum: its share of the runs, or what is given (one number a stratum, of any scale; with a number of runs the
@@ -194,7 +194,7 @@ def compare(
 
 
 def _sessions_of(sums: Sums, sessions: SessionSums | None) -> Floats:
-    """Sessions of each stratum and group; estimated where only some were drawn."""
+    """Return the sessions of each stratum and group; estimated where only some were drawn."""
     if sessions is None:
         return sums.n
     sampled = sessions.counts(sums.n.shape)
@@ -205,7 +205,9 @@ def _sessions_of(sums: Sums, sessions: SessionSums | None) -> Floats:
 
 
 def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log: bool) -> Design:
-    """How the two means vary; where only some sessions were drawn, by as much more than runs alone as theirs do."""
+    """Return how the two means vary. If only some sessions were sampled, scale the variance of runs by that of their
+    sessions.
+    """
     if sessions is not None and sessions.complete:
         return session_design(sessions, weight, is_log=is_log)
     alone = run_design(sums, weight, is_log=is_log)
@@ -227,7 +229,7 @@ def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log:
 
 
 def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
-    """Savings in percent with their interval for one look, or why not (without leading axes).
+    """Return the savings in percent with their interval for one look, or why not (without leading axes).
 
     References
     ----------
@@ -237,7 +239,7 @@ def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
 
 
 def saved(compared: Compared, sums: Sums, prob: float) -> Estimate:
-    """Savings per run with their interval, or why not (without leading axes).
+    """Return the savings per run with their interval, or why not (without leading axes).
 
     References
     ----------
@@ -247,7 +249,7 @@ def saved(compared: Compared, sums: Sums, prob: float) -> Estimate:
 
 
 def _why_no_figure(sums: Sums) -> Missing | None:
-    """Why two groups cannot be compared at all; None = they can."""
+    """Return why two groups cannot be compared at all, or None if they can."""
     n_baseline, n_selected = sums.n.sum(-2)
     if n_baseline == 0:
         return "no_baseline_runs"
@@ -263,7 +265,7 @@ def _why_no_figure(sums: Sums) -> Missing | None:
 def estimated(
     sums: Sums, compared: Compared, value: Floats, limits: tuple[Floats, Floats], prob: float
 ) -> Estimate:
-    """A figure computed from sums with its limits, or the reason why there is none."""
+    """Return a figure computed from sums with its limits, or the reason why there is none."""
     lower, upper = limits
     missing = _why_no_figure(sums)
     if missing is None and not np.isfinite(value):

@@ -27,14 +27,14 @@ Stratum = tuple[str, str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Amount:
-    """What runs are compared by: its sums, and the same by session (None: sessions are not known)."""
+    """Amount by which runs are compared: its sums, and the same by session (None: sessions are unknown)."""
 
     sums: Sums
     sessions: SessionSums | None
     is_log: bool = False
 
     def strata(self, mask: Bools) -> Amount:
-        """The same of some strata."""
+        """Return the same of some strata."""
         return Amount(
             sums=self.sums.strata(mask),
             sessions=None if self.sessions is None else self.sessions.strata(mask),
@@ -42,7 +42,7 @@ class Amount:
         )
 
     def compared(self, weight: Floats | None = None) -> Compared:
-        """Both groups at one mix of strata."""
+        """Compare both groups at one mix of strata."""
         return compare(self.sums, self.sessions, weight=weight, is_log=self.is_log)
 
 
@@ -77,7 +77,7 @@ class ComparedRuns:
         """All strata."""
         return np.ones(self.n_strata, dtype=np.bool_)
 
-    # What they are compared by
+    # Amounts
 
     @cached_property
     def tokens(self) -> Amount:
@@ -128,7 +128,7 @@ class ComparedRuns:
 
     @cached_property
     def unknown(self) -> Amount:
-        """1 for each run whose tokens nobody knows."""
+        """1 for each run with unknown tokens."""
         return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_SampledRuns.unknown))
 
     def _by_session(self, ask: Callable[[_SampledRuns], SessionSums]) -> SessionSums | None:
@@ -142,7 +142,7 @@ class ComparedRuns:
         return Sums(n=self.table(n, rows), total=self.table(total, rows), squares=self.table(squares, rows))
 
     def table(self, amount: Ints | Floats, rows: Bools) -> Floats:
-        """An amount of some rows, added up by stratum and group."""
+        """Return an amount of some rows, added up by stratum and group."""
         code = self.stratum[rows] * 2 + self.group[rows]
         weights = amount[rows].astype(np.float64)
         added = np.asarray(np.bincount(code, weights=weights, minlength=self.n_strata * 2), dtype=np.float64)
@@ -167,7 +167,7 @@ class ComparedRuns:
         return 0 if self._sampled is None else len(self._sampled)
 
     def tokens_until(self, days: Ints) -> SessionSums | None:
-        """Tokens by session up to and including each of some days, which lead."""
+        """Return the tokens by session up to and including each of some days; days are the first axis."""
         return self._by_session(lambda runs: runs.tokens_until(days, self.n_strata * 2))
 
     # The cap
@@ -191,14 +191,14 @@ class ComparedRuns:
         return capped(usage.n, usage.tokens, usage.tokens_squared, usage.bucket, cap)
 
     def _of_stratum(self, amount: Floats) -> Floats:
-        """What the model and channel of each stratum has."""
+        """Return the amount of the model and channel of each stratum."""
         return amount[self._pair]
 
     # How far they lie apart
 
     @cached_property
     def largest(self) -> Floats:
-        """The largest run of each stratum, in medians of its model and channel, as far as its size class tells."""
+        """Largest run of each stratum, in medians of its model and channel, by its size class."""
         result = np.zeros(self.n_strata)
         stratum, bucket = self.stratum[self.is_known], self._usage.bucket[self.is_known]
         lower = np.array([bucket_bounds(one)[0] for one in range(int(bucket.max(initial=-1)) + 1)])
@@ -234,21 +234,21 @@ class _SampledRuns:
         return len(self._cell)
 
     def tokens(self, amount: TokenAmount) -> SessionSums:
-        """What is made of the tokens of each run, and of its stratum, where they are known."""
+        """Return an amount computed from the tokens of each run and its stratum, if they are known."""
         rows = self._taken & (self._tokens != UNKNOWN)
         return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._stratum[rows]))
 
     def durations(self) -> SessionSums:
-        """Durations in milliseconds, where they are known."""
+        """Return the durations in milliseconds, where they are known."""
         rows = self._taken & (self._duration_ms != UNKNOWN)
         return self._added(rows, self._duration_ms[rows].astype(np.float64))
 
     def ended(self, *statuses: str) -> SessionSums:
-        """1 for each run that ended so."""
+        """Return 1 for each run that ended so."""
         return self._added(None, np.isin(self._status, statuses).astype(np.float64))
 
     def unknown(self) -> SessionSums:
-        """1 for each run of unknown tokens."""
+        """Return 1 for each run of unknown tokens."""
         return self._added(None, (self._tokens == UNKNOWN).astype(np.float64))
 
     def _added(self, rows: Bools | None, amount: Floats) -> SessionSums:
@@ -256,7 +256,7 @@ class _SampledRuns:
         return session_sums(self._cell[chosen], self._session[chosen], amount, complete=self._is_all)
 
     def tokens_until(self, days: Ints, n_cells: int) -> SessionSums:
-        """Tokens up to and including each of some days, which lead."""
+        """Return the tokens up to and including each of some days; days are the first axis."""
         rows = self._taken & (self._tokens != UNKNOWN) & (self._day != UNKNOWN)
         cell, day, tokens = self._cell[rows], self._day[rows], self._tokens[rows].astype(np.float64)
         session = np.unique(self._session[rows], return_inverse=True)[1]
@@ -271,7 +271,7 @@ class _SampledRuns:
         )
 
     def duration_spread(self, n_strata: int) -> tuple[Sums, Floats]:
-        """Logarithms of durations, and the largest of each stratum in its medians; 0 counts as 1 ms."""
+        """Return the logarithms of durations, and the largest of each stratum in its medians; 0 counts as 1 ms."""
         rows = self._taken & (self._duration_ms != UNKNOWN)
         amount, stratum = np.maximum(self._duration_ms[rows], 1).astype(np.float64), self._stratum[rows]
         cell, log = self._cell[rows], np.log(amount)
@@ -287,6 +287,6 @@ class _SampledRuns:
 
 
 def _groups(run_class: tuple[str, ...]) -> Ints:
-    """Which group each class is of; -1 = neither."""
+    """Return the group of each class; -1 = neither."""
     classes = np.array(run_class, dtype=np.str_)
     return np.where(classes == "selected", SELECTED, np.where(classes == "baseline", BASELINE, -1))

@@ -25,11 +25,11 @@ from core.statistics.savings.sums import BASELINE, SELECTED, Sums
 
 @dataclass(frozen=True, kw_only=True)
 class SessionSums:
-    """What each session adds to the sums: one entry for each stratum and group that it has runs in.
+    """Sums of each session: one entry for each stratum and group that it has runs in.
 
-    ``cell`` is the place in the flattened sums (leading axes, strata, groups), ``session`` counts sessions from 0,
-    each of one leading place. ``complete``: every run of the sums is among them; else they are sessions drawn at
-    random, with all their runs.
+    ``cell`` is the index in the flattened sums (leading axes, strata, groups), ``session`` counts sessions from 0,
+    each of one entry of the leading axes. ``complete``: every run of the sums is among them; else they are sessions
+    drawn at random, with all their runs.
     """
 
     cell: Ints
@@ -40,7 +40,7 @@ class SessionSums:
     complete: bool = True
 
     def where(self, mask: Bools) -> SessionSums:
-        """The entries that ``mask`` keeps."""
+        """Return the entries in ``mask``."""
         return replace(
             self,
             cell=self.cell[mask],
@@ -51,7 +51,7 @@ class SessionSums:
         )
 
     def strata(self, mask: Bools) -> SessionSums:
-        """The entries of some strata, which are numbered anew."""
+        """Return the entries of some strata, which are numbered again from 0."""
         lead, own = self.cell // (2 * len(mask)), self.cell % (2 * len(mask))
         inside = mask[own // 2]
         index = (np.cumsum(mask) - 1)[own // 2]
@@ -59,16 +59,16 @@ class SessionSums:
         return moved.where(inside)
 
     def runs(self, shape: tuple[int, ...]) -> Floats:
-        """Runs of each cell, as far as they are among these."""
+        """Return the runs of each cell, as far as they are among these."""
         return _added(self.cell, self.n, shape)
 
     def counts(self, shape: tuple[int, ...]) -> Floats:
-        """Sessions of each cell, as far as they are among these."""
+        """Return the sessions of each cell, as far as they are among these."""
         return _added(self.cell, np.ones(len(self.cell)), shape)
 
 
 def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = True) -> SessionSums:
-    """Runs, one entry each, added up by session and cell.
+    """Add up runs, one entry each, by session and cell.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """How two weighted means vary by what their sessions do.
+    """Variance of two weighted means, by sessions.
 
     ``error`` are their squared standard errors, ``shared`` their covariance, ``apart`` the squared standard errors
     if each run were a session by itself. ``df`` are degrees of freedom of each, ``n_sessions`` the sessions that
@@ -106,7 +106,7 @@ class Design:
 
 
 def run_design(sums: Sums, weight: Floats, *, is_log: bool) -> Design:
-    """The same where each run is a session by itself.
+    """Return the design if each run is a session by itself.
 
     References
     ----------
@@ -121,7 +121,7 @@ def run_design(sums: Sums, weight: Floats, *, is_log: bool) -> Design:
 
 
 def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> Design:
-    """How the means over strata vary, each stratum weighing ``weight`` (0 = it takes no part).
+    """Return how the means over strata vary, each stratum weighing ``weight`` (0 = it takes no part).
 
     ``is_log``: amounts are logarithms, which vary by so much, not by a share of their mean.
 
@@ -153,7 +153,9 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> De
 
 
 def _freedom(error: Floats, mean: Floats, n_sessions: Floats, weight: Floats, *, is_log: bool) -> Floats:
-    """Degrees of freedom from what cells were measured to add, or as if all varied alike, whichever are fewer."""
+    """Return the degrees of freedom from what cells were measured to add, or as if all varied alike, whichever are
+    fewer.
+    """
     unit = np.ones_like(mean) if is_log else mean
     with np.errstate(invalid="ignore", divide="ignore"):
         even = np.where(weight[..., None] > 0, (weight[..., None] * unit) ** 2 / n_sessions, 0.0)
@@ -166,14 +168,18 @@ def _added(index: Ints, amount: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 def _welch(error: Floats, n_sessions: Floats) -> Floats:
-    """Of a sum of independent squared errors (F. E. Satterthwaite, Biometrics Bulletin 2, 1946, 110)."""
+    """Return the degrees of freedom of a sum of independent squared errors (F. E. Satterthwaite, Biometrics Bulletin
+    2, 1946, 110).
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.where(error > 0, error**2 / (n_sessions - 1), 0.0).sum(-2)
         return np.asarray(error.sum(-2) ** 2 / spread)
 
 
 def _by_session(used: SessionSums, pull: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
-    """Squares, and products of both groups, of what each session adds to the two means; sessions of each group."""
+    """Return squares, and products of both groups, of each session's part in the two means, and the sessions of each
+    group.
+    """
     lead = shape[:-2]
     n_all = int(used.session.max(initial=-1)) + 1
     lead_index, group = np.zeros(n_all, dtype=np.int64), used.cell % 2

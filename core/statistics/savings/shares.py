@@ -11,7 +11,7 @@ from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, n
 
 
 def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
-    """Wilson's score interval of a share.
+    """Return Wilson's score interval of a share.
 
     References
     ----------
@@ -34,7 +34,7 @@ def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
 
 
 def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
-    """A share with Wilson's interval; fewer than 2 give no figure, fewer than 10 no interval.
+    """Return a share with Wilson's interval; fewer than 2 give no figure, fewer than 10 no interval.
 
     References
     ----------
@@ -54,7 +54,7 @@ def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
 
 
 def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
-    """A share with the exact interval of Clopper and Pearson.
+    """Return a share with the exact interval of Clopper and Pearson.
 
     It holds just those shares that `exact_tails` finds at least ``1 - prob`` for. Fewer than 2 give no figure,
     fewer than 10 no interval.
@@ -79,7 +79,7 @@ def exact_limits(hits: int, n: int, *, prob: float = 0.95) -> Estimate:
 
 
 def exact_tails(hits: int, n: int, expected: float) -> float:
-    """Chance of as few or as many hits, whichever is rarer, doubled: the exact two-sided binomial test.
+    """Return the chance of as few or as many hits, whichever is rarer, doubled: the exact two-sided binomial test.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def exact_tails(hits: int, n: int, expected: float) -> float:
 
 
 def difference(hits: float, n: float, hits_other: float, n_other: float, *, prob: float = 0.95) -> Estimate:
-    """First share minus the other, with Newcombe's hybrid score interval.
+    """Return the first share minus the other, with Newcombe's hybrid score interval.
 
     Fewer than 2 in either group give no figure, fewer than 10 no interval.
 

@@ -1,4 +1,4 @@
-"""How far runs lie apart → whether the interval of a plain mean holds what it says.
+"""Spread of runs: whether the interval of a plain mean keeps its probability.
 
 Where they differ much, a few large runs carry the mean, and whether a sample has one of them decides where it lies.
 No interval of the plain mean repairs that: neither Welch's nor one corrected for skewness, nor a bootstrap (.83 to
@@ -23,7 +23,7 @@ LARGEST: Final = 20.0
 
 
 def is_narrow(logs: Sums, largest: Floats) -> Bools:
-    """Whether runs lie close together; ``largest`` is the largest run in medians of its model and channel.
+    """Return whether runs lie close together; ``largest`` is the largest run in medians of its model and channel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums per stratum and group: what a comparison needs of the runs.
+"""Sums per stratum and group, from which runs are compared.
 
 A stratum is a model, a channel and the probability with which a coin made baseline runs at that time; within one,
 both groups met the same runs at the same times.
@@ -33,13 +33,13 @@ class Sums:
     squares: Floats
 
     def strata(self, mask: Bools) -> Sums:
-        """The sums of some strata."""
+        """Return the sums of some strata."""
         return Sums(
             n=self.n[..., mask, :], total=self.total[..., mask, :], squares=self.squares[..., mask, :]
         )
 
     def pooled(self) -> Sums:
-        """All strata thrown together."""
+        """Return the sums of all strata together."""
         return Sums(
             n=self.n.sum(-2, keepdims=True),
             total=self.total.sum(-2, keepdims=True),
@@ -48,7 +48,7 @@ class Sums:
 
     @property
     def mean(self) -> Floats:
-        """NaN where there is no run."""
+        """Mean; NaN if there is no run."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(self.n > 0, self.total / self.n, np.nan))
 
@@ -61,6 +61,6 @@ class Sums:
 
     @property
     def variance(self) -> Floats:
-        """Of single amounts; NaN where there are fewer than two runs."""
+        """Variance of single amounts; NaN for fewer than two runs."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(self.n >= MIN_FOR_FIGURE, self.spread / (self.n - 1), np.nan))

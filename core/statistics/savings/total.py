@@ -1,4 +1,4 @@
-"""Sums per stratum → what all selected runs together saved, in tokens or in money, in all and day by day.
+"""Total saved by all selected runs together, in tokens or in money, in all and day by day.
 
 In each stratum every selected run is taken to have saved the difference of the two means there; the total is the
 sum over the strata that both groups have seen. It is about the selected runs as they came, so strata weigh by
@@ -27,7 +27,7 @@ PER_MILLION: Final = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class TotalSaved:
-    """What selected runs saved together; ``n_runs`` of them, ``n_uncounted`` could not be counted.
+    """Total that selected runs saved together; ``n_runs`` of them, ``n_uncounted`` could not be counted.
 
     The path holds, for each of its days, the total up to and including that day (NaN where not computable).
     """
@@ -50,7 +50,7 @@ class MoneySaved:
 
 
 def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
-    """Tokens that all selected runs saved.
+    """Return the tokens that all selected runs saved.
 
     References
     ----------
@@ -72,7 +72,9 @@ def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
 def money_saved(
     tokens: Amount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
 ) -> MoneySaved | None:
-    """The same at prices per million tokens; ``models`` are those of the strata. None: no model has a price."""
+    """Return the same at prices per million tokens; ``models`` are those of the strata. None: no model has a
+    price.
+    """
     is_priced = np.array([model in prices for model in models], dtype=np.bool_)
     if not is_priced.any():
         return None

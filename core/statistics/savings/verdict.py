@@ -1,4 +1,4 @@
-"""Two comparisons, capped and plain → what may be claimed of the tokens, and why no more.
+"""Verdict: what may be claimed of the tokens, and why no more, from two comparisons, capped and plain.
 
 A claim rests on the capped mean, whose interval holds on the spread of real runs, and on an interval that holds
 however often one looks. The plain mean must not contradict it, nor the runaway runs, which the cap hides: a
@@ -39,7 +39,7 @@ CLAIMS: Final = frozenset({"proven", "costs_more", "mixed"})
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """What may be claimed, one flag each for every leading place.
+    """Claims that hold, one flag each for every entry of the leading axes.
 
     ``enough``: runs and sessions for a claim. ``proven`` and ``costs_more`` are never both; ``runaways_cost``: the
     capped mean says savings for sure, but the plain mean or the tokens above the cap say otherwise;
@@ -54,7 +54,7 @@ class Claims:
 
 
 def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
-    """What both comparisons of the same runs let one say.
+    """Return the claims that both comparisons of the same runs support.
 
     References
     ----------
@@ -89,7 +89,7 @@ def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
 def verdict(
     plain: Estimate, capped: Estimate, allowed: Claims, *, n_least: int
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """What may be claimed (without leading axes)."""
+    """Return the claim that holds, and its reason (without leading axes)."""
     if plain.value is None:
         return "no_figure", "cannot" if plain.missing == "zero_mean" else "few_runs"
     if capped.lower is None:
@@ -114,7 +114,7 @@ def _why_no_interval(missing: Missing | None) -> VerdictReason:
 def withheld(
     claim: tuple[SavingsVerdict, VerdictReason], *, unfinished_differ: bool, unknown_differ: bool
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """The same, without a claim where the runs compared are another part of all runs in each group.
+    """Return the verdict, without a claim if the runs compared are another part of all runs in each group.
 
     Examples
     --------

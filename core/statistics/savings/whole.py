@@ -1,4 +1,4 @@
-"""Usage → what the selection saves against baseline runs, or why that cannot be said yet.
+"""Savings of the selection against baseline runs, from usage, or why they cannot be computed yet.
 
 Only runs of the classes ``baseline`` and ``selected`` are compared. Tokens and duration come from those that
 ended normally with a known amount, errors from all of them; what was left out is counted.
@@ -38,7 +38,7 @@ NO_PRICES: Final[Mapping[str, float]] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Savings:
-    """What the selection saves, in full.
+    """Savings of the selection, in full.
 
     ``unfinished_too`` compares all runs with known tokens, also those that did not end normally; it is there where
     these are another share of the runs in each group. ``by_model`` and ``by_channel`` hold every model and channel
@@ -71,11 +71,11 @@ def savings(
     prob: float = 0.95,
     target_points: float = 5.0,
 ) -> Savings:
-    """What the selection saves against baseline runs.
+    """Return the savings of the selection against baseline runs.
 
     ``saved_percent = (baseline mean - selected mean) / baseline mean * 100``, both means at the same mix of
-    strata. ``sampled`` are runs with the sessions they are of, all or drawn at random; without them each run counts as
-    a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``prices``
+    strata. ``sampled`` are runs with their sessions, all or drawn at random; without them each run counts
+    as a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``prices``
     what a million tokens of a model cost.
 
     Parameters
@@ -141,6 +141,6 @@ def _unfinished_too(
 def _need(
     runs: ComparedRuns, overall: Comparison, baseline_rate: float, target_points: float
 ) -> BaselineNeed:
-    """For the interval of the figure that is named first."""
+    """Return the need for the interval of the figure that is named first."""
     compared = (runs.tokens if overall.is_narrow else runs.capped).compared()
     return baseline_need(compared, overall.shown, baseline_rate, target_points)
