@@ -437,7 +437,7 @@ def token_bucket(tokens: int | None) -> int:
 
 
 _UNSURE: Final = 1e-6
-"""So near to the middle of two millionths that another machine's logarithm might round the other way."""
+"""Distance from the middle of two millionths within which another machine's logarithm might round the other way."""
 _EXACT: Final = Context(prec=40)
 
 

@@ -71,7 +71,7 @@ def deal(total: int, parts: Sequence[int]) -> list[int]:
 
 
 SHARING: Final[Mapping[Crediting, int]] = {"none": 0, "equal": INCLUDED, "referenced": INCLUDED | REFERENCED}
-"""What an arm must have been in a run to share a judgement of the run as a whole, as flags; 0 = none does."""
+"""Flags that an arm must have in a run to share a judgement of the whole run; 0 = no arm shares it."""
 
 
 def credited(arms: Sequence[Sharer]) -> dict[Sharer, int]:

@@ -139,7 +139,7 @@ def closed(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 NOTHING: Final = Totals(n_steps=0, n_paid=0, n_refused=0, finished=False, total=None, final=None)
-"""What an episode without steps comes to."""
+"""Totals of an episode without steps."""
 
 
 def after(totals: Totals, step: Step) -> Totals:

@@ -32,7 +32,7 @@ _MOST_KNOWN: Final = 65_536
 _SHARED: Final[tuple[Blocker, ...]] = ("missing_rubric_version", "missing_evaluator_identity")
 SFT_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "outcome_not_success", "score_below_sft_threshold")
 PREFERENCE_BLOCKERS: Final[tuple[Blocker, ...]] = (*_SHARED, "score_below_preference_threshold")
-"""What may hold an evaluation back from rows for fine-tuning, and from preference pairs."""
+"""Blockers that hold an evaluation back from rows for fine-tuning, and from preference pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "connect": frozenset(get_args(Role)),  # what is asked over a connection has an action of its own
 }
 OF_INSTALLATION: Final[frozenset[Action]] = frozenset({"members", "alerts"})
-"""What is about all of a database: who may do it, may in every learner."""
+"""Actions on the whole database: they need a role that holds in every learner."""
 
 
 def authorise(actor: Actor, action: Action, learner: str | None) -> None:

@@ -60,7 +60,7 @@ def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
     Returns
     -------
     Update
-        ``update.history`` takes the place of the evaluator's history, or joins them.
+        ``update.history`` replaces the evaluator's history, or joins them.
 
     Notes
     -----

@@ -52,7 +52,8 @@ _SHORTEST_RANDOM: Final = 32
 _LONGEST_RANDOM: Final = 512
 _FEWEST_DIGITS: Final = 3
 _LEAST_BITS: Final = 4.25
-"""Of a letter: 32 letters drawn from 62 have 4.6 on average and less than this once in thousands; names of 32 letters
+"""Least entropy of a letter: 32 letters drawn from 62 have 4.6 on average and less than this once in thousands; names
+of 32 letters
 in camel case have about 4."""
 _MOST_SHARE_OF_ONE_KIND: Final = 0.75
 

@@ -18,10 +18,10 @@ from core.records.javascript import first_units, units
 from core.records.run import Run
 
 SHORT_UNITS: Final = 20
-"""A memory of fewer UTF-16 units is looked for whole, in its own case."""
+"""A memory of fewer UTF-16 units is searched whole, in its own case."""
 
 PREFIX_UNITS: Final = 60
-"""Of a longer memory so many units are looked for."""
+"""Number of units of a longer memory that are searched."""
 
 _CODES_PER_HIGH: Final = 0x400
 

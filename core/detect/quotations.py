@@ -9,7 +9,7 @@ from typing import Final
 from core.detect.words import excerpt_of
 
 MEMORY_WINDOW_CHARS: Final = 20
-"""So many consecutive characters of a memory's content, found in a text, are a reference."""
+"""Number of consecutive characters of a memory's content that make a reference in a text."""
 
 _GRAM: Final = 10
 # Every window of 20 characters holds 11 consecutive starting places of a 10-gram. So it is enough to keep all
@@ -25,7 +25,7 @@ def spaced(text: str) -> str:
 
 @dataclass(frozen=True)
 class Grams:
-    """Memories' contents by their 10-grams; contents under 20 characters are looked for whole."""
+    """Memories' contents by their 10-grams; contents under 20 characters are searched whole."""
 
     contents: dict[str, list[int]]
     short: tuple[str, ...]

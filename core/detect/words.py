@@ -1,6 +1,6 @@
-"""Names in sentences: whole words, and the texts they are looked for in.
+"""Names in sentences: whole words, and the texts that are searched for them.
 
-What is "inside a longer word"? A letter, digit or underscore beside a name makes it part of a longer word;
+A letter, digit or underscore next to a name makes it part of a longer word;
 so does a hyphen (for files also a dot) that ties it to one: ``pdf`` is not in ``pdf-forms``, ``app.py``
 neither in ``my-app.py`` nor in ``app.py.bak``, but both may end a sentence. Scripts that put no spaces
 between words (Chinese, Japanese, Thai, ...) or glue particles to them (Korean) never lengthen a word, else a
@@ -25,7 +25,7 @@ _SPACELESS_STARTS: Final = (0x0E00, 0x1000, 0x1100, 0x1780, 0x2E80, 0xA960, 0xAC
 _SPACELESS_ENDS: Final = (0x0F00, 0x10A0, 0x1200, 0x1800, 0xA000, 0xA980, 0xD800, 0xFB00, 0xFFDD, 0x40000)
 
 Fold = Callable[[str], str]
-"""How case is taken away: `str.casefold` or `str.lower`. Neither makes a text shorter."""
+"""Function that removes case: `str.casefold` or `str.lower`. Neither makes a text shorter."""
 
 
 def find_word(text: str, name: str, ties: str = "-") -> int:

@@ -24,7 +24,7 @@ IntervalName = Literal["student-t", "wilson"]
 
 SCORE_INTERVAL: Final[IntervalName] = "student-t"
 SHARE_INTERVAL: Final[IntervalName] = "wilson"
-"""What the intervals of mean scores, and of shares, are called where they are shown."""
+"""Names of the intervals of mean scores, and of shares, on pages."""
 
 N_BINS: Final = 10
 """Classes of scores: [0, .1), [.1, .2), …, [.9, 1]."""

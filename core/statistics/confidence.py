@@ -1,4 +1,4 @@
-"""Arms → how much is known: bands by type, what the next band needs, widths beside the typical ones."""
+"""Confidence in arms: bands by type, pulls needed for the next band, widths next to the typical ones."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _CELLS: Final = 2_000_000
 """Budgets tried times arms: with few arms every budget that changes something is tried, up to `_STEPS`."""
 _STEPS: Final = 512
 _LEAVING: Final = 2_000
-"""Arms in by draw for which a flip is looked for; each costs a packing of its own."""
+"""Arms in by draw for which a flip is computed; each costs a packing of its own."""
 NO_RANK: Final = 0
 
 

@@ -22,7 +22,7 @@ from core.statistics.summary import Summary
 STALE_DAYS: Final = 14
 
 _NEAR_THE_END: Final = 0.1
-"""Within so much of 0 or 1 the equal-tailed interval leaves out what is likeliest there."""
+"""Distance from 0 or 1 within which the equal-tailed interval leaves out the likeliest values."""
 
 _NOT_OFFERED: Final = Chance(
     chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0

@@ -48,7 +48,7 @@ class Summary:
     normal_lower: Floats
     normal_upper: Floats
     width: Floats
-    """Of the exact interval."""
+    """Width of the exact interval."""
     band: Ints
     prob: float
     known: IntervalTable = field(repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""Judgements → alpha with its interval, raw agreement beside it, and the word for it.
+"""Judgements → alpha with its interval, raw agreement, and the word for it.
 
 The interval is a bootstrap over items (percentiles), of which each end allows for what the sample may have missed.
 Without that, ten items on which all agree would have the interval 1 to 1, and where failures are rare the plain

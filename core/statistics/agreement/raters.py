@@ -34,7 +34,7 @@ class PairAgreement:
 
 @dataclass(frozen=True, kw_only=True)
 class RaterAgreement:
-    """One rater beside all others on the items that it shares with any of them."""
+    """Agreement of one rater with all others on the items that it shares with any of them."""
 
     rater: int
     agreement: Agreement

@@ -27,7 +27,7 @@ def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
     """Return the arms that took a fallen arm's work, the largest share first; none if it fell by itself.
 
     Where at least 10 runs went without a newcomer since, the older arm must have kept its mean in these and have a
-    lower one beside the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
+    lower one next to the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
     two that know nothing of each other; or the newcomer is used as often as the older arm was, and that not at all.
 
     Parameters

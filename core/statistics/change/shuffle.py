@@ -17,7 +17,7 @@ from core.columns import Floats, Ints
 _STEPS: Final = 60
 _CLOSE: Final = 1e-10
 _NEAR_CENTRE: Final = 1e-3
-"""So near to what is expected the formula divides 0 by 0; one half is right there."""
+"""Distance from the expected sum within which the formula divides 0 by 0; one half is right there."""
 
 
 def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats) -> Floats:

@@ -12,7 +12,7 @@ from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, RecentDays
 from core.records.arm import MICRO
 
 WINDOW_DAYS: Final = 28
-"""A change is looked for at the beginning of each of the last so many days of the data."""
+"""Number of days, up to the end of the data, at whose beginning a change is tested."""
 
 FALSE_ALARM: Final = 0.01
 """At most this often does one look at a learner name any arm that did not change."""
@@ -20,7 +20,7 @@ FALSE_ALARM: Final = 0.01
 MIN_BEFORE: Final = 10
 MIN_AFTER: Final = 5
 MIN_CHANGE: Final = 0.1
-"""With many observations a change of a hundredth is sure; it needs no attention."""
+"""Least change of the mean. With many observations a change of a hundredth is sure, but needs no attention."""
 
 _MOST_SUSPECTS: Final = 200
 

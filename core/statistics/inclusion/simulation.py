@@ -32,7 +32,7 @@ _BLOCK_NUMBERS: Final = 1 << 20
 """Draws put in order at once, so that memory stays bounded."""
 
 _NO_COST: Final = 1 << 62
-"""What an arm lacks that went in: more than any arm sets free."""
+"""Shortfall of an arm that went in: more than any arm sets free."""
 
 _STREAM: Final = 1 << 40
 """Numbers of the generator set aside for one arm's draws in one round: more than they take."""
@@ -123,7 +123,7 @@ class Plan:
             yield self.others[self._pulls[self.others] == pulls]
 
     def _room(self, run_class: SimulatedClass) -> int:
-        """Return the arms that may go in beside the seeds."""
+        """Return the number of arms that may go in besides the seeds."""
         most = self._k if run_class == "selected" else 0
         return len(self.others) if most == 0 else most - len(self.seeds)
 

@@ -51,7 +51,7 @@ MANY_UNKNOWN: Final = 0.2
 """Share of completed runs with unknown usage from which it is a warning."""
 
 MAX_SHIFTS: Final = 3
-"""So many arms that changed alike have a row each; more share one."""
+"""Largest number of arms with the same kind of change that have a row each; more share one."""
 
 
 @dataclass(frozen=True, kw_only=True)

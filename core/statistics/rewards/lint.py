@@ -24,12 +24,12 @@ MIN_STEPS: Final = 4
 """From which on only the last step's payment comes late."""
 LATE_SHARE: Final = 0.9
 SUCCESS_SHARE: Final = 0.1
-"""Of episodes: fewer successes teach next to nothing."""
+"""Share of successful episodes; fewer successes teach next to nothing."""
 HACKED_SHARE: Final = 0.05
 AGAIN: Final = 3
 """Payments of one action in one episode, from which on it is paid again and again."""
 AGAIN_BY_TOOL: Final = 5
-"""The same, if only the tool is known and not its arguments."""
+"""Payments of one tool, if only the tool is known and not its arguments."""
 OUTWEIGH_SHARE: Final = 0.5
 ALIKE_SHARE: Final = 0.05
 APART: Final = 10.0
@@ -38,7 +38,7 @@ PURE: Final = 0.95
 LENGTH: Final = 0.5
 """Rank correlation of payment and length, beyond which length is what is paid for."""
 BY_LENGTH_ALONE: Final = 0.9
-"""The same of a payment of two values, which says no more than success does."""
+"""Rank correlation required of a payment of two values, which says no more than success does."""
 PROB: Final = 0.95
 MOST_STEPS: Final = 50
 """Steps that a finding shows."""

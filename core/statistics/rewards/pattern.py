@@ -20,15 +20,15 @@ from core.statistics.rewards.paid import Paid
 MIN_EPISODES: Final = 10
 """Fewer show no pattern."""
 SPARSE_SHARE: Final = 0.9
-"""Of episodes of several steps in which none before the last pays."""
+"""Share of episodes of several steps in which none before the last pays."""
 DENSE_SHARE: Final = 0.5
-"""Of episodes in which more than half of the steps before the last pay; and of those whose payments rise."""
+"""Share of episodes in which more than half of the steps before the last pay, or whose payments rise."""
 PENALTY_SHARE: Final = 0.05
 """Share of episodes with a penalty: what is forbidden is rare."""
 GRADED_SHARE: Final = 0.05
-"""Of last payments that are neither of the two commonest."""
+"""Share of last payments that are neither of the two commonest."""
 RISE: Final = 0.6
-"""Correlation of payment and place, from which on an episode's payments rise."""
+"""Correlation of payment and step number, from which on an episode's payments rise."""
 _MIN_RISING: Final = 3
 _MIN_PAYING: Final = 2
 
@@ -37,7 +37,7 @@ def patterns(paid: Paid) -> tuple[PatternFound, ...]:
     """Return the patterns of an environment's reward.
 
     * *sparse*: before the last step nothing is paid (what is taken away is a penalty), and the last one pays.
-    * *shaped*: what steps before the last are paid rises with their place in the episode.
+    * *shaped*: what steps before the last are paid rises with their step number.
     * *dense*: more than half of the steps before the last pay, without rising.
     * *penalty*: steps midway take away, or end the episode by it where that tool never pays for ending.
     * *binary*, *continuous*: the last payments have two values, or more than two.

@@ -16,7 +16,7 @@ from core.statistics.savings.ratio import Compared
 from core.statistics.savings.shares import exact_limits, exact_tails
 
 SHARE_PROB: Final = 0.99
-"""Of the interval of the baseline share: it is looked at all the time, so a false alarm has to be rare."""
+"""Probability of the interval of the baseline share: it is checked all the time, so a false alarm must be rare."""
 
 _GROUPS: Final = ("baseline", "selected")
 _MOST_RUNS: Final = 10**9

@@ -15,7 +15,7 @@ from core.statistics.savings.sums import BASELINE, SELECTED, Sums
 
 _MOST_ENTRIES: Final = 500_000
 _DAYS: Final = (60, 400)
-"""So many days a path has at least and at most, where the data are of more."""
+"""Least and largest number of days of a path, if the data have more."""
 
 
 @dataclass(frozen=True, kw_only=True)

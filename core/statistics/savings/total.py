@@ -43,7 +43,7 @@ class TotalSaved:
 
 @dataclass(frozen=True, kw_only=True)
 class MoneySaved:
-    """The same in money, over the models that have a price; ``unpriced`` names those that have none."""
+    """Total saved in money, over the models that have a price; ``unpriced`` names those that have none."""
 
     total: TotalSaved
     unpriced: tuple[str, ...]
