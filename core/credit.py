@@ -26,7 +26,7 @@ Sharer = TypeVar("Sharer", int, tuple[int, int])
 """An arm by number, or a run and an arm in its prompt."""
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False):
+class CreditClaim(msgspec.Struct, frozen=True, gc=False):
     """Claim of one judgement on an arm: its number, who graded, whose judgements moved arms at that time, and the
     weight in millionths.
     """
@@ -114,18 +114,18 @@ def _alike(n: int) -> list[int]:
     return deal(MICRO, [1] * n) if n else []
 
 
-def shares(claims: Sequence[Claim]) -> dict[int, int]:
+def shares(claims: Sequence[CreditClaim]) -> dict[int, int]:
     """Return the weight of each judgement of one arm in one run: number → weight in millionths.
 
     ``claims`` come in the order they were made. Those that count share one observation; where the setting of the
     time chose a kind of grader, the first of that kind replaces all others.
 
-    >>> shares([Claim(1, "human", "all", MICRO), Claim(2, "model", "all", MICRO)])
+    >>> shares([CreditClaim(1, "human", "all", MICRO), CreditClaim(2, "model", "all", MICRO)])
     {1: 500000, 2: 500000}
-    >>> shares([Claim(1, "model", "human", MICRO), Claim(2, "human", "human", MICRO)])
+    >>> shares([CreditClaim(1, "model", "human", MICRO), CreditClaim(2, "human", "human", MICRO)])
     {2: 1000000}
     """
-    moving: list[Claim] = []
+    moving: list[CreditClaim] = []
     for claim in claims:
         if claim.mover == "all":
             moving.append(claim)

@@ -25,7 +25,7 @@ _NEAR: Final = Context(prec=60)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Totals:
+class EpisodeTotals:
     """Totals of the steps of an episode.
 
     ``n_steps`` counts those that were not refused, ``n_paid`` those of them with a reward, 0 included. ``total`` and
@@ -138,11 +138,11 @@ def closed(steps: Iterable[Step]) -> Iterator[Step]:
         is_over |= step.finished and not step.refused
 
 
-NOTHING: Final = Totals(n_steps=0, n_paid=0, n_refused=0, finished=False, total=None, final=None)
+NOTHING: Final = EpisodeTotals(n_steps=0, n_paid=0, n_refused=0, finished=False, total=None, final=None)
 """Totals of an episode without steps."""
 
 
-def after(totals: Totals, step: Step) -> Totals:
+def after(totals: EpisodeTotals, step: Step) -> EpisodeTotals:
     """Return the totals of an episode with one more step, which is refused after the end.
 
     >>> after(NOTHING, Step(number=0, reward=0.5)).total
@@ -154,7 +154,7 @@ def after(totals: Totals, step: Step) -> Totals:
     total = totals.total
     if paid is not None:
         total = paid if total is None else _EXACT.add(total, paid)
-    return Totals(
+    return EpisodeTotals(
         n_steps=totals.n_steps + 1,
         n_paid=totals.n_paid + (paid is not None),
         n_refused=totals.n_refused,
@@ -164,7 +164,7 @@ def after(totals: Totals, step: Step) -> Totals:
     )
 
 
-def totals_of(steps: Sequence[Step]) -> Totals:
+def totals_of(steps: Sequence[Step]) -> EpisodeTotals:
     """Return the totals of some steps.
 
     >>> steps = [Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True)]
@@ -183,13 +183,13 @@ def totals_of(steps: Sequence[Step]) -> Totals:
         if final is not None:
             n_paid += 1
             total = final if total is None else _EXACT.add(total, final)
-    return Totals(
+    return EpisodeTotals(
         n_steps=n_steps, n_paid=n_paid, n_refused=n_refused, finished=finished, total=total, final=final
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
+class EpisodeSums:
     """Sums of episodes by the amount that decides success, exact; ``n_paid`` counts those with such a reward.
 
     They form a group: what was added can be taken away again, in any order.
@@ -207,17 +207,17 @@ class Sums:
     reward_sum: Decimal = Decimal(0)
     reward_squares: Decimal = Decimal(0)
 
-    def plus(self, other: Sums) -> Sums:
+    def plus(self, other: EpisodeSums) -> EpisodeSums:
         """Return the sums of both."""
         return self._with(other, 1)
 
-    def minus(self, other: Sums) -> Sums:
+    def minus(self, other: EpisodeSums) -> EpisodeSums:
         """Return the sums without the others."""
         return self._with(other, -1)
 
-    def _with(self, other: Sums, sign: int) -> Sums:
+    def _with(self, other: EpisodeSums, sign: int) -> EpisodeSums:
         add = _SQUARED.add if sign > 0 else _SQUARED.subtract  # a sign alone would round to the usual digits
-        return Sums(
+        return EpisodeSums(
             n=self.n + sign * other.n,
             n_paid=self.n_paid + sign * other.n_paid,
             n_finished=self.n_finished + sign * other.n_finished,
@@ -227,10 +227,10 @@ class Sums:
         )
 
 
-def sums_of(totals: Totals, scale: Scale) -> Sums:
+def sums_of(totals: EpisodeTotals, scale: Scale) -> EpisodeSums:
     """Return the sums of one episode, to be added to others of its environment."""
     reached = totals.base(scale)
-    return Sums(
+    return EpisodeSums(
         n=1,
         n_paid=int(reached is not None),
         n_finished=int(totals.finished),

@@ -34,7 +34,7 @@ PackedClass = Literal["baseline", "selected", "passive"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packed:
+class PackedArms:
     """A selection as arrays.
 
     ``leading`` holds indexes in the columns by rank, from the front as far as anything could go in, and
@@ -121,7 +121,7 @@ class Packed:
         return "under_explored" if rank < self.n_seeds + self.n_under else "draw"
 
 
-def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed:
+def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> PackedArms:
     """Decide about every arm of ``columns`` (sorted by id, as the store hands them out).
 
     Parameters
@@ -135,7 +135,7 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
 
     Returns
     -------
-    Packed
+    PackedArms
         What went in, in which order, by which draws.
 
     Raises
@@ -165,7 +165,7 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
 
 def _pack_selected(
     columns: ArmColumns, settings: LearnerSettings, draws: Floats, seeds: Ints, leading: int
-) -> Packed:
+) -> PackedArms:
     order, n_under = order_selected(seeds, columns.pulls, draws, settings.min_pulls, leading=leading)
     return _packed(columns, settings, "selected", order, draws=draws, seeds=seeds, n_under=n_under)
 
@@ -179,11 +179,11 @@ def _packed(
     seeds: Ints,
     draws: Floats | None = None,
     n_under: int = 0,
-) -> Packed:
+) -> PackedArms:
     """Fill the budget in this order; ``k`` holds selected runs back only."""
     cost = counted_cost(columns.token_cost)
     k = settings.k if run_class == "selected" else 0
-    return Packed(
+    return PackedArms(
         run_class=run_class,
         leading=order,
         packed=fill(cost[order], len(seeds), settings.budget_tokens, k),
@@ -198,7 +198,7 @@ def _packed(
     )
 
 
-def _is_final(packed: Packed) -> bool:
+def _is_final(packed: PackedArms) -> bool:
     """Return whether nothing behind the leading arms can go in: the limit is reached, or too few tokens are left."""
     if len(packed.leading) == len(packed.token_cost):
         return True
@@ -260,7 +260,7 @@ def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revisio
 
 
 def _selection_of(
-    packed: Packed, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
+    packed: PackedArms, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
 ) -> Selection:
     """Return the record of a packed selection, one decision per arm in the order of their ranks."""
     return Selection(
@@ -312,9 +312,9 @@ def settings_hash(settings: LearnerSettings) -> str:
     return hashlib.blake2b(msgspec.json.encode(heeded), digest_size=8).hexdigest()
 
 
-def _everything(columns: ArmColumns) -> Packed:
+def _everything(columns: ArmColumns) -> PackedArms:
     n_arms = len(columns)
-    return Packed(
+    return PackedArms(
         run_class="passive",
         leading=np.arange(n_arms),
         packed=np.ones(n_arms, dtype=np.bool_),
@@ -329,7 +329,7 @@ def _everything(columns: ArmColumns) -> Packed:
     )
 
 
-def _decisions(packed: Packed, keys: tuple[str, ...]) -> tuple[Decision, ...]:
+def _decisions(packed: PackedArms, keys: tuple[str, ...]) -> tuple[Decision, ...]:
     order = packed.order.tolist()
     left = packed.budget_left
     lefts = [None] * len(order) if left is None else left.tolist()

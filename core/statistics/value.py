@@ -16,7 +16,7 @@ from core.errors import InvalidInput
 from core.packing import counted_cost
 from core.posterior.beta import density
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion.simulation import Plan
+from core.statistics.inclusion.simulation import SimulationPlan
 
 MOST_ARMS: Final = 200
 """Arms whose labels are compared at once."""
@@ -112,7 +112,7 @@ def label_values(
     n_cells = len(arms) * sum(len(places) for places in sets.places)
     n_simulations = min(max(_MOST_NUMBERS // max(n_cells, 1), _LEAST_RUNS), _MOST_RUNS)
     for number, (places, n_runs) in enumerate(zip(sets.places, sets.n_runs, strict=True)):
-        plan = Plan(columns, settings, places)
+        plan = SimulationPlan(columns, settings, places)
         for row, change in _moves(plan, arms, n_simulations, seed, number):
             moved[row, plan.places] += n_runs / sets.n_all_runs * change
     weight = columns.alpha[arms] + columns.beta[arms]
@@ -169,7 +169,7 @@ def chance_wrong(n_judged: Ints, n_wrong: Ints) -> Floats:
 
 
 def _moves(
-    plan: Plan, arms: Ints, n_simulations: int, seed: int, number: int
+    plan: SimulationPlan, arms: Ints, n_simulations: int, seed: int, number: int
 ) -> Iterator[tuple[int, Floats]]:
     """Yield the row of a requested arm, and by how much each arm's chance moves with it, part by part."""
     stream = number, _ROUND
@@ -187,7 +187,7 @@ def _moves(
         yield from zip(row[block][firsts].tolist(), sums, strict=True)
 
 
-def _decided(plan: Plan, arms: Ints, thresholds: Floats) -> tuple[Ints, Ints, Ints, Floats]:
+def _decided(plan: SimulationPlan, arms: Ints, thresholds: Floats) -> tuple[Ints, Ints, Ints, Floats]:
     """Return the runs in which an arm's draw decides, arm after arm: row, run, column, and t (1 - t) times the
     density there.
     """

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from core.credit import Claim, shares
+from core.credit import CreditClaim, shares
 from core.evaluate import grader_kind
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED
@@ -172,7 +172,7 @@ def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[Place, Due]]:
 
 
 def _shares(rows: Sequence[Row]) -> dict[int, int]:
-    return shares([Claim(row[2], grader_kind(row[5], row[6]), row[7], row[4]) for row in rows])
+    return shares([CreditClaim(row[2], grader_kind(row[5], row[6]), row[7], row[4]) for row in rows])
 
 
 @lru_cache(maxsize=1_024)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from core.columns import UNKNOWN
-from core.episodes import Sums, Totals, decimal_text, sums_of
+from core.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_of
 from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
@@ -185,10 +185,10 @@ class Counted:
     """Episodes added up: by day, and how many are alike."""
 
     def __init__(self) -> None:
-        self.days: dict[Place, Sums] = defaultdict(Sums)
+        self.days: dict[Place, EpisodeSums] = defaultdict(EpisodeSums)
         self.kinds: Counter[Kind] = Counter()
 
-    def add(self, said: Row, came_to: Stored, totals: Totals, scale: Scale) -> None:
+    def add(self, said: Row, came_to: Stored, totals: EpisodeTotals, scale: Scale) -> None:
         """Count an episode; ``said`` is its environment, time, split, variant, model and task."""
         environment_no, at_ms, split, variant, model, task = said
         day = UNKNOWN if at_ms is None else at_ms // DAY_MS
@@ -201,7 +201,7 @@ class Changes:
     """What of the caches changes: episodes as they were are taken away, and as they are added."""
 
     def __init__(self) -> None:
-        self._sums: dict[Place, Sums] = defaultdict(Sums)
+        self._sums: dict[Place, EpisodeSums] = defaultdict(EpisodeSums)
         self._kinds: Counter[Kind] = Counter()
 
     def take(self, counted: Counted) -> None:
@@ -234,9 +234,9 @@ class Changes:
             )
 
     def _write_days(self, txn: Transaction) -> None:
-        changed = {place: sums for place, sums in sorted(self._sums.items()) if sums != Sums()}
+        changed = {place: sums for place, sums in sorted(self._sums.items()) if sums != EpisodeSums()}
         stored = _stored(txn, {place[0] for place in changed}, {place[1] for place in changed})
-        kept = {place: stored.get(place, Sums()).plus(sums) for place, sums in changed.items()}
+        kept = {place: stored.get(place, EpisodeSums()).plus(sums) for place, sums in changed.items()}
         gone = [(txn.learner_id, *place) for place, sums in kept.items() if not sums.n]
         if gone:
             txn.connection.many(
@@ -257,21 +257,21 @@ def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
     return {(row[0], row[1]): row[2:] for row in rows}
 
 
-def _write(txn: Transaction, kept: Mapping[Place, Sums]) -> None:
+def _write(txn: Transaction, kept: Mapping[Place, EpisodeSums]) -> None:
     rows = ((*place, *_told(sums)) for place, sums in sorted(kept.items()) if sums.n)
     txn.connection.insert(
         "environment_day", _DAY_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_RENEWED
     )
 
 
-def _told(sums: Sums) -> tuple[int, int, int, int, str, str]:
+def _told(sums: EpisodeSums) -> tuple[int, int, int, int, str, str]:
     counts = sums.n, sums.n_paid, sums.n_finished, sums.successes
     return *counts, decimal_text(sums.reward_sum), decimal_text(sums.reward_squares)
 
 
-def _read(row: Row) -> tuple[Place, Sums]:
+def _read(row: Row) -> tuple[Place, EpisodeSums]:
     place, (n, n_paid, n_finished, successes, reward_sum, squares) = row[:5], row[5:]
-    return place, Sums(
+    return place, EpisodeSums(
         n=n,
         n_paid=n_paid,
         n_finished=n_finished,
@@ -281,7 +281,7 @@ def _read(row: Row) -> tuple[Place, Sums]:
     )
 
 
-def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) -> dict[Place, Sums]:
+def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) -> dict[Place, EpisodeSums]:
     return dict(
         _read(row)
         for environment_no in sorted(environments)
@@ -294,7 +294,7 @@ def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) 
     )
 
 
-def stored_days(facts: Facts) -> dict[Place, Sums]:
+def stored_days(facts: Facts) -> dict[Place, EpisodeSums]:
     """Every day as it is stored."""
     return dict(
         _read(row)
@@ -304,12 +304,12 @@ def stored_days(facts: Facts) -> dict[Place, Sums]:
     )
 
 
-def counted_anew(facts: Facts) -> tuple[dict[Place, Sums], dict[tuple[int, str], Row]]:
+def counted_anew(facts: Facts) -> tuple[dict[Place, EpisodeSums], dict[tuple[int, str], Row]]:
     """Every day, and how many episodes are alike, as those that stand say."""
     rows = facts.connection.rows(
         "SELECT environment_no FROM environment WHERE learner_id = ?", [facts.learner_id]
     )
-    days: dict[Place, Sums] = {}
+    days: dict[Place, EpisodeSums] = {}
     kinds: dict[tuple[int, str], Row] = {}
     for (number,) in rows:
         found = _counted_of(facts, number)
@@ -356,7 +356,9 @@ def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:
     return found
 
 
-def count_on(txn: Transaction, said: Row, before: tuple[Stored, Totals], now: tuple[Stored, Totals]) -> None:
+def count_on(
+    txn: Transaction, said: Row, before: tuple[Stored, EpisodeTotals], now: tuple[Stored, EpisodeTotals]
+) -> None:
     """Count one episode that stands and goes on; ``said`` is its environment, time, split, variant, model, task."""
     scale = scales_of(txn, [said[0]])[said[0]]
     was, then = Counted(), Counted()
@@ -378,15 +380,15 @@ class Stored(NamedTuple):
     final_text: str | None
 
     @classmethod
-    def of(cls, totals: Totals) -> Stored:
+    def of(cls, totals: EpisodeTotals) -> Stored:
         texts = [None if one is None else decimal_text(one) for one in (totals.total, totals.final)]
         return cls(totals.n_steps, totals.n_paid, int(totals.finished), *texts)
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> EpisodeTotals:
         """The same, without how many steps were refused."""
         total, final = (None if one is None else Decimal(one) for one in (self.total_text, self.final_text))
-        return Totals(
+        return EpisodeTotals(
             n_steps=self.n_steps,
             n_paid=self.n_paid,
             n_refused=0,
@@ -417,9 +419,9 @@ def declared_scale(facts: Facts, environment_no: int) -> Scale:
     return scales_of(facts, [environment_no])[environment_no]
 
 
-def sums_of_environment(facts: Facts, environment_no: int) -> Sums:
+def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
     """What the episodes of one add up to."""
-    found = Sums()
+    found = EpisodeSums()
     for row in facts.connection.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",
         [facts.learner_id, environment_no],
@@ -428,9 +430,9 @@ def sums_of_environment(facts: Facts, environment_no: int) -> Sums:
     return found
 
 
-def sums_by(facts: Facts, environment_no: int, scale: Scale) -> Sums:
+def sums_by(facts: Facts, environment_no: int, scale: Scale) -> EpisodeSums:
     """What the episodes of one would add up to by a scale."""
-    found = Sums()
+    found = EpisodeSums()
     for sums in _counted_of(facts, environment_no, {environment_no: scale}).days.values():
         found = found.plus(sums)
     return found

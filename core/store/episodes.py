@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.episodes import Totals, after, totals_of
+from core.episodes import EpisodeTotals, after, totals_of
 from core.errors import Conflict, InvalidInput
 from core.records.episode import MAX_STEPS, Digest, Episode, Part, Scale, Step
 from core.records.limits import shown
@@ -606,7 +606,7 @@ class Added(NamedTuple):
 
     number: int
     refused: bool
-    totals: Totals
+    totals: EpisodeTotals
 
 
 def add_step(
@@ -674,7 +674,9 @@ def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
     return known.refused
 
 
-def _append(txn: Transaction, number: int, step: Step, stored: Stored, totals: Totals, digest: int) -> None:
+def _append(
+    txn: Transaction, number: int, step: Step, stored: Stored, totals: EpisodeTotals, digest: int
+) -> None:
     txn.note_news()
     values = [number, *_values(step), step.args_digest, step.meta_digest]
     txn.connection.insert("step", _STEP, txn.learner_id, values)

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.episodes import Sums, closed, totals_of
+from core.episodes import EpisodeSums, closed, totals_of
 from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import declare, record_step
 from core.flows.export import export_file, lines
 from core.flows.importing import import_files
-from core.flows.importing.answer import ImportAnswer
+from core.records.import_answer import ImportAnswer
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.episode import Episode, Part, Scale, ScaleLine, Step
@@ -65,7 +65,7 @@ def held(context: Context) -> dict[str, Episode]:
     return {line.uid: replace(line, revision=None) for line in told}
 
 
-def days(context: Context) -> dict[tuple[int, int, str, str, str], Sums]:
+def days(context: Context) -> dict[tuple[int, int, str, str, str], EpisodeSums]:
     with context.reading() as snapshot:
         return stored_days(snapshot)
 
@@ -159,7 +159,7 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(tmp_path: Path) 
     told(context, file_of(tmp_path, "a.jsonl", LONG, tens, unpaid))
     day = START_MS // DAY_MS
     assert days(context) == {
-        (1, day, "train", "", "large"): Sums(
+        (1, day, "train", "", "large"): EpisodeSums(
             n=1,
             n_paid=1,
             n_finished=1,
@@ -167,7 +167,7 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(tmp_path: Path) 
             reward_sum=Decimal("1.1"),
             reward_squares=Decimal("1.21"),
         ),
-        (1, day, "", "", ""): Sums(
+        (1, day, "", "", ""): EpisodeSums(
             n=1,
             n_paid=1,
             n_finished=0,
@@ -175,7 +175,7 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(tmp_path: Path) 
             reward_sum=Decimal("0.9"),
             reward_squares=Decimal("0.81"),
         ),
-        (1, day + 3, "", "", ""): Sums(n=1),
+        (1, day + 3, "", "", ""): EpisodeSums(n=1),
     }
 
 

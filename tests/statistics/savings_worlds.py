@@ -19,7 +19,7 @@ from core.statistics.savings.cap import relative_caps
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums
 from core.statistics.savings.spread import is_narrow
-from core.statistics.savings.sums import SELECTED, Sums
+from core.statistics.savings.sums import SELECTED, StratumSums
 from core.statistics.savings.verdict import claims
 
 Runaways = Literal["none", "both", "selected"]
@@ -200,9 +200,9 @@ class Estimates:
         counts = np.bincount(self._pair * shape[-1] + bucket - first, minlength=math.prod(shape))
         return relative_caps(counts.reshape(shape).astype(np.float64), first)
 
-    def _compared(self, amount: Floats, *, is_log: bool = False) -> tuple[Sums, Compared]:
+    def _compared(self, amount: Floats, *, is_log: bool = False) -> tuple[StratumSums, Compared]:
         squares = amount**2
-        sums = Sums(
+        sums = StratumSums(
             n=self._added(self._cell, np.ones(len(amount)), self._shape),
             total=self._added(self._cell, amount, self._shape),
             squares=self._added(self._cell, squares, self._shape),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.columns import Bools, Floats, Ints
 from core.packing import fill
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion.simulation import ALWAYS, NEVER, Plan, _of_group
+from core.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan, _of_group
 from tests.arms import arms
 
 worlds = st.lists(st.integers(0, 9), min_size=1, max_size=9)
@@ -46,10 +46,10 @@ def test_an_arm_goes_in_exactly_when_its_draw_is_above_its_threshold(
                 assert packed_one_by_one(moved, cost, left, room)[arm] == (own > found[row, arm])
 
 
-def plan(heeded: LearnerSettings, *, successes: list[int], failures: list[int]) -> Plan:
+def plan(heeded: LearnerSettings, *, successes: list[int], failures: list[int]) -> SimulationPlan:
     keys = [f"tool:other:t{place}" for place in range(4)]
     columns = arms(keys, successes=successes, failures=failures, costs=[10] * 4)
-    return Plan(columns, heeded, np.arange(4))
+    return SimulationPlan(columns, heeded, np.arange(4))
 
 
 def test_arms_with_few_pulls_go_ahead_of_those_that_draw_and_leave_them_the_rest() -> None:

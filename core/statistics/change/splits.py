@@ -86,7 +86,7 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
     columns : ArmColumns of n_arms
         Counts of every arm, sorted by id.
     sums : RecentDays
-        Sums by arm and day, aligned with the columns by their places.
+        Sums by arm and day, aligned with the columns by their indexes.
 
     Returns
     -------

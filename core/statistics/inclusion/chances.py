@@ -13,7 +13,7 @@ from core.columns import ArmColumns, CandidateSets, Floats, Ints
 from core.records.judgement import NoBreakEven
 from core.records.learner import LearnerSettings
 from core.statistics.inclusion.sample import Sample
-from core.statistics.inclusion.simulation import ALWAYS, NEVER, Plan
+from core.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan
 
 STANDARD_ERROR: Final = 0.01
 """One point: simulations go on until no arm's is larger, as far as a person can be kept waiting."""
@@ -176,7 +176,9 @@ def inclusion_chances(
     sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
     rate = settings.baseline_rate
     samples = [
-        _first(Sample.empty(Plan(columns, settings, places), n_runs=n_runs, number=number), rate, seed)
+        _first(
+            Sample.empty(SimulationPlan(columns, settings, places), n_runs=n_runs, number=number), rate, seed
+        )
         for number, (places, n_runs) in enumerate(zip(sets.places, sets.n_runs, strict=True))
         if len(places)
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.columns import Floats, Ints
 from core.posterior.beta import cumulative
-from core.statistics.inclusion.simulation import Plan
+from core.statistics.inclusion.simulation import SimulationPlan
 
 _NEGLIGIBLE: Final = 9.2
 """Natural logarithm of one in ten thousand, without its sign."""
@@ -23,7 +23,7 @@ class Sample:
     in now, draws more than its threshold in such a run; ``thresholds`` are those of the selected runs.
     """
 
-    plan: Plan
+    plan: SimulationPlan
     n_runs: int
     number: int
     baseline: Floats
@@ -32,7 +32,7 @@ class Sample:
     n_rounds: int = 0
 
     @classmethod
-    def empty(cls, plan: Plan, *, n_runs: int, number: int) -> Sample:
+    def empty(cls, plan: SimulationPlan, *, n_runs: int, number: int) -> Sample:
         """Return a sample without simulations."""
         nothing = np.empty((0, len(plan.places)))
         return cls(plan, n_runs, number, nothing, nothing, nothing)

@@ -38,7 +38,7 @@ _STREAM: Final = 1 << 40
 """Numbers of the generator set aside for one arm's draws in one round: more than they take."""
 
 
-class Plan:
+class SimulationPlan:
     """Plan that all simulations of one selection among some arms share. Inside it, arms are numbered from 0."""
 
     def __init__(self, columns: ArmColumns, settings: LearnerSettings, places: Ints) -> None:

@@ -19,12 +19,12 @@ from core.records.estimate import Estimate
 from core.statistics.savings.estimate import MIN_FOR_FIGURE, nothing
 from core.statistics.savings.sessions import SessionSums, session_design
 from core.statistics.savings.shares import difference
-from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
 POWER: Final = 0.8
 
 
-def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Estimate:
+def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float) -> Estimate:
     """Return the share of selected runs less that of baseline runs, in percentage points, at one mix of strata.
 
     ``hits`` adds up 1 for each run that ended so and 0 for every other. A stratum takes part where each group has
@@ -36,9 +36,9 @@ def rate_difference(hits: Sums, sessions: SessionSums | None, prob: float) -> Es
 
     Examples
     --------
-    >>> from core.statistics.savings.sums import Sums
+    >>> from core.statistics.savings.sums import StratumSums
     >>> n, hits = np.array([[217.0, 2381.0]]), np.array([[2.0, 70.0]])
-    >>> result = rate_difference(Sums(n=n, total=hits, squares=hits), None, 0.95)
+    >>> result = rate_difference(StratumSums(n=n, total=hits, squares=hits), None, 0.95)
     >>> round(result.value, 2), round(result.lower, 2), round(result.upper, 2)
     (2.02, -0.43, 3.03)
     """

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.columns import Floats
 from core.statistics.savings.ratio import compare
-from core.statistics.savings.sums import SELECTED, Sums
+from core.statistics.savings.sums import SELECTED, StratumSums
 
 
 class PlainSavings(NamedTuple):
@@ -51,7 +51,7 @@ def plain_savings(learners: Sequence[Sequence[tuple[int, int, int, int]]]) -> li
     cells[learner, index] = np.array(flat, dtype=np.float64).reshape(-1, 2, 2)
     n, total = cells[..., 0], cells[..., 1]
     # The squares are for intervals alone, which are not computed here.
-    sums = Sums(n=n, total=total, squares=np.zeros_like(n))
+    sums = StratumSums(n=n, total=total, squares=np.zeros_like(n))
     percent = _figures(compare(sums).saved_percent)
     saved = _figures(compare(sums, weight=n[..., SELECTED]).saved)
     return [

@@ -10,8 +10,8 @@ import numpy as np
 
 from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
 from core.records.times import DAY_HOURS
-from core.statistics.savings.runs import Amount, ComparedRuns
-from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+from core.statistics.savings.runs import ComparedRuns, RunAmount
+from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
 _MOST_ENTRIES: Final = 500_000
 _DAYS: Final = (60, 400)
@@ -42,7 +42,7 @@ class Running:
     """
 
     day: Ints
-    tokens: Amount
+    tokens: RunAmount
     n_undated: int
     is_narrow: bool
 
@@ -70,10 +70,10 @@ def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Runn
         added = np.bincount(code, weights=amount[dated], minlength=math.prod(shape))
         return np.asarray(np.cumsum(added.reshape(shape), axis=0)[shown], dtype=np.float64)
 
-    sums = Sums(n=until(usage.n), total=until(usage.tokens), squares=until(usage.tokens_squared))
+    sums = StratumSums(n=until(usage.n), total=until(usage.tokens), squares=until(usage.tokens_squared))
     return Running(
         day=first + shown,
-        tokens=Amount(sums=sums, sessions=runs.tokens_until(first + shown)),
+        tokens=RunAmount(sums=sums, sessions=runs.tokens_until(first + shown)),
         n_undated=int(usage.n[runs.is_known & ~dated].sum()),
         is_narrow=is_narrow,
     )

@@ -28,8 +28,8 @@ import scipy
 from core.columns import Bools, Floats
 from core.records.estimate import Estimate, Missing
 from core.statistics.savings.estimate import MIN_DF, MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_SESSIONS, nothing
-from core.statistics.savings.sessions import Design, SessionSums, run_design, session_design
-from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+from core.statistics.savings.sessions import MeanDesign, SessionSums, run_design, session_design
+from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
 ALWAYS_SCALE: Final = 0.08
 """The logarithm of a ratio that the always valid interval is narrowest for: savings of about 8 %. Chosen beforehand,
@@ -155,7 +155,11 @@ class Compared:
 
 
 def compare(
-    sums: Sums, sessions: SessionSums | None = None, *, weight: Floats | None = None, is_log: bool = False
+    sums: StratumSums,
+    sessions: SessionSums | None = None,
+    *,
+    weight: Floats | None = None,
+    is_log: bool = False,
 ) -> Compared:
     """Compare the two groups at the mix of strata that both have.
 
@@ -193,7 +197,7 @@ def compare(
     )
 
 
-def _sessions_of(sums: Sums, sessions: SessionSums | None) -> Floats:
+def _sessions_of(sums: StratumSums, sessions: SessionSums | None) -> Floats:
     """Return the sessions of each stratum and group; estimated where only some were drawn."""
     if sessions is None:
         return sums.n
@@ -204,7 +208,7 @@ def _sessions_of(sums: Sums, sessions: SessionSums | None) -> Floats:
         return np.where(sampled > 0, sums.n * sampled / sessions.runs(sums.n.shape), sums.n)
 
 
-def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log: bool) -> Design:
+def _design(sums: StratumSums, sessions: SessionSums | None, weight: Floats, *, is_log: bool) -> MeanDesign:
     """Return how the two means vary. If only some sessions were sampled, scale the variance of runs by that of their
     sessions.
     """
@@ -219,7 +223,7 @@ def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log:
     with np.errstate(invalid="ignore", divide="ignore"):
         more = np.where(design.apart > 0, alone.error / design.apart, 0.0)  # none of them drawn: no interval
         all_runs = (sums.n * (weight > 0)[..., None]).sum(-2)
-        return Design(
+        return MeanDesign(
             error=design.error * more,
             shared=design.shared * np.sqrt(more.prod(-1)),
             apart=alone.error,
@@ -228,7 +232,7 @@ def _design(sums: Sums, sessions: SessionSums | None, weight: Floats, *, is_log:
         )
 
 
-def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
+def saved_percent(compared: Compared, sums: StratumSums, prob: float) -> Estimate:
     """Return the savings in percent with their interval for one look, or why not (without leading axes).
 
     References
@@ -238,7 +242,7 @@ def saved_percent(compared: Compared, sums: Sums, prob: float) -> Estimate:
     return estimated(sums, compared, compared.saved_percent, compared.saved_percent_limits(prob), prob)
 
 
-def saved(compared: Compared, sums: Sums, prob: float) -> Estimate:
+def saved(compared: Compared, sums: StratumSums, prob: float) -> Estimate:
     """Return the savings per run with their interval, or why not (without leading axes).
 
     References
@@ -248,7 +252,7 @@ def saved(compared: Compared, sums: Sums, prob: float) -> Estimate:
     return estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
 
 
-def _why_no_figure(sums: Sums) -> Missing | None:
+def _why_no_figure(sums: StratumSums) -> Missing | None:
     """Return why two groups cannot be compared at all, or None if they can."""
     n_baseline, n_selected = sums.n.sum(-2)
     if n_baseline == 0:
@@ -263,7 +267,7 @@ def _why_no_figure(sums: Sums) -> Missing | None:
 
 
 def estimated(
-    sums: Sums, compared: Compared, value: Floats, limits: tuple[Floats, Floats], prob: float
+    sums: StratumSums, compared: Compared, value: Floats, limits: tuple[Floats, Floats], prob: float
 ) -> Estimate:
     """Return a figure computed from sums with its limits, or the reason why there is none."""
     lower, upper = limits

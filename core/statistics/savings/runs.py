@@ -17,7 +17,7 @@ from core.records.times import DAY_HOURS
 from core.statistics.savings.cap import Capped, capped, relative_caps
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums, session_sums
-from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
 TokenAmount = Callable[[Floats, Ints], Floats]
 
@@ -26,16 +26,16 @@ Stratum = tuple[str, str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Amount:
+class RunAmount:
     """Amount by which runs are compared: its sums, and the same by session (None: sessions are unknown)."""
 
-    sums: Sums
+    sums: StratumSums
     sessions: SessionSums | None
     is_log: bool = False
 
-    def strata(self, mask: Bools) -> Amount:
+    def strata(self, mask: Bools) -> RunAmount:
         """Return the same of some strata."""
-        return Amount(
+        return RunAmount(
             sums=self.sums.strata(mask),
             sessions=None if self.sessions is None else self.sessions.strata(mask),
             is_log=self.is_log,
@@ -80,66 +80,68 @@ class ComparedRuns:
     # Amounts
 
     @cached_property
-    def tokens(self) -> Amount:
+    def tokens(self) -> RunAmount:
         """Tokens, where they are known."""
         usage = self._usage
         sums = self._sums(self.is_known, usage.n, usage.tokens, usage.tokens_squared)
-        return Amount(
+        return RunAmount(
             sums=sums, sessions=self._by_session(lambda runs: runs.tokens(lambda tokens, _: tokens))
         )
 
     @cached_property
-    def logs(self) -> Amount:
+    def logs(self) -> RunAmount:
         """Natural logarithms of tokens."""
         usage = self._usage
         sums = self._sums(self.is_known, usage.n, usage.log, usage.log_squared)
         logs = self._by_session(lambda runs: runs.tokens(lambda tokens, _: np.log(tokens)))
-        return Amount(sums=sums, sessions=logs, is_log=True)
+        return RunAmount(sums=sums, sessions=logs, is_log=True)
 
     @cached_property
-    def capped(self) -> Amount:
+    def capped(self) -> RunAmount:
         """Tokens up to the cap."""
         cap = self._of_stratum(self.caps[0])
         sums = self._sums(self.is_known, self._usage.n, self._cut.total, self._cut.squares)
         cut = self._by_session(lambda runs: runs.tokens(lambda tokens, at: np.minimum(tokens, cap[at])))
-        return Amount(sums=sums, sessions=cut)
+        return RunAmount(sums=sums, sessions=cut)
 
     @cached_property
-    def above(self) -> Sums:
+    def above(self) -> StratumSums:
         """Runs above the cap."""
         return self._sums(self.is_known, self._usage.n, self._cut.n_above, self._cut.n_above)
 
     @cached_property
-    def durations(self) -> Amount:
+    def durations(self) -> RunAmount:
         """Durations in milliseconds, where they are known, whether or not the tokens are."""
         usage = self._usage
         sums = self._sums(self._is_taken, usage.n_timed, usage.duration_ms, usage.duration_squared)
-        return Amount(sums=sums, sessions=self._by_session(_SampledRuns.durations))
+        return RunAmount(sums=sums, sessions=self._by_session(_SampledRuns.durations))
 
     @cached_property
-    def failed(self) -> Amount:
+    def failed(self) -> RunAmount:
         """1 for each run that ended with an error."""
         return self._ended(self._status == "error", self._by_session(lambda runs: runs.ended("error")))
 
     @cached_property
-    def unfinished(self) -> Amount:
+    def unfinished(self) -> RunAmount:
         """1 for each run that did not end normally."""
         return self._ended(~self.is_completed, self._by_session(lambda runs: runs.ended("aborted", "error")))
 
     @cached_property
-    def unknown(self) -> Amount:
+    def unknown(self) -> RunAmount:
         """1 for each run with unknown tokens."""
         return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_SampledRuns.unknown))
 
     def _by_session(self, ask: Callable[[_SampledRuns], SessionSums]) -> SessionSums | None:
         return None if self._sampled is None else ask(self._sampled)
 
-    def _ended(self, hit: Bools, sessions: SessionSums | None) -> Amount:
+    def _ended(self, hit: Bools, sessions: SessionSums | None) -> RunAmount:
         hits = self._usage.n * hit
-        return Amount(sums=self._sums(self.is_compared, self._usage.n, hits, hits), sessions=sessions)
+        return RunAmount(sums=self._sums(self.is_compared, self._usage.n, hits, hits), sessions=sessions)
 
-    def _sums(self, rows: Bools, n: Ints, total: Ints | Floats, squares: Ints | Floats) -> Sums:
-        return Sums(n=self.table(n, rows), total=self.table(total, rows), squares=self.table(squares, rows))
+    def _sums(self, rows: Bools, n: Ints, total: Ints | Floats, squares: Ints | Floats) -> StratumSums:
+        return StratumSums(
+            n=self.table(n, rows), total=self.table(total, rows), squares=self.table(squares, rows)
+        )
 
     def table(self, amount: Ints | Floats, rows: Bools) -> Floats:
         """Return an amount of some rows, added up by stratum and group."""
@@ -206,11 +208,11 @@ class ComparedRuns:
         return result / np.where(result > 0, self._of_stratum(self.caps[1]), 1.0)
 
     @cached_property
-    def duration_spread(self) -> tuple[Sums, Floats]:
+    def duration_spread(self) -> tuple[StratumSums, Floats]:
         """Logarithms of durations, and the largest of each stratum in its medians, of the runs with sessions."""
         if self._sampled is None:
             nothing = np.zeros((self.n_strata, 2))
-            return Sums(n=nothing, total=nothing, squares=nothing), np.zeros(self.n_strata)
+            return StratumSums(n=nothing, total=nothing, squares=nothing), np.zeros(self.n_strata)
         return self._sampled.duration_spread(self.n_strata)
 
 
@@ -270,7 +272,7 @@ class _SampledRuns:
             complete=self._is_all,
         )
 
-    def duration_spread(self, n_strata: int) -> tuple[Sums, Floats]:
+    def duration_spread(self, n_strata: int) -> tuple[StratumSums, Floats]:
         """Return the logarithms of durations, and the largest of each stratum in its medians; 0 counts as 1 ms."""
         rows = self._taken & (self._duration_ms != UNKNOWN)
         amount, stratum = np.maximum(self._duration_ms[rows], 1).astype(np.float64), self._stratum[rows]
@@ -283,7 +285,7 @@ class _SampledRuns:
         for index in np.unique(stratum).tolist():
             own = amount[stratum == index]
             largest[index] = own.max() / np.median(own)
-        return Sums(n=n, total=total, squares=squares), largest
+        return StratumSums(n=n, total=total, squares=squares), largest
 
 
 def _groups(run_class: tuple[str, ...]) -> Ints:

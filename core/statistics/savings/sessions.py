@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
-from core.statistics.savings.sums import BASELINE, SELECTED, Sums
+from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class MeanDesign:
     """Variance of two weighted means, by sessions.
 
     ``error`` are their squared standard errors, ``shared`` their covariance, ``apart`` the squared standard errors
@@ -105,7 +105,7 @@ class Design:
     n_sessions: Floats
 
 
-def run_design(sums: Sums, weight: Floats, *, is_log: bool) -> Design:
+def run_design(sums: StratumSums, weight: Floats, *, is_log: bool) -> MeanDesign:
     """Return the design if each run is a session by itself.
 
     References
@@ -117,10 +117,10 @@ def run_design(sums: Sums, weight: Floats, *, is_log: bool) -> Design:
         n = np.where(weight[..., None] > 0, sums.n, 0.0)
     df = np.minimum(_freedom(error, sums.mean, n, weight, is_log=is_log), n.sum(-2) - 1)
     both = error.sum(-2)
-    return Design(error=both, shared=np.zeros(both.shape[:-1]), apart=both, df=df, n_sessions=n.sum(-2))
+    return MeanDesign(error=both, shared=np.zeros(both.shape[:-1]), apart=both, df=df, n_sessions=n.sum(-2))
 
 
-def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> Design:
+def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> MeanDesign:
     """Return how the means over strata vary, each stratum weighing ``weight`` (0 = it takes no part).
 
     ``is_log``: amounts are logarithms, which vary by so much, not by a share of their mean.
@@ -134,7 +134,7 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> De
     shape = (*weight.shape, 2)
     used = sessions.where(np.repeat(weight.ravel() > 0, 2)[sessions.cell])
     cell, n_sessions = used.cell, used.counts(shape)
-    sums = Sums(
+    sums = StratumSums(
         n=_added(cell, used.n, shape),
         total=_added(cell, used.total, shape),
         squares=_added(cell, used.squares, shape),
@@ -149,7 +149,7 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> De
     own = _added(cell, pull**2, shape)
     error, shared, present = _by_session(used, pull, shape)
     df = np.minimum(_freedom(own, mean, n_sessions, weight, is_log=is_log), present - 1)
-    return Design(error=error, shared=shared, apart=apart.sum(-2), df=df, n_sessions=present)
+    return MeanDesign(error=error, shared=shared, apart=apart.sum(-2), df=df, n_sessions=present)
 
 
 def _freedom(error: Floats, mean: Floats, n_sessions: Floats, weight: Floats, *, is_log: bool) -> Floats:

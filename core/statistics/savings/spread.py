@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import Bools, Floats
-from core.statistics.savings.sums import Sums
+from core.statistics.savings.sums import StratumSums
 
 WIDEST_LOG_SD: Final = 0.8
 """Standard deviation of the logarithms within strata and groups, under which it is given."""
@@ -22,12 +22,13 @@ LARGEST: Final = 20.0
 """Medians of its model and channel that a run may have at most."""
 
 
-def is_narrow(logs: Sums, largest: Floats) -> Bools:
+def is_narrow(logs: StratumSums, largest: Floats) -> Bools:
     """Return whether runs lie close together; ``largest`` is the largest run in medians of its model and channel.
 
     Examples
     --------
-    >>> close = Sums(n=np.array([[9.0, 9.0]]), total=np.array([[90.0, 90.0]]), squares=np.array([[904.0, 904.0]]))
+    >>> close = StratumSums(n=np.array([[9.0, 9.0]]), total=np.array([[90.0, 90.0]]), squares=np.array([[904.0,
+    ...     904.0]]))
     >>> bool(is_narrow(close, np.array(3.0))), bool(is_narrow(close, np.array(30.0)))
     (True, False)
     """

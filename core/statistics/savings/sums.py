@@ -25,22 +25,22 @@ _ROUNDING: Final = 1e-13
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
+class StratumSums:
     """Runs of each stratum and group: their number, the sum of an amount, and of its squares."""
 
     n: Floats
     total: Floats
     squares: Floats
 
-    def strata(self, mask: Bools) -> Sums:
+    def strata(self, mask: Bools) -> StratumSums:
         """Return the sums of some strata."""
-        return Sums(
+        return StratumSums(
             n=self.n[..., mask, :], total=self.total[..., mask, :], squares=self.squares[..., mask, :]
         )
 
-    def pooled(self) -> Sums:
+    def pooled(self) -> StratumSums:
         """Return the sums of all strata together."""
-        return Sums(
+        return StratumSums(
             n=self.n.sum(-2, keepdims=True),
             total=self.total.sum(-2, keepdims=True),
             squares=self.squares.sum(-2, keepdims=True),

@@ -19,7 +19,7 @@ from core.records.estimate import Estimate
 from core.statistics.savings.estimate import unless_wide
 from core.statistics.savings.over_time import Running, shown_limits
 from core.statistics.savings.ratio import estimated
-from core.statistics.savings.runs import Amount
+from core.statistics.savings.runs import RunAmount
 from core.statistics.savings.sums import SELECTED
 
 PER_MILLION: Final = 1e6
@@ -49,7 +49,7 @@ class MoneySaved:
     unpriced: tuple[str, ...]
 
 
-def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
+def tokens_saved(tokens: RunAmount, so_far: Running, *, prob: float) -> TotalSaved:
     """Return the tokens that all selected runs saved.
 
     References
@@ -58,10 +58,11 @@ def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
 
     Examples
     --------
-    >>> from core.statistics.savings.sums import Sums
-    >>> sums = Sums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0, 50.0]]))
-    >>> none = Sums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
-    >>> tokens, until = (Amount(sums=one, sessions=None) for one in (sums, none))
+    >>> from core.statistics.savings.sums import StratumSums
+    >>> sums = StratumSums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0,
+    ...     50.0]]))
+    >>> none = StratumSums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
+    >>> tokens, until = (RunAmount(sums=one, sessions=None) for one in (sums, none))
     >>> so_far = Running(day=np.array([], dtype=np.int64), tokens=until, n_undated=0, is_narrow=True)
     >>> tokens_saved(tokens, so_far, prob=0.95).saved.value
     18.0
@@ -70,7 +71,7 @@ def tokens_saved(tokens: Amount, so_far: Running, *, prob: float) -> TotalSaved:
 
 
 def money_saved(
-    tokens: Amount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
+    tokens: RunAmount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
 ) -> MoneySaved | None:
     """Return the same at prices per million tokens; ``models`` are those of the strata. None: no model has a
     price.
@@ -86,7 +87,7 @@ def money_saved(
     return MoneySaved(total=total, unpriced=tuple(unpriced))
 
 
-def _total(tokens: Amount, so_far: Running, *, worth: Floats, prob: float) -> TotalSaved:
+def _total(tokens: RunAmount, so_far: Running, *, worth: Floats, prob: float) -> TotalSaved:
     sums = tokens.sums
     compared = tokens.compared(sums.n[..., SELECTED] * worth)
     path = so_far.tokens.compared(so_far.tokens.sums.n[..., SELECTED] * worth)

@@ -63,9 +63,9 @@ def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
     Examples
     --------
     >>> from core.statistics.savings.ratio import compare
-    >>> from core.statistics.savings.sums import Sums
+    >>> from core.statistics.savings.sums import StratumSums
     >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
-    >>> result = compare(Sums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
+    >>> result = compare(StratumSums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
     >>> bool(claims(result, result, 0.95).proven)
     True
     """

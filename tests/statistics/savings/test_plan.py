@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.statistics.savings import savings
 from core.statistics.savings.plan import runs_until, token_variation
 from core.statistics.savings.ratio import compare, saved_percent
-from core.statistics.savings.sums import Sums
+from core.statistics.savings.sums import StratumSums
 from tests.usage import Counted, group, sessions_of, usage_of
 
 
@@ -26,7 +26,7 @@ def test_so_many_runs_give_about_the_interval_that_was_planned(
     n = np.array([[rate * n_runs, (1 - rate) * n_runs]])
     assume(n.min() >= 30)
     squares = (n - 1) * variation**2 + n
-    sums = Sums(n=n, total=n, squares=squares)
+    sums = StratumSums(n=n, total=n, squares=squares)
     found = saved_percent(compare(sums), sums, 0.95)
     assert found.lower is not None
     assert -found.lower <= target * 1.06

@@ -12,7 +12,7 @@ from core.columns import UNKNOWN
 from core.statistics.savings import Savings, recommended_rate, savings
 from core.statistics.savings.ratio import compare, saved_percent
 from core.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
-from core.statistics.savings.sums import Sums
+from core.statistics.savings.sums import StratumSums
 from tests.usage import Counted, group, sessions_of, usage_of
 
 
@@ -229,7 +229,7 @@ def test_more_baseline_runs_narrow_the_interval_as_promised() -> None:
     n = np.array([[40 * grown, 360 + 9 * need.n_more]])
     total = np.array([[np.sum(baseline), np.sum(selected)]]) / np.array([[40, 360]]) * n
     variance = np.array([[np.var(baseline, ddof=1), np.var(selected, ddof=1)]])
-    sums = Sums(n=n, total=total, squares=variance * (n - 1) + total**2 / n)
+    sums = StratumSums(n=n, total=total, squares=variance * (n - 1) + total**2 / n)
     later = saved_percent(compare(sums), sums, 0.95)
     assert later.lower is not None
     assert later.upper is not None
@@ -311,7 +311,9 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
         for one in range(2):
             drawn = chance.gamma(6, means[stratum, one] / 6, (n_worlds, n[stratum, one]))
             total[:, stratum, one], squares[:, stratum, one] = drawn.sum(1), (drawn**2).sum(1)
-    worlds = compare(Sums(n=np.broadcast_to(n, total.shape).astype(float), total=total, squares=squares))
+    worlds = compare(
+        StratumSums(n=np.broadcast_to(n, total.shape).astype(float), total=total, squares=squares)
+    )
     lower, upper = worlds.saved_percent_limits(0.95)
     covered = ((lower <= 25) & (upper >= 25)).mean()
     assert 0.93 < covered < 0.97

@@ -13,16 +13,16 @@ from core.columns import Floats, Ints
 from core.statistics.savings import Comparison, savings
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums, session_sums
-from core.statistics.savings.sums import Sums
+from core.statistics.savings.sums import StratumSums
 from tests.usage import Counted, sessions_of, usage_of
 
 
-def sums_of(cell: Ints, amount: Floats, shape: tuple[int, ...]) -> Sums:
+def sums_of(cell: Ints, amount: Floats, shape: tuple[int, ...]) -> StratumSums:
     def added(part: Floats) -> Floats:
         found = np.bincount(cell, weights=part, minlength=int(np.prod(shape)))
         return np.asarray(found, dtype=np.float64).reshape(shape)
 
-    return Sums(n=added(np.ones(len(cell))), total=added(amount), squares=added(amount**2))
+    return StratumSums(n=added(np.ones(len(cell))), total=added(amount), squares=added(amount**2))
 
 
 def drawn(seed: int, n: int = 400, n_strata: int = 2, n_sessions: int = 60) -> tuple[Ints, Ints, Floats]:

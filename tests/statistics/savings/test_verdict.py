@@ -12,7 +12,7 @@ from core.records.estimate import Estimate
 from core.statistics.savings import Savings, SavingsVerdict, VerdictReason, savings
 from core.statistics.savings.failures import rate_difference, runs_to_tell
 from core.statistics.savings.ratio import compare
-from core.statistics.savings.sums import Sums
+from core.statistics.savings.sums import StratumSums
 from core.statistics.savings.verdict import claims, verdict, withheld
 from tests.usage import Counted, sessions_of, usage_of
 
@@ -29,7 +29,7 @@ def lognormal(seed: int, n: int, tokens: float, **rest: object) -> list[Counted]
 def test_the_always_valid_interval_is_the_normal_mixture() -> None:
     """h^2 = e (1 + e / s^2) (ln(1 + s^2 / e) + 2 ln(1 / alpha)) with s = .08, alpha = .05."""
     n, mean = np.array([[100.0, 900.0]]), np.array([[10_000.0, 7_000.0]])
-    found = compare(Sums(n=n, total=n * mean, squares=(n - 1) * (0.5 * mean) ** 2 + n * mean**2))
+    found = compare(StratumSums(n=n, total=n * mean, squares=(n - 1) * (0.5 * mean) ** 2 + n * mean**2))
     error = 0.25 / 100 + 0.25 / 900
     half = math.sqrt(error * (1 + error / 0.0064) * (math.log(1 + 0.0064 / error) + 2 * math.log(20)))
     lower, upper = found.always_percent_limits(0.95)
@@ -50,8 +50,8 @@ def flags(capped_ratio: float, plain_ratio: float, above: tuple[float, float]) -
     """Claims of two comparisons of 500 and 4,500 runs, with these ratios and tokens above the cap."""
     n = np.array([[500.0, 4_500.0]])
 
-    def made(mean: np.ndarray) -> Sums:
-        return Sums(n=n, total=n * mean, squares=n * mean**2 * 1.2)
+    def made(mean: np.ndarray) -> StratumSums:
+        return StratumSums(n=n, total=n * mean, squares=n * mean**2 * 1.2)
 
     cut = np.array([[1_000.0, 1_000.0 * capped_ratio]])
     plain = np.array([[1_000.0 + above[0], 0.0]])
@@ -90,7 +90,7 @@ def test_a_claim_is_withheld_where_other_runs_are_compared(
 def test_runs_too_few_for_a_claim_have_none() -> None:
     found = Estimate(value=30.0, lower=20.0, upper=40.0)
     n, mean = np.array([[29.0, 400.0]]), np.array([[10_000.0, 1_000.0]])
-    few = compare(Sums(n=n, total=n * mean, squares=n * mean**2 * 1.01))
+    few = compare(StratumSums(n=n, total=n * mean, squares=n * mean**2 * 1.01))
     assert verdict(found, found, claims(few, few, 0.95), n_least=29) == ("not_proven", "few_for_proof")
 
 
@@ -132,8 +132,8 @@ def test_tokens_that_are_unknown_in_one_group_alone_prove_nothing() -> None:
     assert (overall.verdict, overall.reason) == ("not_proven", "unknown_differ")
 
 
-def hits(n: list[list[float]], hit: list[list[float]]) -> Sums:
-    return Sums(n=np.array(n), total=np.array(hit), squares=np.array(hit))
+def hits(n: list[list[float]], hit: list[list[float]]) -> StratumSums:
+    return StratumSums(n=np.array(n), total=np.array(hit), squares=np.array(hit))
 
 
 def test_failures_are_compared_in_the_same_strata() -> None:
