@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +23,9 @@ from core.errors import NotFound
 from core.formats import FORMATS
 from core.records.learner import LearnerSettings
 from tests.conftest import ROOT
+from tests.engine import Cluster
 from tests.guide import rewritten, tables
+from tests.store.postgres import address
 
 TOPICS = [topic.name for topic in guide.topics()]
 README = "README"
@@ -35,6 +38,7 @@ BANNED = re.compile(
     re.IGNORECASE,
 )
 PATIENCE_S = 120
+PACKAGE = f"{ROOT}:{ROOT / 'core' / 'package'}"
 
 every_topic = pytest.mark.parametrize("name", TOPICS)
 every_text = pytest.mark.parametrize("name", [README, *TOPICS])
@@ -270,9 +274,10 @@ def test_code_runs_as_it_is_printed(name: str, commands: Path, tmp_path: Path) -
     assert "Traceback" not in done.stderr, done.stderr
 
 
-def _bash(script: str, home: Path, path: str, *, timeout: float) -> subprocess.CompletedProcess[str]:
+def _bash(
+    script: str, home: Path, path: str, *, timeout: float, package: str = PACKAGE
+) -> subprocess.CompletedProcess[str]:
     outer = {name: value for name, value in os.environ.items() if not name.startswith(("ARMSCOPE_", "XDG_"))}
-    package = f"{ROOT}:{ROOT / 'core' / 'package'}"
     variables = {
         **outer,
         "HOME": str(home),
@@ -299,3 +304,62 @@ def test_data_are_well_formed(name: str) -> None:
         elif block.language == "toml":
             tomllib.loads(block.code)
         assert block.language in {"", "sh", "python", "json", "jsonc", "toml"}
+
+
+def waited_for(script: str) -> str:
+    """A program whose dashboards are opened, looked at once they answer, and closed, instead of waited for."""
+    looked_at = (
+        r"\1 > dashboard.log 2>&1 & dashboard=$!\n"
+        "until page=$(grep -o 'http://127.0.0.1:[0-9]*' dashboard.log | head -1) && curl -sf -o page.html $page; do"
+        " kill -0 $dashboard || { cat dashboard.log; exit 1; }; sleep 0.2; done\nkill $dashboard; wait $dashboard || true"
+    )
+    return re.sub(r"^(\S*armscope (?:demo|serve))$", looked_at, script, flags=re.MULTILINE)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [README, "start"])
+def test_an_installation_runs_as_it_is_printed(name: str, tmp_path: Path) -> None:
+    """In a copy of the project, in an environment of its own; of the README all but its tests."""
+    for part in (".streamlit", "README.md", "core", "dashboard", "pyproject.toml"):
+        source = ROOT / part
+        shutil.copytree(source, tmp_path / part) if source.is_dir() else shutil.copy(source, tmp_path / part)
+    sessions = tmp_path / ".claude" / "projects"
+    sessions.mkdir(parents=True)
+    (sessions / "one.jsonl").write_bytes(one_session())
+    blocks = [block for block in blocks_of(name) if "pytest" not in block.code]
+    path = f"{tmp_path / '.venv' / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    done = _bash(waited_for(script_of(blocks)), tmp_path, path, timeout=900, package="")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_a_copy_to_a_server_runs_as_it_is_printed(commands: Path, tmp_path: Path) -> None:
+    with address() as place:
+        cluster = Cluster(place)
+        server = cluster.at(tmp_path / "guide.db")
+        script = script_of(blocks_of("operations")).replace(
+            "postgresql://mara@db.example/armscope", f"'{server.url}'"
+        )
+        done = _bash(script, tmp_path, f"{commands}:/usr/bin:/bin", timeout=PATIENCE_S)
+        cluster.close()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def one_session() -> bytes:
+    """A prompt of Claude Code with one call."""
+    lines = [
+        {"type": "user", "uuid": "u1", "sessionId": "s", "message": {"role": "user", "content": "Read it."}},
+        {
+            "type": "assistant",
+            "uuid": "u2",
+            "parentUuid": "u1",
+            "sessionId": "s",
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "a.txt"}}],
+            },
+        },
+    ]
+    return b"".join(
+        json.dumps({"timestamp": "2026-01-31T08:00:00Z", **line}).encode() + b"\n" for line in lines
+    )

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def _play(caller: socket.socket, main: Callable[[], None]) -> None:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

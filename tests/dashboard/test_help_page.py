@@ -10,7 +10,7 @@ from tests.dashboard.conftest import Open, check, heads, texts
 
 
 def links(page: AppTest) -> list[str]:
-    return [str(one.proto.label) for one in page.get("page_link")]
+    return [str(one.proto.label) for one in page.get("page_link")] + [one.label for one in page.button]
 
 
 def test_without_a_topic_it_lists_all(open_page: Open) -> None:
@@ -46,6 +46,10 @@ def test_a_search_shows_excerpts_of_all_topics(open_page: Open) -> None:
     page.text_input(key="query").set_value("krippendorff").run()
     check(page)
     assert "Evaluation · Agreement" in links(page)
+    page.button(key="help evaluation agreement").click().run()
+    check(page)
+    assert (page.title[0].value, heads(page)[0]) == ("Evaluation", "Agreement")
+    assert page.text_input(key="query").value == ""
 
 
 def test_a_search_without_a_match_says_so_and_lists_all(open_page: Open) -> None:

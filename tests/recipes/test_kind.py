@@ -43,11 +43,11 @@ class FlagLine(
 
     def __post_init__(self) -> None:
         check_key(self.arm)
-        check_kept(by=self.by)
+        check_storable(by=self.by)
         check_id(self.id)
 '''
-_OF_NOTES: Final = """        check_text(self.text)
-        check_kept(by=self.by)
+_OF_NOTES: Final = """            check_text(self.text)
+        check_storable(by=self.by)
         check_id(self.id)
         check_request_key(self.key)
 """

@@ -27,7 +27,7 @@ def pairs_jsonl(rows: Iterable[TrainingRow]) -> Iterator[bytes]:
         yield msgspec.json.encode(pair)
 '''
 _LINES: Final = """    if query.format == "pairs_jsonl":
-        return pairs_jsonl(counting.rows(judged, _is_sample, once=True))
+        return pairs_jsonl(counts.rows(judged, _is_sample, once=True))
 """
 _BEFORE_LINES: Final = "        return sft_jsonl(rows, thresholds, include_reward=query.include_reward)\n"
 _TESTS: Final = '''"""Pairs: golden lines, and that every row is eligible."""

@@ -61,13 +61,16 @@ def style(look: Tokens, *, presenting: bool) -> None:
         # Streamlit marks links to the present page, as in a menu.
         f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; margin-left: -0.5rem; }} "
         f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 600; color: {look.accent_text}; }}",
+        f".st-key-{HELPING} [data-testid=stMarkdown] a {{ text-decoration: underline; }} "
+        f".st-key-{HELPING} button p {{ font-weight: 600; color: {look.accent_text}; }}",
+        f".st-key-{HELPING} pre code {{ white-space: pre-wrap !important; overflow-wrap: anywhere; }}",
         f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
         *(
-            f"[class*='-{RIGHT}{place}-'] [data-testid=stTable] :is(td, th):nth-child({place}) "
+            f"[class*='-{RIGHT}{index}-'] [data-testid=stTable] :is(td, th):nth-child({index}) "
             "{ text-align: right !important; }"
-            for place in range(1, _MOST_COLUMNS + 1)
+            for index in range(1, _MOST_COLUMNS + 1)
         ),
         _LARGE if presenting else "",
     )

@@ -12,7 +12,7 @@ from core import guide
 from core.guide import Section, Topic
 from dashboard import wording
 from dashboard.pages import HELP
-from dashboard.widgets.address import HELP_PART, HELP_TOPIC
+from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC, say
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import gray, muted
 
@@ -56,9 +56,23 @@ def show_topic(topic: Topic, part: str) -> None:
 
 
 def _entry(title: str, words: str, topic: str, part: str = "") -> None:
+    """Show a button to a topic or part, and words about it; a link could not empty the search field."""
     with st.container(gap=None):
-        link(HELP, title, **{HELP_TOPIC: topic} | ({HELP_PART: part} if part else {}))
+        st.button(
+            title,
+            key=f"help {topic} {part}",
+            type="tertiary",
+            icon=":material/arrow_forward:",
+            icon_position="right",
+            on_click=_go,
+            args=(topic, part),
+        )
         st.markdown(gray(words))
+
+
+def _go(topic: str, part: str) -> None:
+    st.session_state[HELP_QUERY] = ""
+    say({HELP_TOPIC: topic, HELP_PART: part or None})
 
 
 def results(query: str, matches: Sequence[Section]) -> None:
@@ -93,12 +107,12 @@ def excerpt(text: str, query: str) -> str:
     shown = plain[begin:end]
     pieces, last = [], 0
     for match in pattern.finditer(shown):
-        pieces += [_kept(shown[last : match.start()]), f"**{wording.literal(match[0])}**"]
+        pieces += [_shown_text(shown[last : match.start()]), f"**{wording.literal(match[0])}**"]
         last = match.end()
-    return f"{'… ' if begin else ''}{''.join(pieces)}{_kept(shown[last:])}{' …' if end < len(plain) else ''}"
+    return f"{'… ' if begin else ''}{''.join(pieces)}{_shown_text(shown[last:])}{' …' if end < len(plain) else ''}"
 
 
-def _kept(text: str) -> str:
+def _shown_text(text: str) -> str:
     """Return text as literal Markdown with the spaces at its ends."""
     return (
         f"{' ' * text.startswith(' ')}{wording.literal(text)}{' ' * (text.endswith(' ') and len(text) > 1)}"
@@ -106,7 +120,7 @@ def _kept(text: str) -> str:
 
 
 def _linked(text: str, topic: str) -> str:
-    """Return Markdown whose links to topics lead to this page.
+    """Return Markdown whose links to topics lead to this page, and whose code has one colour, which is readable.
 
     >>> _linked("[a](b.md#c), [d](#e)", "f")
     '[a](help?topic=b&part=c), [d](help?topic=f&part=e)'
@@ -116,4 +130,5 @@ def _linked(text: str, topic: str) -> str:
         part = f"&{HELP_PART}={match[2]}" if match[2] else ""
         return f"](help?{HELP_TOPIC}={match[1] or topic}{part})"
 
+    text = re.sub(r"^```\w+$", "```text", text, flags=re.MULTILINE)
     return re.sub(r"\]\((?:(\w+)\.md)?(?:#([\w-]+))?\)", address, text)
