@@ -26,7 +26,7 @@ from urllib3.util import Retry, Timeout
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.http.refusals import TooMany
-from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest
+from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
 from core.errors import ArmscopeError, Closed, InvalidBatch, StoreError, UnreadableSource
 from core.flows.new_file import new_file, observations_file
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer
@@ -63,7 +63,14 @@ _ROUTES: Final[Mapping[str, str]] = {
     "select": "select",
     "undo": "undo",
 }
-"""Routes of verbs that act; verbs that report have a route under ``queries``."""
+"""Routes of verbs that act."""
+_REPORTS: Final[Mapping[str, str]] = {
+    "compare": "records/environments/{environment}/models",
+    "episode": "records/episodes/{uid}",
+    "run": "records/runs/{name}",
+}
+"""Routes of reports with fields in the path; any other is ``records/NAME``."""
+_IN_PATH: Final = frozenset(("environment", "uid", "name"))
 
 
 class Unreachable(StoreError):
@@ -100,9 +107,14 @@ class Client(LearnerProtocol):
             return _decoded(answer, kind)
         if arguments.get("key", "") is None:
             arguments["key"] = str(uuid.uuid4())
-        body = {name: value for name, value in arguments.items() if value is not None or name == "act_id"}
-        path = _ROUTES.get(name, f"queries/{name}")
-        return _decoded(self._answer("POST", path, msgspec.json.encode(body)), kind)
+        fields = {name: value for name, value in arguments.items() if value is not None or name == "act_id"}
+        if name in _ROUTES:
+            return _decoded(self._answer("POST", _ROUTES[name], msgspec.json.encode(fields)), kind)
+        path = _REPORTS.get(name, f"records/{name}")
+        for field in _IN_PATH & fields.keys() if name in _REPORTS else ():
+            path = path.replace(f"{{{field}}}", quote(str(fields.pop(field)), safe=""))
+        query = urlencode({"input": msgspec.json.encode(fields).decode()}) if fields else ""
+        return _decoded(self._answer("GET", f"{path}?{query}".rstrip("?")), kind)
 
     def _now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -112,13 +124,8 @@ class Client(LearnerProtocol):
         answer = self._answer("POST", "runs:batch", body, content_type=_NDJSON)
         lines = [msgspec.json.decode(line) for line in answer.splitlines()]
         bad = {line["line"]: error_of(line) for line in lines if not line["ok"]}
-        if bad:
-            raise InvalidBatch(
-                f"{len(bad):,} of {len(lines):,} runs could not be recorded; the others are.",
-                next_step="Correct them and send them again; lines has the error of each.",
-                lines=bad,
-            )
-        return [msgspec.convert(line, RecordAnswer) for line in lines]
+        answers = [bad.get(line["line"]) or msgspec.convert(line, RecordAnswer) for line in lines]
+        return recorded(answers, bad)
 
     # Files, which are here and not at the server
 
@@ -151,8 +158,8 @@ class Client(LearnerProtocol):
         with ExitStack() as files:
             opened = files.enter_context(new_file(file))
             second = None if beside is None else files.enter_context(new_file(beside))
-            body = msgspec.json.encode({"format": format})
-            response = files.enter_context(self._streamed("POST", f"{self._base}/exports", body))
+            url = f"{self._base}/records/export?{urlencode({'format': format})}"
+            response = files.enter_context(self._streamed("GET", url))
             answer = msgspec.json.decode(_first(response, "first"), type=ExportAnswer)
             if second is not None:
                 second.write(_first(response, "second"))
@@ -188,13 +195,13 @@ class Client(LearnerProtocol):
         self,
         method: str,
         path: str,
-        body: bytes | IO[bytes],
+        body: bytes | IO[bytes] | None = None,
         *,
         content_type: str = "application/json",
         length: int | None = None,
         answer_s: float = _ANSWER_S,
     ) -> bytes:
-        headers = {"Content-Type": content_type}
+        headers = {} if body is None else {"Content-Type": content_type}
         if length is not None:
             headers["Content-Length"] = str(length)
         url = f"{self._base}/{path}"

@@ -148,11 +148,11 @@ def agreement(context: Context, answer: queries.AgreementReport) -> dict[str, ob
         "models_against_people": [
             {
                 **_grader(one.grader),
-                **_agreed(one.found.agreement),
-                "hits": as_plain(one.found.hits),
-                "counts": as_plain(one.found.counts),
-                "ties": one.found.n_ties,
-                "judged_alone": one.found.n_alone,
+                **_agreed(one.result.agreement),
+                "hits": as_plain(one.result.hits),
+                "counts": as_plain(one.result.counts),
+                "ties": one.result.n_ties,
+                "judged_alone": one.result.n_alone,
             }
             for one in answer.models
         ],
@@ -163,19 +163,19 @@ def _grader(one: Grader) -> dict[str, object]:
     return {"kind": one.kind, "grader": one.name}
 
 
-def _agreed(found: Agreement) -> dict[str, object]:
+def _agreed(result: Agreement) -> dict[str, object]:
     """An agreement as it is, and what may be said of it."""
     return {
-        "metric": found.metric,
-        "alpha": found.alpha,
-        "lower": found.lower,
-        "upper": found.upper,
-        "prob": found.prob,
-        "word": found.word,
-        "missing": found.missing,
-        "raw_agreement": found.raw,
-        "items": found.n_items,
-        "pairs": found.n_pairs,
+        "metric": result.metric,
+        "alpha": result.alpha,
+        "lower": result.lower,
+        "upper": result.upper,
+        "prob": result.prob,
+        "word": result.word,
+        "missing": result.missing,
+        "raw_agreement": result.raw,
+        "items": result.n_items,
+        "pairs": result.n_pairs,
     }
 
 
@@ -186,7 +186,7 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
         **({} if answer.clean else _problem(context, answer)),
         "learners": answer.learners,
         "differences_count": answer.n_differences,
-        "differences": [{"learner": name, **found._asdict()} for name, found in answer.found],
+        "differences": [{"learner": name, **result._asdict()} for name, result in answer.differences],
         "servers": answer.servers,
     }
 

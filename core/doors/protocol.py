@@ -26,7 +26,7 @@ from typing import (
 
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
-from core.errors import Conflict, InvalidInput
+from core.errors import ArmscopeError, Conflict, InvalidBatch, InvalidInput
 from core.records.agreement import AgreementReport
 from core.records.answers import (
     BackupAnswer,
@@ -684,6 +684,19 @@ def _record(learner: LearnerProtocol, uid: str, options: RecordOptions) -> Recor
             problem.problem,
             next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
         ) from None
+
+
+def recorded(
+    answers: Sequence[RecordAnswer | ArmscopeError], bad: Mapping[int, ArmscopeError]
+) -> list[RecordAnswer]:
+    """Return the answers of a batch of runs; raises `InvalidBatch` for bad ones, by number."""
+    if bad:
+        raise InvalidBatch(
+            f"{len(bad):,} of {len(answers):,} runs could not be recorded; the others are.",
+            next_step="Correct them and send them again; lines has the error of each.",
+            lines=dict(bad),
+        )
+    return [one for one in answers if isinstance(one, RecordAnswer)]
 
 
 def _inventory(offers: Offers, selection: Selection | None, arms: Iterable[object] | None) -> Inventory:

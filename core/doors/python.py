@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
-from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest
+from core.doors.batch import answers_of
+from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
 from core.doors.verbs import verb
-from core.errors import Closed
+from core.errors import ArmscopeError, Closed, Denied, StoreError
 from core.flows.context import Context, open_context
 from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.learn import record_all
 from core.flows.learners import LearnerSummary
 from core.flows.learners import learners as learners_of
 from core.flows.maintenance import backup
@@ -22,9 +25,10 @@ from core.flows.restore import RestoreAnswer
 from core.flows.restore import restore as restore_backup
 from core.flows.training import export_training
 from core.formats import Limits
-from core.records.answers import BackupAnswer, ExportAnswer
+from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer
 from core.records.import_answer import ImportAnswer
 from core.records.parameters import ExportFormat
+from core.records.run import Run
 from core.records.training import TrainingAnswer
 from core.settings import DEFAULT_LEARNER, Settings
 
@@ -107,8 +111,18 @@ class Learner(LearnerProtocol):
         self._context.store.close()
 
     def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:  # noqa: ARG002 - for a decoder
+        if name == "record_runs":
+            return cast("_T", self._record_runs(cast("Sequence[Run]", arguments["runs"])))
         answer: _T = verb(name).call(self.context, **arguments)
         return answer
+
+    def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
+        answers = answers_of(runs, partial(record_all, self.context))
+        bad = {number: one for number, one in enumerate(answers, 1) if isinstance(one, ArmscopeError)}
+        for problem in bad.values():
+            if isinstance(problem, Closed | Denied | StoreError):
+                raise problem
+        return recorded(answers, bad)
 
     def _now_ms(self) -> int:
         return self.context.clock()

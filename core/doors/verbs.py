@@ -179,30 +179,6 @@ VERBS: Final = (
         flow="core.flows.queries.judgement:judged_arms",
     ),
     Verb(
-        name="judgements",
-        action="read",
-        flow="core.flows.queries.judgement:judgements",
-        example={"view": {"types": ["tool"]}},
-    ),
-    Verb(
-        name="savings",
-        action="read",
-        flow="core.flows.queries.savings:savings",
-        document="core.doors.documents:savings",
-    ),
-    Verb(
-        name="ledger",
-        action="read",
-        flow="core.flows.queries.ledger:rewards",
-        example={"limit": 10},
-    ),
-    Verb(
-        name="acts",
-        action="read",
-        flow="core.flows.queries.ledger:changes",
-        example={"limit": 10},
-    ),
-    Verb(
         name="runs",
         action="read",
         flow="core.flows.queries.runs:runs",
@@ -245,12 +221,6 @@ VERBS: Final = (
             },
             "ended_now": True,
         },
-    ),
-    Verb(
-        name="record_runs",
-        action="ingest",
-        flow="core.flows.learn:record_runs",
-        example={"runs": [{"uid": "request-3", "inventory": {"kind": "declared", "arms": []}}]},
     ),
     Verb(
         name="record_step",
@@ -598,7 +568,34 @@ VERBS: Final = (
     ),
 )
 
-_BY_NAME: Final = {one.name: one for one in VERBS}
+REPORTS: Final = (
+    Verb(
+        name="judgements",
+        action="read",
+        flow="core.flows.queries.judgement:judgements",
+        example={"view": {"types": ["tool"]}},
+    ),
+    Verb(
+        name="savings",
+        action="read",
+        flow="core.flows.queries.savings:savings",
+        document="core.doors.documents:savings",
+    ),
+    Verb(
+        name="ledger",
+        action="read",
+        flow="core.flows.queries.ledger:rewards",
+        example={"limit": 10},
+    ),
+    Verb(
+        name="acts",
+        action="read",
+        flow="core.flows.queries.ledger:changes",
+        example={"limit": 10},
+    ),
+)
+"""Verbs that only clients have: no command and no document for people is made of them."""
+_BY_NAME: Final = {one.name: one for one in (*VERBS, *REPORTS)}
 
 
 def find_verb(name: str) -> Verb | None:

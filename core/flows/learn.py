@@ -10,7 +10,6 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.detect import detect
-from core.errors import ArmscopeError, Closed, Denied, InvalidBatch, StoreError
 from core.flows.context import Context
 from core.guard import guard
 from core.observe import observe
@@ -66,38 +65,6 @@ def record(
         return _record(txn, [_timed(txn, run) if ended_now else run])[0]
 
     return context.write("ingest", work, create=True)
-
-
-def record_runs(
-    context: Context, runs: Annotated[Sequence[Run], Meta(description="The runs.")]
-) -> list[RecordAnswer]:
-    """Record many runs, each on its own; a repeat changes nothing.
-
-    Raises `InvalidBatch`, whose ``lines`` have the error of each bad run, by number from 1 on. The others are
-    recorded.
-    """
-    answers = _each(context, runs)
-    bad = {number: answer for number, answer in enumerate(answers, 1) if isinstance(answer, ArmscopeError)}
-    if bad:
-        raise InvalidBatch(
-            f"{len(bad):,} of {len(answers):,} runs could not be recorded; the others are.",
-            next_step="Correct them and send them again; lines has the error of each.",
-            lines=bad,
-        )
-    return [answer for answer in answers if isinstance(answer, RecordAnswer)]
-
-
-def _each(context: Context, runs: Sequence[Run]) -> list[RecordAnswer | ArmscopeError]:
-    """Record all runs at once; after an error record each half on its own, until the bad runs are known."""
-    try:
-        return [*record_all(context, runs)]
-    except (Closed, Denied, StoreError):
-        raise
-    except ArmscopeError as problem:
-        if len(runs) == 1:
-            return [problem]
-    half = len(runs) // 2
-    return [*_each(context, runs[:half]), *_each(context, runs[half:])]
 
 
 def record_all(

@@ -98,7 +98,7 @@ class ModelBesidePeople:
     """A model grader beside the outcome that most people gave to the same things."""
 
     grader: Grader
-    found: GraderAgreement
+    result: GraderAgreement
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,5 +25,5 @@ class Verification:
     clean: bool
     learners: tuple[str, ...]
     n_differences: int
-    found: tuple[tuple[str, Difference], ...]
+    differences: tuple[tuple[str, Difference], ...]
     servers: tuple[str, ...] = ()

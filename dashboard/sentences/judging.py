@@ -11,7 +11,7 @@ from core.records.evaluation_page import Evaluation, EvaluationState, Grader
 from core.statistics.agreement import Agreement
 from core.statistics.parting import Parting, PartingGrader
 from dashboard import wording
-from dashboard.figures.agreement import figure, said, span
+from dashboard.figures.agreement import figure, alpha_words, span
 from dashboard.sentences.phrase import Phrase, Sentence
 
 BLOCKER_WORDS: Final[dict[Blocker, str]] = {
@@ -49,19 +49,19 @@ def rubric_name(version: str) -> str:
     return version if version.strip() else "a blank rubric" if version else NO_RUBRIC
 
 
-def evaluations(watch: BiasWatch, seen: AgreementReport) -> Sentence:
+def evaluations(watch: BiasWatch, report: AgreementReport) -> Sentence:
     """Return the number of evaluations, and the agreement of raters on outcomes."""
     start: Sentence = (Phrase(wording.things(watch.n, "evaluation")), f" by {_graders(watch)}")
-    found = seen.outcome
+    outcome = report.outcome
     if watch.n == 0:
         return ("No evaluation ", Phrase("passes the filters"), ".")
-    if found.missing == "no_pairs":
+    if outcome.missing == "no_pairs":
         return (*start, "; nothing was judged by two, so ", Phrase("agreement is not known"), ".")
-    if found.missing == "no_variation":
+    if outcome.missing == "no_variation":
         return (*start, "; all say the same of what two judged, so ", Phrase("agreement is undefined"), ".")
-    if found.word is None:
+    if outcome.word is None:
         return (*start, "; two judged the same too seldom to say how far they agree.")
-    return (*start, "; on the outcome their agreement is ", Phrase(found.word), ".")
+    return (*start, "; on the outcome their agreement is ", Phrase(outcome.word), ".")
 
 
 def _graders(watch: BiasWatch) -> str:
@@ -69,9 +69,9 @@ def _graders(watch: BiasWatch) -> str:
     return NOBODY if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}"
 
 
-def evaluations_numbers(watch: BiasWatch, seen: AgreementReport) -> str:
+def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> str:
     """The numbers of that sentence, and whose evaluations they are, in Markdown."""
-    parts = [_alpha(seen.outcome)]
+    parts = [_alpha(report.outcome)]
     shares = watch.kinds.shares
     if shares is not None:
         kinds = [
@@ -83,22 +83,24 @@ def evaluations_numbers(watch: BiasWatch, seen: AgreementReport) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _alpha(found: Agreement) -> str:
-    if found.alpha is None:
+def _alpha(agreement: Agreement) -> str:
+    if agreement.alpha is None:
         return ""
-    limits = "" if found.lower is None else f", 95% interval {span(found)}"
-    same = "" if found.raw is None else f"; the same outcome in {wording.percent(found.raw, 0)} of pairs"
+    limits = "" if agreement.lower is None else f", 95% interval {span(agreement)}"
+    same = (
+        "" if agreement.raw is None else f"; the same outcome in {wording.percent(agreement.raw, 0)} of pairs"
+    )
     return (
-        f"Krippendorff’s alpha {figure(found.alpha)}{limits}, on {wording.things(found.n_items, 'thing')} that two "
+        f"Krippendorff’s alpha {figure(agreement.alpha)}{limits}, on {wording.things(agreement.n_items, 'thing')} that two "
         f"or more judged{same}."
     )
 
 
-def agreement_note(seen: AgreementReport) -> str:
+def agreement_note(report: AgreementReport) -> str:
     """Return what takes part in the comparison, as Markdown."""
-    if seen.n_panel == seen.n:
+    if report.n_panel == report.n:
         return ""
-    left = seen.n - seen.n_panel
+    left = report.n - report.n_panel
     return (
         f"{wording.things(left, 'evaluation')} can’t be compared: of a layer as such, by nobody named, or a second "
         "one of the same thing by the same rater."
@@ -107,22 +109,22 @@ def agreement_note(seen: AgreementReport) -> str:
 
 def parting(one: PartingGrader) -> str:
     """Return outlier raters with direction and size, as Markdown."""
-    found, name = one.parting, wording.literal(grader_name(one.grader))
-    either = " Which of the two is off, nobody can tell from two." if found.divided else ""
-    return f"**{name} {_way(found)}**: {parting_numbers(found)}.{either}"
+    outlier, name = one.parting, wording.literal(grader_name(one.grader))
+    either = " Which of the two is off, nobody can tell from two." if outlier.divided else ""
+    return f"**{name} {_way(outlier)}**: {parting_numbers(outlier)}.{either}"
 
 
-def _way(found: Parting) -> str:
-    if found.way == "stands_alone":
+def _way(outlier: Parting) -> str:
+    if outlier.way == "stands_alone":
         return "stands alone more often than the others"
-    return f"says success {'more' if found.way == 'more_success' else 'less'} often than the others"
+    return f"says success {'more' if outlier.way == 'more_success' else 'less'} often than the others"
 
 
-def parting_numbers(found: Parting) -> str:
+def parting_numbers(outlier: Parting) -> str:
     """Return the shares behind a claim about a rater."""
-    mine, others = wording.percent(found.share, 0), wording.percent(found.others, 0)
-    things = wording.things(found.n_items, "thing")
-    if found.way == "stands_alone":
+    mine, others = wording.percent(outlier.share, 0), wording.percent(outlier.others, 0)
+    things = wording.things(outlier.n_items, "thing")
+    if outlier.way == "stands_alone":
         return f"in the minority on {mine} of {things} on which they differ, {others} if all were alike"
     return f"{mine} against {others} on the same {things}"
 
@@ -139,27 +141,29 @@ def parting_claim(first: PartingGrader, n: int) -> tuple[str, str]:
     return claim, f"{who}{parting_numbers(first.parting)}"
 
 
-def nobody_parts(seen: AgreementReport) -> str:
+def nobody_parts(report: AgreementReport) -> str:
     """Return the sentence where no rater is an outlier, as Markdown."""
-    if seen.n_items == 0:
+    if report.n_items == 0:
         return "Who parts from the others shows once two have judged the same."
     return "Nobody is known to part from the others on the same things."
 
 
 def ready(watch: BiasWatch) -> str:
     """Return how many are good enough for training, as Markdown."""
-    found = watch.readiness
-    pairs = f"{wording.count(found.n_chosen)} to choose, {wording.count(found.n_rejected)} to reject"
+    readiness = watch.readiness
+    pairs = f"{wording.count(readiness.n_chosen)} to choose, {wording.count(readiness.n_rejected)} to reject"
     return (
-        f"**{wording.count(found.n_sft)} of {wording.things(found.n, 'evaluation')}** are ready for fine-tuning, "
-        f"{wording.count(found.n_preference)} for preference pairs ({pairs})."
+        f"**{wording.count(readiness.n_sft)} of {wording.things(readiness.n, 'evaluation')}** are ready for fine-tuning, "
+        f"{wording.count(readiness.n_preference)} for preference pairs ({pairs})."
     )
 
 
 def blockers(watch: BiasWatch) -> dict[Blocker, tuple[int, int]]:
     """By blocker, those that hold anything back: how many evaluations, and how many of these nothing else does."""
-    found = watch.readiness
-    counted = {one.name: (one.n, one.n_alone) for one in (*found.preference_blockers, *found.sft_blockers)}
+    readiness = watch.readiness
+    counted = {
+        one.name: (one.n, one.n_alone) for one in (*readiness.preference_blockers, *readiness.sft_blockers)
+    }
     return {name: counted[name] for name in BLOCKER_WORDS if counted.get(name, (0, 0))[0]}
 
 
@@ -191,10 +195,10 @@ def _short(uid: str) -> str:
     return uid if len(uid) <= 14 else f"{uid[:8]}…{uid[-4:]}"
 
 
-def beside_rest(seen: AgreementReport) -> dict[str, list[object]]:
+def beside_rest(report: AgreementReport) -> dict[str, list[object]]:
     """Each grader beside the others, as a table of plain text."""
-    rows = seen.graders
-    hits = {one.grader: one.found for one in seen.models}
+    rows = report.graders
+    hits = {one.grader: one.result for one in report.models}
     return {
         "rater": [wording.plain(grader_name(one.grader)) for one in rows],
         "things shared": [one.agreement.n_items for one in rows],
@@ -202,7 +206,7 @@ def beside_rest(seen: AgreementReport) -> dict[str, list[object]]:
             wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha) for one in rows
         ],
         "95% interval": [span(one.agreement) for one in rows],
-        "in words": [one.agreement.word or said(one.agreement) for one in rows],
+        "in words": [one.agreement.word or alpha_words(one.agreement) for one in rows],
         "weight": [wording.MISSING if one.weight is None else f"{one.weight:.2f}" for one in rows],
         "as people say": [
             wording.MISSING
@@ -213,27 +217,27 @@ def beside_rest(seen: AgreementReport) -> dict[str, list[object]]:
     }
 
 
-def each_two(seen: AgreementReport) -> dict[str, list[object]]:
+def each_two(report: AgreementReport) -> dict[str, list[object]]:
     """Each two graders, as a table of plain text."""
     return {
-        "rater": [wording.plain(grader_name(one.grader)) for one in seen.pairs],
-        "and": [wording.plain(grader_name(one.other)) for one in seen.pairs],
-        "things shared": [one.agreement.n_items for one in seen.pairs],
+        "rater": [wording.plain(grader_name(one.grader)) for one in report.pairs],
+        "and": [wording.plain(grader_name(one.other)) for one in report.pairs],
+        "things shared": [one.agreement.n_items for one in report.pairs],
         "alpha": [
             wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha)
-            for one in seen.pairs
+            for one in report.pairs
         ],
-        "95% interval": [span(one.agreement) for one in seen.pairs],
+        "95% interval": [span(one.agreement) for one in report.pairs],
         "same outcome": [
             wording.MISSING if one.agreement.raw is None else wording.percent(one.agreement.raw, 0)
-            for one in seen.pairs
+            for one in report.pairs
         ],
     }
 
 
-def layers(seen: LayersView, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
+def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
     """Layers by quality with their heads, as a table of plain text."""
-    rows = seen.judged
+    rows = report.judged
     return {
         "layer": [wording.plain(one.label or _short(one.uid)) for one in rows],
         "quality": [wording.signed_minus(f"{one.quality:,.1f}") for one in rows],
@@ -244,7 +248,7 @@ def layers(seen: LayersView, *, year_of_ms: int | None = None) -> dict[str, list
         ],
         "head": ["itself" if one.is_head else _short(one.head) if one.head else "none" for one in rows],
         "adapter": [wording.plain(one.adapter_name or one.adapter or wording.MISSING) for one in rows],
-        "last judged, UTC": [wording.moment(one.rated_ms, year_of_ms=year_of_ms) for one in rows],
+        "last judged, UTC": [wording.minute(one.rated_ms, year_of_ms=year_of_ms) for one in rows],
         "by": [wording.plain(one.rater or NOBODY) for one in rows],
         "id": [wording.plain(one.uid) for one in rows],
     }
@@ -255,6 +259,6 @@ def shown_of(n_shown: int, n_all: int) -> str:
     return "" if n_shown == n_all else f"the first {wording.count(n_shown)} of {wording.count(n_all)}"
 
 
-def names(found: Sequence[str]) -> str:
+def names(listed: Sequence[str]) -> str:
     """Foreign names, listed in Markdown."""
-    return wording.listed([wording.literal(one) for one in found])
+    return wording.listed([wording.literal(one) for one in listed])

@@ -380,7 +380,7 @@ def test_agreement_can_be_measured_and_is_that_of_two_who_look_and_one_who_does_
     assert (of_two[frozenset((MARA.name, PRIYA.name))] or 0) > 0.7
     assert (of_two[frozenset((MARA.name, JON.name))] or 0) < 0.3
     (model,) = seen.models
-    assert model.found.agreement.n_items >= 50
+    assert model.result.agreement.n_items >= 50
 
 
 def test_layers_have_quality_and_their_head_gains_with_them(world: World) -> None:

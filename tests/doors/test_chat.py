@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, Message, Who, chat, routes
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.exchange import Call
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
@@ -38,27 +38,27 @@ BRIDGE: Final = Actor(name="token:bridge", role="operate", token=7)
 class Room:
     """A desk, and a clock that moves when it is told to."""
 
-    desk: Desk
+    service: Service
     now_ms: int = 1_790_000_000_000
 
     def says(self, text: str, actor: Actor = MARA) -> str | None:
-        return chat(self.desk, actor, Message(text=text))
+        return chat(self.service, actor, Message(text=text))
 
     def bridged(
         self, text: str, sender: str = "U1", *, actor: Actor = BRIDGE, channel: str = "general"
     ) -> str | None:
-        return chat(self.desk, actor, Message(text=text, channel=channel, sender=sender), who=members)
+        return chat(self.service, actor, Message(text=text, channel=channel, sender=sender), who=members)
 
     def given(self) -> list[tuple[str, float, str]]:
-        found = queries.rewards(self.desk.context(MARA))
+        found = queries.rewards(self.service.context(MARA))
         return [(one.arm, one.reward, one.actor) for one in found]
 
     @property
     def moment(self) -> object:
-        return queries.revision(self.desk.context(MARA))
+        return queries.revision(self.service.context(MARA))
 
     def n_pulls(self) -> int:
-        return sum(one.pulls for one in queries.posteriors(self.desk.context(MARA)))
+        return sum(one.pulls for one in queries.posteriors(self.service.context(MARA)))
 
 
 def members(channel: str, sender: str) -> Actor | None:
@@ -77,8 +77,8 @@ def room(tmp_path: Path) -> Iterator[Room]:
     context = context_at(tmp_path / "a.db")
     prompt = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in ARMS))
     learn.record(context, run_of("r", inventory=prompt, calls=["Bash"]))
-    made = Room(Desk(store=context.store, learner="default"))
-    made.desk = replace(made.desk, clock=lambda: made.now_ms)
+    made = Room(Service(store=context.store, learner="default"))
+    made.service = replace(made.service, clock=lambda: made.now_ms)
     yield made
     context.store.close()
 
@@ -211,7 +211,7 @@ def test_a_confirmation_is_of_its_sender_its_scope_and_its_moment(room: Room) ->
     ):
         assert "Reset" not in (answer or "").split("This would")[0]
     assert room.moment == before
-    reward(room.desk.context(MARA), ARMS[0])
+    reward(room.service.context(MARA), ARMS[0])
     assert "doesn't hold" in (room.bridged(f"/learning reset {code}") or "")
     assert room.n_pulls() == 7
 
@@ -271,25 +271,25 @@ def test_what_is_done_is_done_in_the_senders_name(room: Room) -> None:
 def test_only_a_bridge_names_a_sender_and_it_must(room: Room) -> None:
     for named in (Message(text="/learning", sender="U1"), Message(text="hi", channel="general")):
         with pytest.raises(Denied):
-            chat(room.desk, MARA, named)
+            chat(room.service, MARA, named)
     for named in (
         Message(text="/learning"),
         Message(text="/learning", sender="U1"),
         Message(text="x", channel="", sender=""),
     ):
         with pytest.raises(InvalidInput):
-            chat(room.desk, BRIDGE, named, who=members)
+            chat(room.service, BRIDGE, named, who=members)
 
 
 def test_over_http_a_message_is_an_object_with_a_text(room: Room) -> None:
-    def who(_desk: Desk, actor: Actor) -> Who | None:
+    def who(_service: Service, actor: Actor) -> Who | None:
         return members if actor.token == BRIDGE.token else None
 
     (route,) = routes(who)
     assert (route.methods, route.path, route.action) == (("POST",), "/api/v1/chat", "read")
 
     def sent(body: bytes, actor: Actor = MARA) -> object:
-        answer = route.handler(room.desk, actor, Call("POST", route.path, body=body))
+        answer = route.handler(room.service, actor, Call("POST", route.path, body=body))
         assert answer.status == 200
         return json.loads(answer.body)["reply"]
 

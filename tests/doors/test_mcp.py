@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.mcp.server import agent, allowances
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call
 from core.errors import InvalidInput
@@ -46,12 +46,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context
 
 
 @pytest.fixture
-def desk(context: Context) -> Desk:
-    return Desk(store=context.store, learner=context.learner, clock=context.clock, entropy=lambda: 1)
+def service(context: Context) -> Service:
+    return Service(store=context.store, learner=context.learner, clock=context.clock, entropy=lambda: 1)
 
 
-def told(desk: Desk, actor: Actor, name: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
-    found: dict[str, Any] = json.loads(call(desk, actor, name, given).text)
+def told(service: Service, actor: Actor, name: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+    found: dict[str, Any] = json.loads(call(service, actor, name, given).text)
     return found
 
 
@@ -65,30 +65,30 @@ def test_every_tool_names_an_action_and_has_arguments_here() -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_token_may_call_what_its_scope_includes(desk: Desk, context: Context, name: str) -> None:
+def test_a_token_may_call_what_its_scope_includes(service: Service, context: Context, name: str) -> None:
     scopes: tuple[Role, ...] = get_args(Scope)
     for scope in scopes:
         actor = Actor(name="bot", role=None, grants=(Grant(role=scope, learner=context.learner),))
         before = queries.revision(context)
-        answer = call(desk, actor, name, ARGUMENTS[name])
+        answer = call(service, actor, name, ARGUMENTS[name])
         is_denied = answer.document is None and b"denied" in answer.text.lower()
         assert is_denied is not may(actor, BY_NAME[name].action, context.learner) or name == "undo", scope
         if is_denied:
             assert queries.revision(context) == before
 
 
-def test_over_standard_input_reset_and_export_are_allowed_by_name(desk: Desk, context: Context) -> None:
+def test_over_standard_input_reset_and_export_are_allowed_by_name(service: Service, context: Context) -> None:
     bot = agent("bot")
     for name, tool in BY_NAME.items():
         if tool.allowed_as is None:
             continue
         before = queries.revision(context)
-        assert call(desk, bot, name, ARGUMENTS[name], NOTHING).document is None
+        assert call(service, bot, name, ARGUMENTS[name], NOTHING).document is None
         other = frozenset(ALLOWABLE) - {tool.allowed_as}
-        refused = call(desk, bot, name, ARGUMENTS[name], other)
+        refused = call(service, bot, name, ARGUMENTS[name], other)
         assert f"--allow {tool.allowed_as}".encode() in refused.text
         assert queries.revision(context) == before
-        assert call(desk, bot, name, ARGUMENTS[name], frozenset({tool.allowed_as})).document is not None
+        assert call(service, bot, name, ARGUMENTS[name], frozenset({tool.allowed_as})).document is not None
 
 
 @pytest.mark.parametrize("said", ["operate", "reset,", "reset export"])
@@ -100,17 +100,17 @@ def test_only_what_can_be_allowed_is(said: str) -> None:
         allowances(said)
 
 
-def test_an_agent_takes_back_its_own_acts_only(desk: Desk, context: Context) -> None:
+def test_an_agent_takes_back_its_own_acts_only(service: Service, context: Context) -> None:
     theirs = reward(context, ARM, 0.5)
     operator = Actor(name="boss", role="operator")
     for actor in (agent("bot"), operator):
-        assert told(desk, actor, "undo", id=theirs.id)["code"] == "denied"
-    observed = told(desk, agent("bot"), "qortex_learning_observe", arm_id=ARM, reward=0.5)
+        assert told(service, actor, "undo", id=theirs.id)["code"] == "denied"
+    observed = told(service, agent("bot"), "qortex_learning_observe", arm_id=ARM, reward=0.5)
     own = queries.rewards(context)[0]
     assert own.actor == "bot"
     assert own.kind == "reported"
-    assert told(desk, agent("bot"), "undo", id=own.id)["undone"] == own.id
-    assert told(desk, agent("bot"), "qortex_learning_posteriors")["posteriors"][ARM]["pulls"] == (
+    assert told(service, agent("bot"), "undo", id=own.id)["undone"] == own.id
+    assert told(service, agent("bot"), "qortex_learning_posteriors")["posteriors"][ARM]["pulls"] == (
         observed["pulls"] - 1
     )
 
@@ -140,10 +140,10 @@ def test_an_agent_takes_back_its_own_acts_only(desk: Desk, context: Context) -> 
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_done(
-    desk: Desk, context: Context, name: str, given: dict[str, Any]
+    service: Service, context: Context, name: str, given: dict[str, Any]
 ) -> None:
     before = queries.revision(context)
-    answer = call(desk, Actor(name="mara", role="operator"), name, given)
+    answer = call(service, Actor(name="mara", role="operator"), name, given)
     said = json.loads(answer.text)
     assert answer.document is None
     assert said["error"]

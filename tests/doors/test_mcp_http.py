@@ -13,7 +13,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.exchange import Call
 from core.doors.mcp.over_http import ROUTES
 from core.doors.mcp.tools import BY_NAME
@@ -27,7 +27,7 @@ ARM = "tool:other:a"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def service(tmp_path: Path) -> Iterator[Service]:
     with desk_at(tmp_path) as made:
         yield made
 
@@ -35,8 +35,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 class App:
     """The route as an application: who acts is whoever's turn it is."""
 
-    def __init__(self, desk: Desk, actor: Actor) -> None:
-        self.desk, self.actor = desk, actor
+    def __init__(self, service: Service, actor: Actor) -> None:
+        self.service, self.actor = service, actor
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:  # noqa: ANN401
         body, more = b"", True
@@ -51,15 +51,15 @@ class App:
             await send({"type": "http.response.body", "body": b""})
             return
         call = Call(scope["method"], scope["path"], headers=headers, body=body)
-        answer = await asyncio.to_thread(route.handler, self.desk, self.actor, call)
+        answer = await asyncio.to_thread(route.handler, self.service, self.actor, call)
         told = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": told})
         await send({"type": "http.response.body", "body": answer.body})
 
 
-def test_the_sdks_client_goes_round_once(desk: Desk) -> None:
+def test_the_sdks_client_goes_round_once(service: Service) -> None:
     ingest = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="o"),))
-    app = App(desk, ingest)
+    app = App(service, ingest)
 
     async def go_round() -> None:
         transport = httpx2.ASGITransport(app=app)
@@ -86,7 +86,7 @@ def test_the_sdks_client_goes_round_once(desk: Desk) -> None:
             assert denied.is_error, "what was said in this connection before gives no right"
 
     asyncio.run(go_round())
-    context = desk.context(OPERATOR, "o")
+    context = service.context(OPERATOR, "o")
     assert (queries.status(context).runs, queries.status(context).pulls) == (1, 1)
 
 
@@ -94,10 +94,10 @@ def test_the_sdks_client_goes_round_once(desk: Desk) -> None:
     "body",
     [b"", b"{", b"[]", b"null", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "id": 1, "method": "nothing"}'],
 )
-def test_what_is_no_message_is_said_to_be_none(desk: Desk, body: bytes) -> None:
+def test_what_is_no_message_is_said_to_be_none(service: Service, body: bytes) -> None:
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     (route,) = ROUTES
-    answer = route.handler(desk, OPERATOR, Call("POST", "/mcp", headers=headers, body=body))
+    answer = route.handler(service, OPERATOR, Call("POST", "/mcp", headers=headers, body=body))
     assert 200 <= answer.status < 500
     assert "error" in orjson.loads(answer.body)
 

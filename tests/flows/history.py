@@ -141,7 +141,7 @@ class History:
         assert said(self.context) == folded(self.model)
         assert described(self.context) == self.model.descriptions()
         verification = queries.verify(self.context)
-        assert verification.clean, verification.found
+        assert verification.clean, verification.differences
 
     def _any_act(self) -> str | None:
         acts = [*self.rewards, *self.resets, *self.imports]

@@ -29,7 +29,7 @@ from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import LedgerLine
-from core.records.queue_lines import AsideLine, ItemLine, QueueLine
+from core.records.queue_lines import SkippedLine, ItemLine, QueueLine
 from core.records.run import Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED
@@ -73,7 +73,7 @@ def told_by_a_file() -> list[LedgerLine | Run]:
         ),
         choice,
         QueueLine(id="q", name="Week 12", items=(item,), by=PERSON),
-        AsideLine(id="s", queue="q", item=1, reason=said("aside"), by=PERSON),
+        SkippedLine(id="s", queue="q", item=1, reason=said("aside"), by=PERSON),
     ]
 
 
@@ -162,7 +162,7 @@ def test_a_run_goes_out_of_every_place_and_every_number_stays(context: Context) 
     assert (answer.places, answer.texts) == (preview.places, preview.texts)
     assert WORD.encode() not in bytes_of(context)
     assert numbers(context) == before
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
     newest = queries.changes(context, 1)[0]
     assert (newest.action, newest.act, newest.detail["of"]) == ("erase", None, "run")
     with closing(context.store):
@@ -198,7 +198,7 @@ def test_a_session_and_an_execution_go_likewise(context: Context, way: str) -> N
         erase(context, execution=execution_uid("request-9"))
     assert WORD.encode() not in bytes_of(context)
     assert numbers(context) == before
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 def test_an_execution_of_no_run_of_its_own_goes_alone(context: Context) -> None:
@@ -207,7 +207,7 @@ def test_an_execution_of_no_run_of_its_own_goes_alone(context: Context) -> None:
     assert said("of an execution").encode() not in held
     assert said("choice").encode() not in held
     assert said("reply 1").encode() in held, "the run's own texts are not the execution's"
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 def test_a_session_keeps_its_runs_together(context: Context) -> None:
@@ -231,7 +231,7 @@ def test_a_session_that_has_a_number_can_go_whole(context: Context) -> None:
     record(context, run("request-15"))
     assert {queries.run(context, f"request-{uid}").facts.session for uid in (9, 14, 15)} == {drawn}
     assert WORD.encode() not in bytes_of(context)
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 def test_no_import_brings_it_back(context: Context, tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ def test_no_import_brings_it_back(context: Context, tmp_path: Path) -> None:
     record(context, run(rank=2))  # and who tells more of it
     assert WORD.encode() not in bytes_of(context)
     assert queries.run(context, "request-9").facts.n_calls == 3
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 def test_undoing_what_told_it_brings_nothing_back(context: Context) -> None:
     erase(context, run="request-9")
     redo(context, undo(context, "import-1").undone)
     assert WORD.encode() not in bytes_of(context)
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 def test_what_is_told_of_an_erased_session_later_comes_without_texts(context: Context) -> None:
@@ -263,7 +263,7 @@ def test_what_is_told_of_an_erased_session_later_comes_without_texts(context: Co
     record(context, run("request-13"))
     assert WORD.encode() not in bytes_of(context)
     assert queries.run(context, "request-13").facts.n_calls == 1
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) 
     held = bytes_of(context).replace(b"Perditas", b"")
     assert PERSON.encode() not in held
     assert numbers(context) == before
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
     drawn = queries.changes(context, 1)[0].actor
     assert drawn.startswith("rater-")
     assert queries.notes(context, ARM)[0].text == f"{drawn} said so, Perditas didn't"
@@ -304,7 +304,7 @@ def test_again_it_finds_nothing_and_does_no_harm(context: Context) -> None:
     before = numbers(context)
     assert erase(context, run="request-9").places == {}
     assert numbers(context) == before
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 @pytest.mark.of_file
@@ -313,7 +313,7 @@ def test_whoever_reads_meanwhile_is_waited_for(context: Context) -> None:
         assert snapshot.exists
         assert not file_database(context.store).scour(wait_s=0)
     assert file_database(context.store).scour(wait_s=0)
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 @pytest.mark.parametrize("named", [{"session": SESSION}, {"rater": PERSON}])
@@ -322,7 +322,7 @@ def test_erased_by_name_it_can_be_erased_again(context: Context, named: dict[str
     before = numbers(context)
     erase(context, **named)
     assert numbers(context) == before
-    assert queries.verify(context).found == ()
+    assert queries.verify(context).differences == ()
 
 
 @pytest.mark.of_file

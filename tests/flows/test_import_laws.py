@@ -65,7 +65,7 @@ def seen(context: Context) -> Seen:
     How often it was written to is not part of that: neither its revision nor the revisions epochs are named by.
     """
     verification = queries.verify(context)
-    assert verification.clean, verification.found
+    assert verification.clean, verification.differences
     status = msgspec.to_builtins(queries.status(context))
     del status["revision"], status["database"]
     beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]

@@ -16,11 +16,11 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
-from core.flows.pace import USUAL, Pace
+from core.flows.pace import USUAL, ImportPace
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import open_sources
-from core.records.kept_texts import MAX_TEXT_CHARS, KeptTexts, execution_uid, pair_of
+from core.records.kept_texts import MAX_TEXT_CHARS, StoredTexts, execution_uid, pair_of
 from core.records.run import Run, Unit
 from core.store.reads import run_of_uid
 from core.store.subjects import execution_lines
@@ -34,7 +34,7 @@ PACES = pytest.mark.parametrize("pace", [USUAL, IN_PARTS], ids=["at once", "in p
 OTHERS = tuple(f"o{number}" for number in range(4))
 
 
-def keeping(folder: Path, pace: Pace = USUAL, name: str = "a.db") -> Context:
+def keeping(folder: Path, pace: ImportPace = USUAL, name: str = "a.db") -> Context:
     context = context_at(folder / name)
     change(context, "keep_texts", True)
     return replace(context, pace=pace)
@@ -64,13 +64,13 @@ def file_of(folder: Path, name: str, *told: tuple[str, str | None, int]) -> Path
     return file
 
 
-def texts(context: Context, uid: str) -> KeptTexts | None:
+def texts(context: Context, uid: str) -> StoredTexts | None:
     """What anybody who reads is shown: the pair of the execution as an export tells it."""
     with context.store.reading(context.learner) as snapshot:
         for _, line in execution_lines(snapshot):
             if getattr(line, "uid", None) == execution_uid(uid):
                 pair = line.pairs[0]  # type: ignore[union-attr]
-                found = KeptTexts(pair.instruction, pair.response)
+                found = StoredTexts(pair.instruction, pair.response)
                 return None if found == (None, None) else found
     return None
 
@@ -84,7 +84,7 @@ def said(context: Context, uid: str) -> str | None:
 
 
 def is_sound(context: Context) -> bool:
-    return queries.verify(context).found == ()
+    return queries.verify(context).differences == ()
 
 
 def bytes_of(context: Context) -> bytes:
@@ -130,7 +130,7 @@ def test_one_run_can_be_left_out(tmp_path: Path) -> None:
 
 @PACES
 def test_a_run_that_grows_has_its_newest_texts_and_the_older_after_an_undo(
-    tmp_path: Path, pace: Pace
+    tmp_path: Path, pace: ImportPace
 ) -> None:
     context = keeping(tmp_path, pace)
     import_files(context, [file_of(tmp_path, "short", ("r", "short", 0))])
@@ -145,7 +145,7 @@ def test_a_run_that_grows_has_its_newest_texts_and_the_older_after_an_undo(
 
 
 @PACES
-def test_an_import_that_is_undone_hides_its_texts(tmp_path: Path, pace: Pace) -> None:
+def test_an_import_that_is_undone_hides_its_texts(tmp_path: Path, pace: ImportPace) -> None:
     context = keeping(tmp_path, pace)
     told = import_files(context, [file_of(tmp_path, "f", ("r", "hidden", 0))])
     assert {uid: said(context, uid) for uid in ("r", "o3")} == {"r": "hidden", "o3": "said o3"}
@@ -159,7 +159,7 @@ def test_an_import_that_is_undone_hides_its_texts(tmp_path: Path, pace: Pace) ->
 
 
 @PACES
-def test_told_again_what_was_not_kept_can_be(tmp_path: Path, pace: Pace) -> None:
+def test_told_again_what_was_not_kept_can_be(tmp_path: Path, pace: ImportPace) -> None:
     context = replace(context_at(tmp_path / "a.db"), pace=pace)
     file = file_of(tmp_path, "f", ("r", "late", 0))
     import_files(context, [file])
@@ -205,7 +205,7 @@ def test_a_learner_that_an_import_was_making_goes_with_it(tmp_path: Path) -> Non
 
 
 @PACES
-def test_exports_carry_texts_to_who_keeps_them(tmp_path: Path, pace: Pace) -> None:
+def test_exports_carry_texts_to_who_keeps_them(tmp_path: Path, pace: ImportPace) -> None:
     context = keeping(tmp_path)
     record(context, asked("r", "Why?", "Because."))
     import_files(context, [file_of(tmp_path, "f", ("s", "said", 0))])

@@ -253,7 +253,7 @@ def test_a_key_that_stands_twice_is_found(tmp_path: Path) -> None:
     there.store.database.write(lambda connection: connection.run("UPDATE observation SET standing = 1"))
     found = queries.verify(there)
     assert not found.clean
-    assert {one.table for _, one in found.found} >= {"observation", "posterior"}
+    assert {one.table for _, one in found.differences} >= {"observation", "posterior"}
 
 
 def test_exports_without_keys_are_read_as_before_and_learn_them_later(

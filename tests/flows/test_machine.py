@@ -344,7 +344,7 @@ class Machine(RuleBasedStateMachine):
         self._read_its_export()
         self.context.store.close()
         self.folder.cleanup()
-        assert verification.clean, verification.found
+        assert verification.clean, verification.differences
 
     def _read_its_export(self) -> None:
         """A learner that reads what this one writes says the same of every arm."""

@@ -22,7 +22,7 @@ from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
 from core.flows.reset import reset
-from core.flows.review import keep_draft, set_aside
+from core.flows.review import keep_draft, exclude_item
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.formats.armscope import write
@@ -81,7 +81,7 @@ def plant(context: Context, folder: Path) -> None:
     reward(context, ARM, 0.5, run="told", correct=True, reason=planted("correction"))
     evaluate(context, "told", "success", score=0.9, arm=ARM, feedback=planted("feedback"), key="k-evaluation")
     reset(context, arms=[ARM], reason=planted("reset"))
-    set_aside(context, "queue-1", 1, planted("aside"))
+    exclude_item(context, "queue-1", 1, planted("aside"))
     keep_draft(context, "queue-1", 1, Draft(feedback=planted("draft")))
     asked, said = (
         msgspec.json.encode({"said": planted(place)}).decode() for place in ("instruction", "response")
@@ -178,7 +178,7 @@ def test_no_query_tells_it_of_what_it_was_planted_about(context: Context, role: 
     here = acting(context, role)
     of_arm = (queries.notes(here, ARM), queries.arm_ledger(here, ARM), queries.arm_path(here, ARM))
     of_skill = (queries.arm_ledger(here, SKILL), queries.arm_runs(here, SKILL))
-    of_runs = (queries.run(here, "told"), queries.run(here, RUN), queries.seen_runs(here))
+    of_runs = (queries.run(here, "told"), queries.run(here, RUN), queries.runs_view(here))
     of_acts = (queries.changes(here, 100), queries.resets(here), queries.rewards(here), queries.imports(here))
     assert WORD not in told((of_arm, of_skill, of_runs, of_acts))
     assert [one.text for one in queries.notes(here, ARM)] == [""]
@@ -207,7 +207,7 @@ def test_an_export_without_texts_is_the_same_without_them(context: Context, tmp_
     other = context_at(tmp_path / "other.db")
     answer = import_files(other, [tmp_path / "without.jsonl"])
     assert answer.rejected == ()
-    assert queries.verify(other).found == ()
+    assert queries.verify(other).differences == ()
     assert [(one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(other)] == [
         (one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(context)
     ]

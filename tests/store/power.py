@@ -236,7 +236,7 @@ class Lives:
         seen = queries.verify(context)
         if not seen.clean:
             self.figures.unclean += 1
-            self.figures.unexplained.append(f"{where}: verify found {seen.found}")
+            self.figures.unexplained.append(f"{where}: verify found {seen.differences}")
         self.recorder.tell(found)
         record(context, run_of("goes on"))
         self.recorder.tell(digest(context))

@@ -18,7 +18,7 @@ from core.settings import database_at
 
 if TYPE_CHECKING:
     from core.flows import queries
-    from core.flows.doctor import Examined
+    from core.flows.doctor import Examination
     from core.flows.restore import RestorePlan
     from core.records.answers import BackupAnswer
 
@@ -39,7 +39,7 @@ def verify(line: typer.Context) -> None:
             return
         say(f"{found.n_differences:,} differences:")
         heads = ("learner", "table", "key", "stored", "recomputed")
-        say_table(heads, [[name, *map(str, difference)] for name, difference in found.found])
+        say_table(heads, [[name, *map(str, difference)] for name, difference in found.differences])
 
     give = done if found.clean else answer
     give(line, asked_for.plain(context, found), tell)
@@ -62,7 +62,7 @@ def doctor(line: typer.Context) -> None:
         raise typer.Exit(1)
 
 
-def _say_examined(found: Examined) -> None:
+def _say_examined(found: Examination) -> None:
     schema = "none" if found.schema is None else found.schema
     free = "unknown" if found.free_bytes is None else f"{found.free_bytes / 1e9:,.1f} GB"
     rows = [

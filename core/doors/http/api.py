@@ -1,18 +1,18 @@
-"""API: all of ``/api/v1``, and the OpenAPI document that tells of it."""
+"""API under ``/api/v1``, with its OpenAPI document."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http import files, own, records, schemas
 from core.doors.http.routes import Route
 from core.doors.http.schemas import ApiRoute, RouteText
+from core.doors.service import Service
 from core.records.actor import Actor
 
 
-def _openapi(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _openapi(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
     return own.document_answer(openapi())
 
 
@@ -28,5 +28,5 @@ ROUTES: Final[tuple[Route, ...]] = tuple(row.route for row in ROWS)
 
 
 def openapi() -> dict[str, Any]:
-    """The routes as an OpenAPI document."""
+    """Return the routes as an OpenAPI document."""
     return schemas.openapi(ROUTES, {(row.route.methods[0], row.route.path): row.text for row in ROWS})

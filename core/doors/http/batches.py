@@ -1,7 +1,7 @@
-"""Batches: many runs or rewards, a line each, and a result for each line, in order.
+"""Batches over HTTP: many runs or rewards, a line each, and a result for each line, in order.
 
-Lines are recorded in parts, each on disk before the next is looked at. A line that can't be recorded keeps no other
-from it. Where the disk fills, the results say which lines stand.
+Lines are recorded in parts, each on disk before the next is read. A rejected line does not stop the others. If the
+disk is full, the results show which lines are recorded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar, cast
 
 from core.doors import documents
+from core.doors.batch import answers_of
 from core.doors.http.wording import http_error
 from core.doors.terminal import as_plain
 from core.doors.verbs import verb
@@ -27,8 +28,8 @@ from core.records.run import Run
 
 Result = Mapping[str, object]
 _PART: Final = 1_000
-"""Lines that are recorded at once."""
-_ASKED = TypeVar("_ASKED")
+"""Lines in one transaction."""
+_ORDER = TypeVar("_ORDER")
 _ANSWER = TypeVar("_ANSWER")
 
 
@@ -51,35 +52,35 @@ def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
     """Record runs: lines as the verb ``record`` is asked, or as our own format has them."""
     context.permit("ingest", create=True)
-    sent = SentRuns()
+    runs_of_lines = SentRuns()
 
     def read(line: bytes) -> tuple[Run, bool]:
-        said = json_body(line)
-        if isinstance(said, dict) and said.get("kind") == "run":
-            return sent.run(line), False
-        request = cast("Any", verb("record").decode(said))
+        document = json_body(line)
+        if isinstance(document, dict) and document.get("kind") == "run":
+            return runs_of_lines.run(line), False
+        request = cast("Any", verb("record").decode(document))
         return request.run, request.ended_now
 
-    def done(asked: Sequence[tuple[Run, bool]]) -> list[RecordAnswer]:
-        ended_now = {run.uid for run, has_ended_now in asked if has_ended_now}
-        return record_all(context, [run for run, _ in asked], ended_now=ended_now)
+    def done(orders: Sequence[tuple[Run, bool]]) -> list[RecordAnswer]:
+        ended_now = {run.uid for run, has_ended_now in orders if has_ended_now}
+        return record_all(context, [run for run, _ in orders], ended_now=ended_now)
 
     return _results(lines, read, done, as_plain)
 
 
 def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> Iterator[Result]:
-    """Give rewards: lines as the verb ``reward`` is asked. ``key``: each line has one made of it and its place."""
+    """Yield the result of each line, a reward as the verb ``reward`` takes it; each line's key follows from ``key``."""
     context.permit("reward")
-    place = 0
+    index = 0
 
     def read(line: bytes) -> RewardOrder:
-        nonlocal place
-        place += 1
-        given = verb("reward").decode(json_body(line))
-        said = {name: getattr(given, name) for name in given.__struct_fields__}
-        if said["key"] is None:
-            said["key"] = key_of_line(key, place)
-        return RewardOrder(**said)
+        nonlocal index
+        index += 1
+        request = verb("reward").decode(json_body(line))
+        fields = {name: getattr(request, name) for name in request.__struct_fields__}
+        if fields["key"] is None:
+            fields["key"] = key_of_line(key, index)
+        return RewardOrder(**fields)
 
     def done(orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
         return reward_all(context, orders)
@@ -89,54 +90,35 @@ def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> I
 
 def _results(
     lines: Iterator[bytes],
-    read: Callable[[bytes], _ASKED],
-    done: Callable[[Sequence[_ASKED]], Sequence[_ANSWER]],
-    told: Callable[[_ANSWER], object],
+    read: Callable[[bytes], _ORDER],
+    done: Callable[[Sequence[_ORDER]], Sequence[_ANSWER]],
+    formatted: Callable[[_ANSWER], object],
 ) -> Iterator[Result]:
     number = 0
     broken: StoreError | None = None
     while part := list(islice(lines, _PART)):
-        found = [_or_error(read, line) if line.strip() else None for line in part]
-        asked = [one for one in found if one is not None and not isinstance(one, ArmscopeError)]
-        answers = iter(_done(asked, done, broken))
-        for one in found:
+        parsed = [_or_error(read, line) if line.strip() else None for line in part]
+        orders = [one for one in parsed if one is not None and not isinstance(one, ArmscopeError)]
+        answers = iter(answers_of(orders, done, broken))
+        for one in parsed:
             number += 1
             if one is None:  # an empty line asks for nothing
                 continue
             answer = one if isinstance(one, ArmscopeError) else next(answers)
             if isinstance(answer, StoreError):
                 broken = answer  # what failed once is not tried again for every line
-            yield {"line": number, **_result(answer, told)}
+            yield {"line": number, **_result(answer, formatted)}
 
 
-def _or_error(read: Callable[[bytes], _ASKED], line: bytes) -> _ASKED | ArmscopeError:
+def _or_error(read: Callable[[bytes], _ORDER], line: bytes) -> _ORDER | ArmscopeError:
     try:
         return read(line)
     except ArmscopeError as problem:
         return problem
 
 
-def _done(
-    asked: Sequence[_ASKED], done: Callable[[Sequence[_ASKED]], Sequence[_ANSWER]], broken: StoreError | None
-) -> Sequence[_ANSWER | ArmscopeError]:
-    """All at once; where something is wrong with one of them, each half by itself, until it is known which."""
-    if not asked:
-        return []
-    if broken is not None:
-        return [broken] * len(asked)
-    try:
-        return done(asked)
-    except ArmscopeError as problem:
-        if isinstance(problem, StoreError) or len(asked) == 1:
-            return [problem] * len(asked)
-    middle = len(asked) // 2
-    first = _done(asked[:middle], done, None)
-    failed = next((one for one in first if isinstance(one, StoreError)), None)
-    return [*first, *_done(asked[middle:], done, failed)]
-
-
-def _result(answer: object, told: Callable[[Any], object]) -> dict[str, object]:
+def _result(answer: object, formatted: Callable[[Any], object]) -> dict[str, object]:
     if isinstance(answer, ArmscopeError):
         return http_error(answer)
-    plain = told(answer)
+    plain = formatted(answer)
     return {"ok": True, **(plain if isinstance(plain, dict) else {})}

@@ -5,7 +5,7 @@ Other routes answer documents for people and programs, which leave fields out or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,84 +13,83 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
-from core.doors.http.own import AT_LEARNER, document_answer, parsed_input
+from core.doors.http.own import AT_LEARNER, check_fields, document_answer, parsed_input, tagged_answer
 from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
+from core.doors.service import Service
 from core.doors.terminal import json_form
-from core.doors.verbs import Verb, verb
-from core.errors import InvalidInput
+from core.doors.verbs import Input, Verb, verb
 from core.flows.context import Context
 from core.formats.strict import json_body
 from core.permissions import authorise
 from core.records.actor import Actor
+from core.records.parameters import EXPORT_FORMATS
 
 if TYPE_CHECKING:
     from core.records.answers import ExportAnswer
 
 BYTES: Final = "application/octet-stream"
 _PIECE_BYTES: Final = 1 << 20
-_QUERIES: Final = (
-    *(
-        "settings",
-        "posteriors",
-        "judgements",
-        "arms",
-        "runs",
-        "run",
-        "evaluations",
-        "agreement",
-        "acts",
-        "ledger",
-    ),
-    *("savings", "status", "episodes", "episode", "lint", "compare"),
+_REPORTS: Final = (
+    *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
+    *("savings", "status", "episodes", "lint"),
 )
+_IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "compare": ("environments/{environment}/models", {"environment": "environment"}),
+    "episode": ("episodes/{episode}", {"uid": "episode"}),
+    "run": ("runs/{uid}", {"name": "uid"}),
+}
+"""Paths of reports with required fields, and those fields, by the path's names."""
+_INPUT: Final = {
+    "input": {"type": "string", "description": "JSON object with further fields of the request."}
+}
 
 
-def _record(answer: object) -> Answer:
-    return document_answer(msgspec.to_builtins(answer, str_keys=True, enc_hook=_json_form))
+def _form(answer: object) -> object:
+    """Return the JSON values of a record, with arrays as lists."""
+    return msgspec.to_builtins(answer, str_keys=True, enc_hook=_array_or_fields)
 
 
-def _json_form(value: Any) -> object:  # noqa: ANN401 - any type that the encoder does not know
-    """Return the values of an array, or the fields of a dataclass."""
+def _array_or_fields(value: Any) -> object:  # noqa: ANN401 - any type that the encoder does not know
     return value.tolist() if hasattr(value, "tolist") else json_form(value)
 
 
-def _queried(operation: Verb) -> LearnerHandler:
+def _request(operation: Verb, call: Call, bound: Mapping[str, str] = {}) -> Input:
+    check_fields(call, "input")
+    fields = json_body(call.query.get("input", "{}").encode())
+    return parsed_input(operation, call, fields, bound)
+
+
+def _report(operation: Verb, bound: Mapping[str, str]) -> LearnerHandler:
     def handler(context: Context, call: Call) -> Answer:
-        return _record(operation.call(context, parsed_input(operation, call, json_body(call.body))))
+        request = _request(operation, call, bound)
+        return tagged_answer(context, call, lambda: _form(operation.call(context, request)))
 
     return handler
 
 
-def _verified(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _verified(service: Service, actor: Actor, call: Call) -> Answer:
     """Return the verification of every learner."""
     operation = verb("verify")
     authorise(actor, operation.action, None)
-    return _record(operation.call(desk.whole(actor), parsed_input(operation, call, json_body(call.body))))
+    return document_answer(_form(operation.call(service.whole(actor), _request(operation, call))))
 
 
 def _exported(context: Context, call: Call) -> Answer:
     """Return the answer of an export, the observations of a CSV, and the file, one after the other."""
-    body = json_body(call.body)
-    if not isinstance(body, dict) or "target" in body:
-        raise InvalidInput(
-            "The body must be one object without a target, got something else.",
-            next_step='Send it like {"format": "jsonl"}.',
-        )
+    check_fields(call, "format")
     with ExitStack() as opened:
         folder = opened.enter_context(TemporaryDirectory(prefix="armscope-"))
         operation = verb("export")
-        request = operation.decode({**body, "target": str(Path(folder) / "export")})
+        request = operation.decode({**call.query, "target": str(Path(folder) / "export")})
         answer: ExportAnswer = operation.call(context, request)
         first = msgspec.json.encode(answer)
         second = None if answer.observations_file is None else Path(answer.observations_file)
-        n_second = 0 if second is None else second.stat().st_size
         headers = {
             "content-type": BYTES,
             "armscope-first-bytes": str(len(first)),
-            "armscope-second-bytes": str(n_second),
+            "armscope-second-bytes": str(0 if second is None else second.stat().st_size),
         }
         files = [Path(answer.file)] if second is None else [second, Path(answer.file)]
         return Answer(200, b"", headers, pieces=_pieces(opened.pop_all(), first, files))
@@ -105,25 +104,26 @@ def _pieces(opened: ExitStack, first: bytes, files: list[Path]) -> Iterator[byte
                     yield piece
 
 
-def _row(name: str) -> ApiRoute:
+def _row(name: str, path: str, bound: Mapping[str, str] = {}) -> ApiRoute:
     operation = verb(name)
-    path = f"{AT_LEARNER}/queries/{name}"
-    return ApiRoute(
-        Route(("POST",), path, operation.action, of_learner=_queried(operation)), RouteText(verb=operation)
+    route = Route(
+        ("GET",), f"{AT_LEARNER}/records/{path}", operation.action, of_learner=_report(operation, bound)
     )
+    return ApiRoute(route, RouteText(words=operation.words, query=_INPUT))
 
 
 ROWS: Final = (
-    *(_row(name) for name in _QUERIES),
+    *(_row(name, name) for name in _REPORTS),
+    *(_row(name, path, bound) for name, (path, bound) in _IN_PATH.items()),
     ApiRoute(
-        Route(("POST",), f"{AT_LEARNER}/queries/verify", "read", _verified), RouteText(verb=verb("verify"))
+        Route(("GET",), f"{AT_LEARNER}/records/verify", "read", _verified),
+        RouteText(words=verb("verify").words, query=_INPUT),
     ),
     ApiRoute(
-        Route(("POST",), f"{AT_LEARNER}/exports", "read", of_learner=_exported),
+        Route(("GET",), f"{AT_LEARNER}/records/export", "read", of_learner=_exported),
         RouteText(
-            verb=verb("export"),
             words="Export all data: the answer, the observations of a CSV, and the file.",
-            bound=frozenset({"target"}),
+            query={"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}},
             answers=(BYTES,),
             headers={
                 "armscope-first-bytes": "Length of the answer, which is JSON.",

@@ -5,9 +5,9 @@ from core.flows.queries.alarms import alarms, refused
 from core.flows.queries.arm import (
     ArmInRun,
     ArmLedger,
+    ArmObservation,
     ArmPath,
     ArmRuns,
-    ArmObservation,
     LedgerCursor,
     Mark,
     arm_ledger,
@@ -22,8 +22,8 @@ from core.flows.queries.chances import Inclusion, inclusion
 from core.flows.queries.confidence import confidence, pulls_needed
 from core.flows.queries.environments import (
     EnvironmentStory,
-    GroupKind,
     EpisodeGroup,
+    GroupKind,
     LeftOut,
     compare,
     environment,
@@ -89,10 +89,10 @@ from core.flows.queries.verify import verify
 from core.records.agreement import AgreementReport, GraderBesideRest, ModelBesidePeople, TwoGraders
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.environment import (
-    ModelComparison,
     Design,
     EnvironmentDesign,
     EnvironmentSummary,
+    ModelComparison,
     ModelPair,
     ModelSummary,
     SuccessRate,

@@ -103,4 +103,4 @@ def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelBesidePeople, 
         is_model=np.array([kind == "model" for kind in kinds], dtype=np.bool_),
         seed=_SEED,
     )
-    return tuple(ModelBesidePeople(grader=columns.graders[one.rater], found=one) for one in results)
+    return tuple(ModelBesidePeople(grader=columns.graders[one.rater], result=one) for one in results)

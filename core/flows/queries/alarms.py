@@ -22,8 +22,8 @@ DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
 def alarms(context: Context) -> tuple[Alarm, ...]:
     """Return the alarms of a learner's overview.
 
-    Poisoned arms are one alarm per type. Overdue queues and suspicious environments are one alarm each. Savings below 0
-    and missing runs are one alarm per learner.
+    Poisoned arms are one alarm per type. Overdue queues and suspicious environments are one alarm each. Savings below
+    0 and missing runs are one alarm per learner.
     """
     needed = overview(context).attention
     return tuple(alarm for tell in _TELL for alarm in tell(context.learner, needed))

@@ -15,19 +15,19 @@ from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.queries.episodes import (
     design_of,
+    environment_summary,
     hacked,
+    matching_environments,
     of_environment,
     rate_of,
     reached_by,
-    environment_summary,
     summed,
-    matching_environments,
 )
 from core.records.environment import (
-    ModelComparison,
     Design,
     EnvironmentDesign,
     EnvironmentSummary,
+    ModelComparison,
     ModelPair,
     ModelSummary,
     SuccessRate,
@@ -244,12 +244,12 @@ def compare(
     models: Annotated[Sequence[str], Meta(description="Only these models; default: all.")] = (),
     compared: Annotated[Compared, Meta(description="The quantity that is compared.")] = "reward",
     paired: Annotated[
-        bool, Meta(description="Compare common tasks only; false: all episodes, whatever their tasks.")
+        bool, Meta(description="Compare common tasks only; false: episodes of all tasks.")
     ] = True,
 ) -> ModelComparison:
     """Compare models on the tasks of an environment that two of them attempted.
 
-    ``paired`` False compares all episodes, whatever their tasks, and marks the answer so.
+    ``paired`` False compares the episodes of all tasks, and marks the answer so.
 
     Raises `NotFound` for an unknown environment. Raises `InvalidInput` for fewer than two models, for a model
     without episodes, and for two models without a common task.

@@ -13,7 +13,7 @@ from core.columns import UNKNOWN, EpisodeColumns, Floats
 from core.episodes import discounted, running, totals_of
 from core.errors import NotApplicable, NotFound
 from core.flows.context import Context
-from core.flows.credit import split_of, active_episode
+from core.flows.credit import active_episode, split_of
 from core.records.environment import Design, EnvironmentSummary, SuccessRate
 from core.records.episode import Episode, Finding, Scale
 from core.records.episode_page import ANY_EPISODE, EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
@@ -47,8 +47,10 @@ from core.store.transaction import Facts, Snapshot
 DESIGN_EPISODES: Final = 1_000
 LISTED_EPISODES: Final = 200
 DESIGN_STEPS: Final = 50_000
-"""The newest episodes that a reward's pattern and findings are told from: of one environment that is looked into, and
-of each in a list; and the steps they may have at most. From a hundred on nine of ten of what is planted is found.
+"""Maximum numbers of newest episodes, and of their steps, that a design is computed from.
+
+The first is for one environment, the second for each in a list. From a hundred episodes on, nine of ten planted flaws
+are detected.
 """
 _RUNS_SHOWN: Final = 50
 

@@ -53,8 +53,8 @@ class RubricSpread:
 class BiasWatch:
     """Evaluations by grader kind, grader and rubric.
 
-    ``n`` of them pass the filter. ``kinds`` and ``by_kind`` are in the order of `GRADER_KINDS`. Graders and rubrics are
-    sorted by their number of evaluations.
+    ``n`` of them pass the filter. ``kinds`` and ``by_kind`` are in the order of `GRADER_KINDS`. Graders and rubrics
+    are sorted by their number of evaluations.
     """
 
     n: int

@@ -96,8 +96,8 @@ class _Since(NamedTuple):
 class Monitor:
     """Cache of the measures of one database between two polls.
 
-    Measures are cached while the learner's revision is the same, for at most 10 minutes. Tokens of budgets are counted
-    from the first poll on, like any counter of a process. A poll therefore costs only the new runs.
+    Measures are cached while the learner's revision is the same, for at most 10 minutes. Tokens of budgets are
+    counted from the first poll on, like any counter of a process. A poll therefore costs only the new runs.
     """
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
 from core.flows.requests import unknown_arm
-from core.flows.reset import Scope
+from core.flows.reset import ResetScope
 from core.flows.reward import Known, known_of, run_about
 from core.permissions import Action
 from core.posterior.beta import interval
@@ -167,8 +167,8 @@ def preview_evaluation(
 ) -> EvaluationPreview:
     """Return grade, blockers and effect of an evaluation. Raises the errors of `evaluate` and records nothing.
 
-    The evaluation runs and is rolled back, so revisions and shared arms count as in `evaluate`. It costs as much as an
-    evaluation without the disk write, and two simulations if arms move.
+    The evaluation runs and is rolled back, so revisions and shared arms count as in `evaluate`. It costs as much as
+    an evaluation without the disk write, and two simulations if arms move.
     """
     order = order_of(
         context,
@@ -246,7 +246,7 @@ def preview_reset(
     context: Context, *, arms: Sequence[str] = (), types: Sequence[ArmType] = (), target: Target = "uniform"
 ) -> ResetPreview:
     """Return the effect of a reset. Raises the errors of `reset` and changes nothing."""
-    scope = Scope(arms=tuple(arms), types=tuple(types))
+    scope = ResetScope(arms=tuple(arms), types=tuple(types))
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)

@@ -42,8 +42,9 @@ class SettingsPreview:
     """The next prompt and every arm's posterior under the active settings and under new ones.
 
     Arrays are aligned with ``columns``. Chances are NaN if none of the latest runs offered the arm. ``n_arms`` and
-    ``n_tokens`` are averages for the next prompt. Its tokens are those of arms; an unknown cost counts as in the packer.
-    ``ready`` is the share of evaluations that training accepts, before and after. It is None if the thresholds stay.
+    ``n_tokens`` are averages for the next prompt. Its tokens are those of arms; an unknown cost counts as in the
+    packer. ``ready`` is the share of evaluations that training accepts, before and after. It is None if the
+    thresholds stay.
     """
 
     before: LearnerSettings

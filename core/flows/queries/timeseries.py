@@ -45,9 +45,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 def timeseries(context: Context, metric: Metric = "tokens", window: Window = "1d") -> tuple[Point, ...]:
     """List windows with activity, the earliest first: the last 14 days by hour, or 366 days by day.
 
-    ``tokens``: usage of runs; None if no run of the window states it. ``pulls``: observations of all arms, later undone
-    or not. ``convergence``: posterior mean after each window with observations, in the present epoch, of the 24 arms
-    with the most pulls.
+    ``tokens``: usage of runs; None if no run of the window states it. ``pulls``: observations of all arms, later
+    undone or not. ``convergence``: posterior mean after each window with observations, in the present epoch, of the
+    24 arms with the most pulls.
     """
     _check(metric, METRICS)
     _check(window, WINDOWS)

@@ -25,8 +25,8 @@ class Unread:
     """Check that every recorded observation is in a posterior.
 
     ``n_pulls`` are the pulls in the posteriors of the listed arms. Of the active rewards, ``n_present`` are in the
-    present posteriors and ``n_earlier`` in those of closed epochs. ``n_replaced`` are superseded by a later correction.
-    ``arms`` name the rest. ``query`` is the SQL that read the rewards.
+    present posteriors and ``n_earlier`` in those of closed epochs. ``n_replaced`` are superseded by a later
+    correction. ``arms`` name the rest. ``query`` is the SQL that read the rewards.
     """
 
     n_pulls: int

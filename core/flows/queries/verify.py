@@ -20,7 +20,7 @@ from core.store.failures import damaged
 
 def problem_of(verification: Verification, database: Located) -> StoreDamaged:
     """Return the differences as one error."""
-    first = said(verification.found[0][1])
+    first = said(verification.differences[0][1])
     return damaged(database, f"{verification.n_differences:,} differences, the first: {first}")
 
 
@@ -52,6 +52,6 @@ def verify(
         clean=not n_differences,
         learners=names,
         n_differences=n_differences,
-        found=tuple(listed),
+        differences=tuple(listed),
         servers=servers,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.http import api, kairos
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
@@ -47,8 +47,8 @@ def context(world: Path, tmp_path: Path) -> Iterator[Context]:
     made.store.close()
 
 
-def at_desk(context: Context) -> Desk:
-    return Desk(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
+def at_desk(context: Context) -> Service:
+    return Service(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
 
 
 @pytest.fixture

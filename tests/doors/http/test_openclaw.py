@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.exchange import Answer, Call
 from core.doors.http import openclaw
 from core.errors import ArmscopeError, Conflict, Denied, InvalidInput, UnknownArm, UnknownLearner
@@ -32,7 +32,7 @@ JSON_SENT = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def service(tmp_path: Path) -> Iterator[Service]:
     """A seed and a hostile id in every prompt; runs on three days, one of whose usage nobody knows."""
     context = context_at(tmp_path / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read", token_cost=120), Arm(key=HOSTILE)))
@@ -52,18 +52,20 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     learn.record(
         context, run_of("late", inventory=prompt, calls=["Read"], at_ms=START_MS + 4 * DAY_MS, tokens=None)
     )
-    yield Desk(store=context.store, learner="default", clock=context.clock)
+    yield Service(store=context.store, learner="default", clock=context.clock)
     context.store.close()
 
 
-def asked(desk: Desk, path: str, *, actor: Actor = MARA, body: bytes | None = None, **query: str) -> Any:  # noqa: ANN401
-    answer = sent(desk, path, query, actor=actor, body=body)
+def asked(
+    service: Service, path: str, *, actor: Actor = MARA, body: bytes | None = None, **query: str
+) -> Any:  # noqa: ANN401
+    answer = sent(service, path, query, actor=actor, body=body)
     assert answer.status == 200, answer
     return json.loads(answer.body)
 
 
 def sent(
-    desk: Desk,
+    service: Service,
     path: str,
     query: Mapping[str, str] = MappingProxyType({}),
     *,
@@ -71,12 +73,14 @@ def sent(
     body: bytes | None = None,
 ) -> Answer:
     method = "GET" if body is None else "POST"
-    return openclaw.handle(desk, actor, Call(method, openclaw.PREFIX + path, query, JSON_SENT, body or b""))
+    return openclaw.handle(
+        service, actor, Call(method, openclaw.PREFIX + path, query, JSON_SENT, body or b"")
+    )
 
 
-def test_a_learner_that_is_awaited_has_nothing_yet_and_is_not_made_by_being_asked(desk: Desk) -> None:
+def test_a_learner_that_is_awaited_has_nothing_yet_and_is_not_made_by_being_asked(service: Service) -> None:
     """OpenClaw's command asks before its agent ever reported anything, and takes a 404 for a server that is gone."""
-    new = replace(desk, learner="openclaw")
+    new = replace(service, learner="openclaw")
     assert asked(new, "/posteriors") == []
     assert (asked(new, "/summary")["traceCount"], asked(new, "/summary")["armCount"]) == (0, 0)
     assert asked(new, "/config")["phase"] == "active"
@@ -85,12 +89,12 @@ def test_a_learner_that_is_awaited_has_nothing_yet_and_is_not_made_by_being_aske
     with pytest.raises(UnknownLearner):
         sent(new, "/reset", body=b"")
     with pytest.raises(UnknownLearner):
-        queries.status(desk.context(MARA, "openclaw"))
+        queries.status(service.context(MARA, "openclaw"))
 
 
-def test_arms_are_told_with_both_scales_of_confidence(desk: Desk) -> None:
-    read, hostile = asked(desk, "/posteriors/")
-    believed = {one.arm: one for one in queries.posteriors(desk.context(MARA))}
+def test_arms_are_told_with_both_scales_of_confidence(service: Service) -> None:
+    read, hostile = asked(service, "/posteriors/")
+    believed = {one.arm: one for one in queries.posteriors(service.context(MARA))}
     for one in (read, hostile):
         ours = believed[one["armId"]]
         assert (one["alpha"], one["beta"], one["mean"], one["pulls"]) == (
@@ -105,23 +109,23 @@ def test_arms_are_told_with_both_scales_of_confidence(desk: Desk) -> None:
         assert one["lastUpdated"] == START_MS + 4 * DAY_MS
         assert not one["isUnderexplored"]
     assert (read["armId"], read["isSeed"], hostile["isSeed"]) == ("tool:fs:Read", True, False)
-    change(desk.context(MARA), "min_pulls", 6)
-    assert all(one["isUnderexplored"] for one in asked(desk, "/posteriors"))
+    change(service.context(MARA), "min_pulls", 6)
+    assert all(one["isUnderexplored"] for one in asked(service, "/posteriors"))
 
 
 def test_an_arm_nobody_observed_was_never_updated(tmp_path: Path) -> None:
     context = context_at(tmp_path / "b.db")
     learn.record(context, run_of("r", calls=()))
-    found = asked(Desk(store=context.store, learner="default"), "/posteriors")
+    found = asked(Service(store=context.store, learner="default"), "/posteriors")
     assert [(one["lastUpdated"], one["tier"], one["confidence"]) for one in found] == [
         ("", "none", "low")
     ] * 3
     context.store.close()
 
 
-def test_a_summary_adds_up_and_leaves_unknown_what_it_is(desk: Desk) -> None:
-    found = asked(desk, "/summary")
-    assert found == asked(desk, "/metrics", x="1")
+def test_a_summary_adds_up_and_leaves_unknown_what_it_is(service: Service) -> None:
+    found = asked(service, "/summary")
+    assert found == asked(service, "/metrics", x="1")
     assert (found["traceCount"], found["runs"], found["armCount"], found["totalTokens"]) == (10, 5, 2, 700)
     assert (found["totalReward"], found["accuracy"]) == (5.0, 0.5)
     assert (found["minTimestamp"], found["maxTimestamp"]) == (START_MS, START_MS + 4 * DAY_MS)
@@ -130,8 +134,8 @@ def test_a_summary_adds_up_and_leaves_unknown_what_it_is(desk: Desk) -> None:
     assert runs["tokenSavingsPercent"] is runs["baselineAvgDuration"] is runs["selectedAvgDuration"] is None
 
 
-def test_traces_are_the_runs_newest_first(desk: Desk) -> None:
-    found = asked(desk, "/traces", limit="2", offset="1")
+def test_traces_are_the_runs_newest_first(service: Service) -> None:
+    found = asked(service, "/traces", limit="2", offset="1")
     assert found["total"] == 5
     assert [one["runId"] for one in found["traces"]] == ["r3", "r2"]
     first, second = found["traces"]
@@ -143,8 +147,8 @@ def test_traces_are_the_runs_newest_first(desk: Desk) -> None:
         "referenced": True,
         "tokenCost": 120,
     }
-    assert len(asked(desk, "/traces")["traces"]) == 5
-    assert asked(desk, "/traces", offset="5") == {"traces": [], "total": 5}
+    assert len(asked(service, "/traces")["traces"]) == 5
+    assert asked(service, "/traces", offset="5") == {"traces": [], "total": 5}
     for wrong in (
         {"limit": "0"},
         {"limit": "1001"},
@@ -153,39 +157,39 @@ def test_traces_are_the_runs_newest_first(desk: Desk) -> None:
         {"offset": "9" * 30},
     ):
         with pytest.raises(InvalidInput):
-            sent(desk, "/traces", wrong)
+            sent(service, "/traces", wrong)
 
 
-def test_a_series_has_gaps_where_nothing_is_known(desk: Desk) -> None:
+def test_a_series_has_gaps_where_nothing_is_known(service: Service) -> None:
     day = START_MS // DAY_MS * DAY_MS
-    tokens = asked(desk, "/timeseries")["buckets"]
+    tokens = asked(service, "/timeseries")["buckets"]
     assert tokens == [
         {"t": day, "value": 300.0, "runs": 2},
         {"t": day + DAY_MS, "value": 400.0, "runs": 2},
         {"t": day + 4 * DAY_MS, "value": None, "runs": 1},
     ]
-    pulls = asked(desk, "/timeseries", metric="pulls", window="1h")["buckets"]
+    pulls = asked(service, "/timeseries", metric="pulls", window="1h")["buckets"]
     assert [one["value"] for one in pulls] == [2.0] * 5
-    assert sum(one["value"] for one in asked(desk, "/timeseries", metric="pulls")["buckets"]) == 10
+    assert sum(one["value"] for one in asked(service, "/timeseries", metric="pulls")["buckets"]) == 10
     for wrong in ({"metric": "mood"}, {"window": "1m"}):
         with pytest.raises(InvalidInput):
-            sent(desk, "/timeseries", wrong)
+            sent(service, "/timeseries", wrong)
 
 
 @pytest.mark.parametrize("window", ["1h", "1d"])
-def test_a_path_of_means_ends_where_the_arm_is_now(desk: Desk, window: str) -> None:
-    openclaw_reward(desk, {"arm_id": HOSTILE, "reward": 0.25})
-    found = asked(desk, "/timeseries", metric="convergence", window=window)["buckets"]
+def test_a_path_of_means_ends_where_the_arm_is_now(service: Service, window: str) -> None:
+    openclaw_reward(service, {"arm_id": HOSTILE, "reward": 0.25})
+    found = asked(service, "/timeseries", metric="convergence", window=window)["buckets"]
     last = {one["armId"]: one["value"] for one in found}
-    now = {one["armId"]: one["mean"] for one in asked(desk, "/posteriors")}
+    now = {one["armId"]: one["mean"] for one in asked(service, "/posteriors")}
     assert last == pytest.approx(now)
     read = [one["value"] for one in found if one["armId"] == "tool:fs:Read"]
     assert read[-1] == pytest.approx(8 / 9)
     assert read == sorted(read)  # it was used in every run
 
 
-def openclaw_reward(desk: Desk, body: object, actor: Actor = MARA) -> Any:  # noqa: ANN401
-    return asked(desk, "/reward", actor=actor, body=json.dumps(body).encode())
+def openclaw_reward(service: Service, body: object, actor: Actor = MARA) -> Any:  # noqa: ANN401
+    return asked(service, "/reward", actor=actor, body=json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -201,15 +205,15 @@ def openclaw_reward(desk: Desk, body: object, actor: Actor = MARA) -> Any:  # no
     ],
 )
 def test_a_number_counts_before_an_outcome_and_0_is_one(
-    desk: Desk, said: dict[str, object], reward: float
+    service: Service, said: dict[str, object], reward: float
 ) -> None:
-    before = {one["armId"]: one for one in asked(desk, "/posteriors")}[HOSTILE]
-    told = openclaw_reward(desk, {"arm_id": HOSTILE, **said})
+    before = {one["armId"]: one for one in asked(service, "/posteriors")}[HOSTILE]
+    told = openclaw_reward(service, {"arm_id": HOSTILE, **said})
     assert told["ok"] is True
     assert told["alpha"] == pytest.approx(before["alpha"] + reward)
     assert told["beta"] == pytest.approx(before["beta"] + 1 - reward)
     assert told["pulls"] == before["pulls"] + 1
-    (row,) = queries.rewards(desk.context(MARA))
+    (row,) = queries.rewards(service.context(MARA))
     assert row.actor == "mara"
     assert row.reward == pytest.approx(reward)
 
@@ -246,28 +250,28 @@ NOTHING_DONE: list[tuple[str, bytes]] = [
 ]
 
 
-def test_what_is_refused_changes_nothing(desk: Desk) -> None:
-    before = queries.revision(desk.context(MARA))
+def test_what_is_refused_changes_nothing(service: Service) -> None:
+    before = queries.revision(service.context(MARA))
     for path, body in NOTHING_DONE:
         try:
-            answer = sent(desk, path, body=body)
+            answer = sent(service, path, body=body)
         except (InvalidInput, UnknownArm, Conflict):
             continue
         assert answer.status in {400, 413}, body[:60]
         assert set(json.loads(answer.body)) == {"error"}
-    assert queries.revision(desk.context(MARA)) == before
+    assert queries.revision(service.context(MARA)) == before
 
 
-def test_a_body_has_a_length_at_most(desk: Desk) -> None:
+def test_a_body_has_a_length_at_most(service: Service) -> None:
     padding = 65_536 - len(b'{"arm_id":"tool:fs:Read"}')
     body = b'{"arm_id":"tool:fs:Read"' + b" " * padding + b"}"
-    assert sent(desk, "/reward", body=body).status == 200
-    told = sent(desk, "/reward", body=body + b" ")
+    assert sent(service, "/reward", body=body).status == 200
+    told = sent(service, "/reward", body=body + b" ")
     assert (told.status, told.headers["connection"]) == (413, "close")
 
 
-def test_a_reset_has_both_shapes_and_arms_stay_listed(desk: Desk) -> None:
-    one = asked(desk, "/reset", body=json.dumps({"arm_ids": [HOSTILE]}).encode())
+def test_a_reset_has_both_shapes_and_arms_stay_listed(service: Service) -> None:
+    one = asked(service, "/reset", body=json.dumps({"arm_ids": [HOSTILE]}).encode())
     assert one == {
         "learner": "default",
         "reset_count": 1,
@@ -276,9 +280,9 @@ def test_a_reset_has_both_shapes_and_arms_stay_listed(desk: Desk) -> None:
         "status": "reset",
         "id": "reset-1",
     }
-    assert asked(desk, "/reset", body=b"{}")["reset_count"] == 2
-    assert asked(desk, "/reset", body=b"")["reset_count"] == 2
-    states = asked(desk, "/posteriors")
+    assert asked(service, "/reset", body=b"{}")["reset_count"] == 2
+    assert asked(service, "/reset", body=b"")["reset_count"] == 2
+    states = asked(service, "/posteriors")
     assert [(arm["alpha"], arm["beta"], arm["pulls"]) for arm in states] == [(1, 1, 0)] * 2
 
 
@@ -295,20 +299,20 @@ MAY: dict[Role, set[str]] = {
 
 
 @pytest.mark.parametrize("role", MAY)
-def test_who_may_do_what(desk: Desk, role: Role) -> None:
+def test_who_may_do_what(service: Service, role: Role) -> None:
     """The table by hand; what is denied changes nothing, and routes declare the actions that flows ask."""
     actor = Actor(name="jo", role=role)
-    before = queries.revision(desk.context(MARA))
+    before = queries.revision(service.context(MARA))
     bodies = {"/reward": b'{"arm_id": "tool:fs:Read"}', "/reset": b"{}"}
     for path in (*READS, *bodies):
         if path in MAY[role]:
-            assert sent(desk, path, actor=actor, body=bodies.get(path)).status == 200
+            assert sent(service, path, actor=actor, body=bodies.get(path)).status == 200
         else:
             with pytest.raises(Denied):
-                sent(desk, path, actor=actor, body=bodies.get(path))
+                sent(service, path, actor=actor, body=bodies.get(path))
     if not MAY[role] & bodies.keys():
-        assert queries.revision(desk.context(MARA)) == before
-    assert sent(desk, "/dashboard", actor=actor).status == 200  # it holds nothing that is anybody's
+        assert queries.revision(service.context(MARA)) == before
+    assert sent(service, "/dashboard", actor=actor).status == 200  # it holds nothing that is anybody's
 
 
 def test_every_route_declares_its_action() -> None:
@@ -321,13 +325,13 @@ def test_every_route_declares_its_action() -> None:
     assert {route.handler for route in openclaw.ROUTES} == {openclaw.handle}
 
 
-def test_the_prefix_alone_is_nobodys(desk: Desk) -> None:
+def test_the_prefix_alone_is_nobodys(service: Service) -> None:
     with pytest.raises(ArmscopeError, match="nothing at this path"):
-        sent(desk, "")
+        sent(service, "")
 
 
-def test_the_page_runs_what_it_brought_and_nothing_else(desk: Desk) -> None:
-    answer = sent(desk, "/dashboard/")
+def test_the_page_runs_what_it_brought_and_nothing_else(service: Service) -> None:
+    answer = sent(service, "/dashboard/")
     page = answer.body.decode()
     policy = answer.headers["content-security-policy"]
     for tag in ("script", "style"):

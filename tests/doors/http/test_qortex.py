@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.exchange import Call
 from core.doors.http.qortex import ROUTES
 from core.doors.http.routes import Route
@@ -24,7 +24,7 @@ A, B = "tool:other:a", "tool:other:b"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def service(tmp_path: Path) -> Iterator[Service]:
     with desk_at(tmp_path) as made:
         yield made
 
@@ -34,46 +34,46 @@ def route(path: str) -> Route:
     return found
 
 
-def ask(desk: Desk, path: str, body: object = None, *, actor: Actor = OPERATOR, **values: str) -> Any:  # noqa: ANN401
+def ask(service: Service, path: str, body: object = None, *, actor: Actor = OPERATOR, **values: str) -> Any:  # noqa: ANN401
     sent = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
     one = route(path)
-    answer = one.handler(desk, actor, Call(one.methods[0], one.path, body=sent, path_values=values))
+    answer = one.handler(service, actor, Call(one.methods[0], one.path, body=sent, path_values=values))
     assert answer.status == 200
     return orjson.loads(answer.body)
 
 
-def observed(desk: Desk, arm: str, reward: float, learner: str = "o") -> Any:  # noqa: ANN401
-    return ask(desk, "/observe", {"learner": learner, "arm_id": arm, "reward": reward})
+def observed(service: Service, arm: str, reward: float, learner: str = "o") -> Any:  # noqa: ANN401
+    return ask(service, "/observe", {"learner": learner, "arm_id": arm, "reward": reward})
 
 
-def test_health_is_anybodys(desk: Desk) -> None:
+def test_health_is_anybodys(service: Service) -> None:
     assert route("/health").public
-    assert ask(desk, "/health")["status"] == "ok"
+    assert ask(service, "/health")["status"] == "ok"
     assert [one.path for one in ROUTES if one.public] == ["/v1/health"]
 
 
-def test_a_reset_tells_both_shapes_and_arms_stay(desk: Desk) -> None:
-    observed(desk, A, 1)
-    observed(desk, B, 0)
-    assert ask(desk, "/reset", {"learner": "o", "arm_ids": [A]}) == {
+def test_a_reset_tells_both_shapes_and_arms_stay(service: Service) -> None:
+    observed(service, A, 1)
+    observed(service, B, 0)
+    assert ask(service, "/reset", {"learner": "o", "arm_ids": [A]}) == {
         "learner": "o",
         "reset_count": 1,
         "arm_ids": [A],
         "deleted": 1,
         "status": "reset",
     }
-    listed = ask(desk, "/posteriors", learner="o")["posteriors"]
+    listed = ask(service, "/posteriors", learner="o")["posteriors"]
     assert (listed[A]["alpha"], listed[A]["pulls"], listed[B]["pulls"]) == (1.0, 0, 1)
     none = {"reset_count": 0, "deleted": 0, "arm_ids": []}
     for arms in ([], ["tool:other:nobody"]):
-        assert ask(desk, "/reset", {"learner": "o", "arm_ids": arms}).items() >= none.items()
-    assert ask(desk, "/reset", {"learner": "nobody"}).items() >= none.items()
+        assert ask(service, "/reset", {"learner": "o", "arm_ids": arms}).items() >= none.items()
+    assert ask(service, "/reset", {"learner": "nobody"}).items() >= none.items()
 
 
-def test_an_empty_body_resets_all(desk: Desk) -> None:
-    observed(desk, A, 1)
+def test_an_empty_body_resets_all(service: Service) -> None:
+    observed(service, A, 1)
     one = Actor(name="bot", role=None, grants=(Grant(role="operate", learner="o"),))
-    assert ask(desk, "/reset", b"", actor=one)["arm_ids"] == [A]
+    assert ask(service, "/reset", b"", actor=one)["arm_ids"] == [A]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_an_empty_body_resets_all(desk: Desk) -> None:
         b'{"learner": "o", "learner": "o"}',
     ],
 )
-def test_a_reset_that_is_wrong_resets_nothing(desk: Desk, body: bytes) -> None:
-    observed(desk, A, 1)
-    before = queries.revision(desk.context(OPERATOR, "o"))
+def test_a_reset_that_is_wrong_resets_nothing(service: Service, body: bytes) -> None:
+    observed(service, A, 1)
+    before = queries.revision(service.context(OPERATOR, "o"))
     with pytest.raises(InvalidInput):
-        ask(desk, "/reset", body)
-    assert queries.revision(desk.context(OPERATOR, "o")) == before
+        ask(service, "/reset", body)
+    assert queries.revision(service.context(OPERATOR, "o")) == before
 
 
 @pytest.mark.parametrize(
@@ -119,36 +119,36 @@ def test_a_reset_that_is_wrong_resets_nothing(desk: Desk, body: bytes) -> None:
         ("/sessions/end", {"session_id": None}),
     ],
 )
-def test_what_is_wrong_makes_no_learner(desk: Desk, path: str, body: object) -> None:
+def test_what_is_wrong_makes_no_learner(service: Service, path: str, body: object) -> None:
     with pytest.raises((InvalidInput, InvalidSetting)):
-        ask(desk, path, body)
-    assert ask(desk, "/metrics", learner="o")["arm_count"] == 0
-    assert "o" not in _learners(desk)
+        ask(service, path, body)
+    assert ask(service, "/metrics", learner="o")["arm_count"] == 0
+    assert "o" not in _learners(service)
 
 
-def _learners(desk: Desk) -> tuple[str, ...]:
-    return learner_names(desk.context(OPERATOR, "default"))
+def _learners(service: Service) -> tuple[str, ...]:
+    return learner_names(service.context(OPERATOR, "default"))
 
 
-def test_asking_makes_no_learner(desk: Desk) -> None:
-    assert ask(desk, "/posteriors", learner="a b/c") == {"learner": "a b/c", "posteriors": {}}
-    assert _learners(desk) == ()
+def test_asking_makes_no_learner(service: Service) -> None:
+    assert ask(service, "/posteriors", learner="a b/c") == {"learner": "a b/c", "posteriors": {}}
+    assert _learners(service) == ()
 
 
-def test_whose_learner_is_meant(desk: Desk) -> None:
+def test_whose_learner_is_meant(service: Service) -> None:
     bot = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="mine"),))
-    ask(desk, "/observe", {"arm_id": A, "reward": 1}, actor=bot)
-    assert _learners(desk) == ("mine",)
+    ask(service, "/observe", {"arm_id": A, "reward": 1}, actor=bot)
+    assert _learners(service) == ("mine",)
     with pytest.raises(Denied):
-        ask(desk, "/observe", {"learner": "other", "arm_id": A}, actor=bot)
+        ask(service, "/observe", {"learner": "other", "arm_id": A}, actor=bot)
     everywhere = Actor(name="bot", role=None, grants=(Grant(role="ingest"),))
     with pytest.raises(InvalidInput, match="learner must be named"):
-        ask(desk, "/observe", {"arm_id": A}, actor=everywhere)
-    ask(desk, "/observe", {"learner": "new", "arm_id": A}, actor=everywhere)
-    assert _learners(desk) == ("mine", "new")
+        ask(service, "/observe", {"arm_id": A}, actor=everywhere)
+    ask(service, "/observe", {"learner": "new", "arm_id": A}, actor=everywhere)
+    assert _learners(service) == ("mine", "new")
 
 
-def test_every_route_is_decided_by_its_action(desk: Desk) -> None:
+def test_every_route_is_decided_by_its_action(service: Service) -> None:
     nobody = Actor(name="nobody", role="viewer")
     bodies = {
         "/select": {"learner": "o", "candidates": [{"id": A}]},
@@ -161,30 +161,30 @@ def test_every_route_is_decided_by_its_action(desk: Desk) -> None:
         with pytest.raises(Denied):
             authorise(nobody, route(path).action, "o")
         with pytest.raises(Denied):
-            ask(desk, path, body, actor=nobody)
+            ask(service, path, body, actor=nobody)
 
 
-def test_numbers_have_four_decimals_on_the_wire_only(desk: Desk) -> None:
+def test_numbers_have_four_decimals_on_the_wire_only(service: Service) -> None:
     for _ in range(3):
-        told = observed(desk, A, 0.123456)
+        told = observed(service, A, 0.123456)
     assert (told["alpha"], told["beta"], told["mean"]) == (1.3704, 3.6296, 0.2741)
-    (kept,) = queries.posteriors(desk.context(OPERATOR, "o"))
+    (kept,) = queries.posteriors(service.context(OPERATOR, "o"))
     assert (kept.alpha, kept.beta) == (1.370368, 3.629632)
-    state = ask(desk, "/posteriors", learner="o")["posteriors"][A]
+    state = ask(service, "/posteriors", learner="o")["posteriors"][A]
     assert state["total_reward"] == 0.3704
     assert state["last_updated"].endswith("Z")
 
 
-def test_what_a_context_says_stays_with_the_fact(desk: Desk) -> None:
+def test_what_a_context_says_stays_with_the_fact(service: Service) -> None:
     arms = [{"id": A}, {"id": B}]
-    chosen = ask(desk, "/select", {"learner": "o", "candidates": arms, "k": 0, "session_key": "chat"})
+    chosen = ask(service, "/select", {"learner": "o", "candidates": arms, "k": 0, "session_key": "chat"})
     assert {one["id"] for one in chosen["selected_arms"]} == {A, B}
     elsewhere = {"learner": "o", "arm_id": A, "reward": 1, "context": {"session_key": "another"}}
-    ask(desk, "/observe", elsewhere)
-    ask(desk, "/observe", {**elsewhere, "context": {"session_key": "chat"}})
+    ask(service, "/observe", elsewhere)
+    ask(service, "/observe", {**elsewhere, "context": {"session_key": "chat"}})
     lagged = {"lagged": True, "reason": "seen later"}
-    ask(desk, "/observe", {"learner": "o", "arm_id": B, "outcome": "rejected", "context": lagged})
-    context = desk.context(OPERATOR, "o")
+    ask(service, "/observe", {"learner": "o", "arm_id": B, "outcome": "rejected", "context": lagged})
+    context = service.context(OPERATOR, "o")
     (run,) = queries.runs(context)
     assert run.n_arms == 2
     assert [(row.arm, row.reward, row.reason, row.run) for row in queries.rewards(context)] == [
@@ -193,13 +193,13 @@ def test_what_a_context_says_stays_with_the_fact(desk: Desk) -> None:
     ]
 
 
-def test_limits_that_are_not_sent_are_the_learners(desk: Desk) -> None:
+def test_limits_that_are_not_sent_are_the_learners(service: Service) -> None:
     arms = [{"id": A, "token_cost": 5}, {"id": B, "token_cost": 5, "metadata": {"x": 1}}]
-    one = ask(desk, "/select", {"learner": "o", "candidates": arms})
+    one = ask(service, "/select", {"learner": "o", "candidates": arms})
     assert (len(one["selected_arms"]), one["used_tokens"], one["token_budget"]) == (1, 5, 0)
-    fits = ask(desk, "/select", {"learner": "o", "candidates": arms, "k": 0, "token_budget": 7})
+    fits = ask(service, "/select", {"learner": "o", "candidates": arms, "k": 0, "token_budget": 7})
     assert (len(fits["selected_arms"]), len(fits["excluded_arms"]), fits["token_budget"]) == (1, 1, 7)
     seeds = {"learner": "o", "candidates": arms, "seed_arms": [B], "seed_boost": 9}
-    (seed,) = ask(desk, "/select", seeds)["selected_arms"]
+    (seed,) = ask(service, "/select", seeds)["selected_arms"]
     assert seed == {"id": B, "token_cost": 5, "metadata": {"x": 1}}
     assert set(fits["scores"]) == {A, B}

@@ -25,7 +25,7 @@ import uvicorn
 from core import Client, Learner, open_learner
 from core.client import Unreachable
 from core.doors.cli import main
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.http.serving import doors
 from core.errors import (
     Conflict,
@@ -52,10 +52,10 @@ PATIENCE_S = 120.0
 @contextmanager
 def served(context: Context, *, learner: str = "default") -> Iterator[str]:
     """Every door in a thread of this process, with this context's clock and dice."""
-    desk = Desk(store=context.store, learner=learner, clock=context.clock, entropy=context.entropy)
+    service = Service(store=context.store, learner=learner, clock=context.clock, entropy=context.entropy)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGNAME", "mara")  # whoever asks without a token
-        app = doors(desk)
+        app = doors(service)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the program's own
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", proxy_headers=False))
