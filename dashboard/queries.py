@@ -45,7 +45,15 @@ from core.statistics.heatmap import RowChoice
 from core.statistics.overview import Overview
 from core.statistics.savings import Savings
 from dashboard.cache import Cache
-from dashboard.reading import asked, asked_anew, asked_of_all, belief_view, context_of, reading, wherever
+from dashboard.reading import (
+    cached,
+    cached_by_visibility,
+    cached_of_all,
+    belief_view,
+    context_of,
+    reading,
+    wherever,
+)
 
 EVERY_EPISODE: Final = EpisodeFilter()
 _IMPORTS_READ: Final = 100
@@ -60,13 +68,13 @@ _UNDOS_READ: Final = 1_000
 def frame_of(context: Context) -> queries.Frame:
     """Return learners, time span, filters and revision. Every rerun checks whether they are current."""
     pages = context.for_pages()
-    return asked_anew(pages, "frame", lambda: queries.frame(pages))
+    return cached_by_visibility(pages, "frame", lambda: queries.frame(pages))
 
 
 def revision() -> queries.Revision:
     """Return the learner's current revision and number of runs, checked on every call."""
     context = reading().pages
-    return asked_anew(context, "revision", lambda: queries.revision(context))
+    return cached_by_visibility(context, "revision", lambda: queries.revision(context))
 
 
 # All learners
@@ -91,15 +99,15 @@ def learner_that_opens() -> str | None:
 _TRIED: Final = 10
 _LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
 """The lack of runs is reported again after this time, although nothing happens."""
-_seen_learners: Final = Cache(4)
+_learner_summaries: Final = Cache(4)
 
 
 def fleet() -> Sequence[LearnerSummary]:
     """Return a summary of every learner that the reader may see; only changed ones are read again."""
     context = reading().pages
-    kept: GlanceCache = _seen_learners.kept(str(context.store.place), dict)
-    moment = wherever(context, lambda: fleet_version(context))(), context.clock() // _LEARNERS_EACH_MS
-    return asked_of_all(context, moment, "learners", lambda: learners(context, cache=kept))
+    known: GlanceCache = _learner_summaries.get(str(context.store.place), dict)
+    snapshot = wherever(context, lambda: fleet_version(context))(), context.clock() // _LEARNERS_EACH_MS
+    return cached_of_all(context, snapshot, "learners", lambda: learners(context, cache=known))
 
 
 # All arms
@@ -108,33 +116,35 @@ def fleet() -> Sequence[LearnerSummary]:
 def belief() -> queries.Belief:
     """Every arm in view with what is believed of it."""
     here = reading()
-    return asked("belief", belief_view(here.view), lambda: queries.belief(here.pages, belief_view(here.view)))
+    return cached(
+        "belief", belief_view(here.view), lambda: queries.belief(here.pages, belief_view(here.view))
+    )
 
 
 def everything() -> queries.Belief:
     """Return every arm as it is now, without filters, for acts."""
     here = reading()
-    return asked("belief", View(), lambda: queries.belief(here.pages, View()))
+    return cached("belief", View(), lambda: queries.belief(here.pages, View()))
 
 
 def as_of() -> queries.Belief:
     """Return every arm at the end of the span, of all types."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
-    return asked("belief", view, lambda: queries.belief(here.pages, view))
+    return cached("belief", view, lambda: queries.belief(here.pages, view))
 
 
 def inclusion() -> queries.Inclusion:
     """Chance of inclusion in the next run, by arm, and among whose candidates."""
     here = reading()
-    return asked("inclusion", None, lambda: queries.inclusion(here.pages))
+    return cached("inclusion", None, lambda: queries.inclusion(here.pages))
 
 
 def judgements() -> Mapping[str, Judgement]:
     """Return the judgement of every arm at the end of the span, by id, of all types."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
-    return asked("judgements", view, lambda: queries.judgements(here.pages, view, inclusion=inclusion()))
+    return cached("judgements", view, lambda: queries.judgements(here.pages, view, inclusion=inclusion()))
 
 
 def truth() -> dict[str, float]:
@@ -152,32 +162,32 @@ def overview() -> Overview:
     """The first page in numbers."""
     here = reading()
     today = here.pages.clock() // DAY_MS  # how long no run has come is told anew each day
-    return asked(("overview", today), here.view, lambda: queries.overview(here.pages, here.view))
+    return cached(("overview", today), here.view, lambda: queries.overview(here.pages, here.view))
 
 
 def confidence() -> Confidence:
     """Return how well the arms are known."""
     here = reading()
-    return asked("confidence", here.view, lambda: queries.confidence(here.pages, here.view))
+    return cached("confidence", here.view, lambda: queries.confidence(here.pages, here.view))
 
 
 def pulls_needed(width: float) -> Ints:
     """Further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
     here = reading()
     view = belief_view(here.view)
-    return asked(("pulls needed", width), view, lambda: queries.pulls_needed(here.pages, view, width=width))
+    return cached(("pulls needed", width), view, lambda: queries.pulls_needed(here.pages, view, width=width))
 
 
 def unread() -> queries.Unread:
     """Observations that no posterior reads."""
     here = reading()
-    return asked("unread", None, lambda: queries.unread(here.pages))
+    return cached("unread", None, lambda: queries.unread(here.pages))
 
 
 def savings() -> Savings:
     """Return the savings of the selection."""
     here = reading()
-    return asked("savings", here.view, lambda: queries.savings(here.pages, here.view))
+    return cached("savings", here.view, lambda: queries.savings(here.pages, here.view))
 
 
 # One arm
@@ -187,7 +197,7 @@ def arm_path(arm: str) -> queries.ArmPath:
     """Return the path of an arm's belief up to the end of the span."""
     here = reading()
     until_ms = here.view.until_ms
-    return asked(
+    return cached(
         ("arm path", arm), View(until_ms=until_ms), lambda: queries.arm_path(here.pages, arm, until_ms)
     )
 
@@ -196,86 +206,88 @@ def arm_ledger(arm: str, after: queries.LedgerCursor) -> queries.ArmLedger:
     """A page of an arm's observations."""
     here = reading()
     question = ("arm ledger", arm, after, here.pages.actor)
-    return asked(question, None, lambda: queries.arm_ledger(here.pages, arm, after=after))
+    return cached(question, None, lambda: queries.arm_ledger(here.pages, arm, after=after))
 
 
 def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
     """A page of the runs that an arm was in or left out of."""
     here = reading()
-    return asked(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.pages, arm, cursor=cursor))
+    return cached(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.pages, arm, cursor=cursor))
 
 
 def arm_notes(arm: str) -> tuple[Note, ...]:
     """Return the notes about an arm, newest first."""
     here = reading()
-    return asked(("arm notes", arm), None, lambda: queries.notes(here.pages, arm))
+    return cached(("arm notes", arm), None, lambda: queries.notes(here.pages, arm))
 
 
-def near_arms(wanted: str) -> tuple[str, ...]:
+def near_arms(name: str) -> tuple[str, ...]:
     """Ids that a mistyped one may have meant."""
     here = reading()
-    return asked(("near arms", wanted), None, lambda: queries.near_arms(here.pages, wanted))
+    return cached(("near arms", name), None, lambda: queries.near_arms(here.pages, name))
 
 
 # Evaluations
 
 
-def evaluations(wanted: EvaluationFilter, before: int | None = None) -> EvaluationPage:
+def evaluations(chosen: EvaluationFilter, before: int | None = None) -> EvaluationPage:
     """A page of evaluations; what it shows depends on who asks."""
     here = reading()
-    return asked(
-        ("evaluations", wanted, before, here.pages.actor),
+    return cached(
+        ("evaluations", chosen, before, here.pages.actor),
         None,
-        lambda: queries.page_of_evaluations(here.pages, wanted, before=before),
+        lambda: queries.page_of_evaluations(here.pages, chosen, before=before),
     )
 
 
-def bias_watch(wanted: EvaluationFilter) -> queries.BiasWatch:
+def bias_watch(chosen: EvaluationFilter) -> queries.BiasWatch:
     """Return raters, their habits, blockers of an export, and outlier raters."""
     here = reading()
-    return asked(
-        ("bias watch", wanted, here.pages.actor), None, lambda: queries.bias_watch(here.pages, wanted)
+    return cached(
+        ("bias watch", chosen, here.pages.actor), None, lambda: queries.bias_watch(here.pages, chosen)
     )
 
 
-def agreement(wanted: EvaluationFilter) -> queries.AgreementReport:
+def agreement(chosen: EvaluationFilter) -> queries.AgreementReport:
     """Return the agreement between raters."""
     here = reading()
-    return asked(("agreement", wanted, here.pages.actor), None, lambda: queries.agreement(here.pages, wanted))
+    return cached(
+        ("agreement", chosen, here.pages.actor), None, lambda: queries.agreement(here.pages, chosen)
+    )
 
 
 def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Every grader, and every version of a rubric, that anything was judged by."""
     here = reading()
-    return asked("evaluated names", None, lambda: queries.evaluated(here.pages))
+    return cached("evaluated names", None, lambda: queries.evaluated(here.pages))
 
 
 def rubrics() -> tuple[RubricRow, ...]:
     """Return the active versions of the rubric, newest first."""
     here = reading()
-    return asked("rubrics", None, lambda: rubrics_of(here.pages))
+    return cached("rubrics", None, lambda: rubrics_of(here.pages))
 
 
 def layers() -> queries.LayersView:
     """Layers by quality, and bare ones."""
     here = reading()
-    return asked("layers", None, lambda: queries.layers(here.pages))
+    return cached("layers", None, lambda: queries.layers(here.pages))
 
 
 # Runs
 
 
-def seen_runs(
-    wanted: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
+def runs_view(
+    chosen: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
 ) -> queries.RunsView:
     """A page of runs with their heat map."""
     here = reading()
-    question = ("runs", wanted, cursor, direction, rows_by)
-    return asked(
+    question = ("runs", chosen, cursor, direction, rows_by)
+    return cached(
         question,
         here.view,
         lambda: queries.runs_view(
-            here.pages, wanted, here.view, cursor=cursor, direction=direction, rows_by=rows_by
+            here.pages, chosen, here.view, cursor=cursor, direction=direction, rows_by=rows_by
         ),
     )
 
@@ -283,38 +295,38 @@ def seen_runs(
 def run(name: str) -> queries.RunStory:
     """Everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
-    return asked(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
+    return cached(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
 
 
 # Episodes
 
 
-def environments(wanted: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
+def environments(chosen: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
     """Return the results of each environment's matching episodes; empty for an unknown environment."""
     here = reading()
-    return asked(("environments", wanted), None, lambda: _environments(here.pages, wanted))
+    return cached(("environments", chosen), None, lambda: _environments(here.pages, chosen))
 
 
-def _environments(context: Context, wanted: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
+def _environments(context: Context, chosen: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
     try:
-        return queries.episodes(context, **msgspec.structs.asdict(wanted))
+        return queries.episodes(context, **msgspec.structs.asdict(chosen))
     except NotFound:
         return ()
 
 
-def environment(name: str, wanted: EpisodeFilter = EVERY_EPISODE) -> queries.EnvironmentStory:
+def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.EnvironmentStory:
     """All about an environment, of its episodes that pass; raises `NotFound`."""
     here = reading()
-    return asked(
-        ("environment", name, wanted),
+    return cached(
+        ("environment", name, chosen),
         None,
         lambda: queries.environment(
             here.pages,
             name,
-            split=wanted.split,
-            task=wanted.task,
-            model=wanted.model,
-            outcome=wanted.outcome,
+            split=chosen.split,
+            task=chosen.task,
+            model=chosen.model,
+            outcome=chosen.outcome,
         ),
     )
 
@@ -322,52 +334,52 @@ def environment(name: str, wanted: EpisodeFilter = EVERY_EPISODE) -> queries.Env
 def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.ModelComparison:
     """Models on the same tasks of an environment; raises `InvalidInput` where there are none."""
     here = reading()
-    return asked(
+    return cached(
         ("compared", environment, models, by),
         None,
         lambda: queries.compare(here.pages, environment, models=models, compared=by),
     )
 
 
-def episode_list(wanted: EpisodeFilter, cursor: EpisodeCursor | None, direction: Direction) -> EpisodePage:
+def episode_list(chosen: EpisodeFilter, cursor: EpisodeCursor | None, direction: Direction) -> EpisodePage:
     """A page of episodes."""
     here = reading()
-    return asked(
-        ("episode list", wanted, cursor, direction),
+    return cached(
+        ("episode list", chosen, cursor, direction),
         None,
-        lambda: queries.episode_list(here.pages, wanted, cursor=cursor, direction=direction),
+        lambda: queries.episode_list(here.pages, chosen, cursor=cursor, direction=direction),
     )
 
 
 def without_episode() -> queries.RunsWithoutEpisode:
     """Return runs with a reward from their source that belong to no episode."""
     here = reading()
-    return asked("without episode", None, lambda: queries.without_episode(here.pages))
+    return cached("without episode", None, lambda: queries.without_episode(here.pages))
 
 
-def preview_declare(environment: str, said: Mapping[str, Any]) -> ScaleAnswer:
+def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
     """Return the effect of declaring a scale; nothing is declared."""
     here = reading()
-    question = ("preview declare", environment, tuple(said.items()))
-    return asked(question, None, lambda: preview_declared(here.pages, environment, **said))
+    question = ("preview declare", environment, tuple(scale.items()))
+    return cached(question, None, lambda: preview_declared(here.pages, environment, **scale))
 
 
 def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
     """Return the effect of crediting an episode; nothing is credited."""
     here = reading()
-    return asked(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.pages, uid, rule))
+    return cached(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.pages, uid, rule))
 
 
 def episode(uid: str) -> queries.EpisodeView:
     """One episode, step by step; its texts are for who may read them. Raises `NotFound`."""
     here = reading()
-    return asked(("episode", uid, here.pages.actor), None, lambda: queries.episode(here.pages, uid))
+    return cached(("episode", uid, here.pages.actor), None, lambda: queries.episode(here.pages, uid))
 
 
 def episode_runs(uid: str) -> queries.RunsOfEpisode:
     """The runs that were made in an episode, and their arms."""
     here = reading()
-    return asked(("episode runs", uid), None, lambda: queries.episode_runs(here.pages, uid))
+    return cached(("episode runs", uid), None, lambda: queries.episode_runs(here.pages, uid))
 
 
 # What was done
@@ -376,7 +388,7 @@ def episode_runs(uid: str) -> queries.RunsOfEpisode:
 def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
     """The last entries of the audit log."""
     here = reading()
-    return asked(("changes", limit), None, lambda: queries.changes(here.pages, limit=limit))
+    return cached(("changes", limit), None, lambda: queries.changes(here.pages, limit=limit))
 
 
 class Batch(NamedTuple):
@@ -393,7 +405,7 @@ class Batch(NamedTuple):
 def batches() -> dict[str, Batch]:
     """Return the batches of rewards by the id of each reward, as far as the latest changes reach."""
     here = reading()
-    return asked("batches", None, lambda: _batches(queries.changes(here.pages, limit=_UNDOS_READ)))
+    return cached("batches", None, lambda: _batches(queries.changes(here.pages, limit=_UNDOS_READ)))
 
 
 def _batches(entries: Sequence[AuditEntry]) -> dict[str, Batch]:
@@ -413,23 +425,23 @@ def _batches(entries: Sequence[AuditEntry]) -> dict[str, Batch]:
 def undoers() -> dict[str, frozenset[str]]:
     """Return who undid each act, by its id, among the latest changes: they may redo it."""
     here = reading()
-    return asked("undoers", None, lambda: _undoers(queries.changes(here.pages, limit=_UNDOS_READ)))
+    return cached("undoers", None, lambda: _undoers(queries.changes(here.pages, limit=_UNDOS_READ)))
 
 
 def _undoers(entries: Sequence[AuditEntry]) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+    undoers: dict[str, frozenset[str]] = {}
     for entry in entries:
         act = entry.detail.get("undone")
         if entry.action == "undo" and not entry.undone and isinstance(act, str):
-            found[act] = found.get(act, frozenset()) | {entry.actor}
-    return found
+            undoers[act] = undoers.get(act, frozenset()) | {entry.actor}
+    return undoers
 
 
 def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     """Return the latest rewards of this person or of all, newest first."""
     here = reading()
     actor = None if everyone else here.pages.actor.name
-    return asked(
+    return cached(
         ("rewards", limit, actor, here.pages.actor),
         None,
         lambda: queries.rewards(here.pages, limit=limit, actor=actor),
@@ -439,13 +451,13 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
 def resets() -> tuple[Reset, ...]:
     """Every reset, newest first."""
     here = reading()
-    return asked("resets", None, lambda: queries.resets(here.pages))
+    return cached("resets", None, lambda: queries.resets(here.pages))
 
 
 def setting_changes() -> tuple[queries.SettingChange, ...]:
     """The latest changes of settings, newest first."""
     here = reading()
-    return asked(
+    return cached(
         "setting changes", None, lambda: queries.setting_changes(here.pages, limit=_SETTING_CHANGES_READ)
     )
 
@@ -453,13 +465,13 @@ def setting_changes() -> tuple[queries.SettingChange, ...]:
 def imports() -> tuple[queries.PastImport, ...]:
     """The latest imports, newest first."""
     here = reading()
-    return asked("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
+    return cached("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
 
 
-def place() -> maintenance.DatabaseFacts:
+def database() -> maintenance.DatabaseFacts:
     """Return the location and size of the data at this revision."""
     here = reading()
-    return asked("place", None, lambda: maintenance.database_facts(here.pages))
+    return cached("place", None, lambda: maintenance.database_facts(here.pages))
 
 
 # What would come of it
@@ -469,7 +481,7 @@ def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) ->
     """Return the effect of a reward; nothing is written."""
     here = reading()
     question = ("preview reward", arm, value, run, correct)
-    return asked(
+    return cached(
         question, None, lambda: queries.preview_reward(here.pages, arm, value, run=run, correct=correct)
     )
 
@@ -478,7 +490,7 @@ def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
     """Return the effect of many rewards, and those that are not allowed; nothing is written."""
     here = reading()
     question = ("preview batch", tuple(rewards))
-    return asked(question, None, lambda: queries.preview_batch(here.pages, rewards))
+    return cached(question, None, lambda: queries.preview_batch(here.pages, rewards))
 
 
 def preview_reset(
@@ -487,7 +499,7 @@ def preview_reset(
     """Return the effect of a reset; nothing is written."""
     here = reading()
     question = ("preview reset", arms, types, target)
-    return asked(
+    return cached(
         question, None, lambda: queries.preview_reset(here.pages, arms=arms, types=types, target=target)
     )
 
@@ -501,7 +513,7 @@ def preview_settings(changes: Mapping[str, object]) -> queries.SettingsPreview:
     """Return the effect of settings; nothing is changed."""
     here = reading()
     question = ("preview settings", msgspec.json.encode(changes))
-    return asked(question, None, lambda: queries.preview_settings(here.pages, changes))
+    return cached(question, None, lambda: queries.preview_settings(here.pages, changes))
 
 
 def problem_with(name: str, value: object) -> str | None:
@@ -517,4 +529,4 @@ def preview_undo(act_id: str, *, again: bool) -> queries.UndoPreview:
     """Return the effect of an undo; nothing is changed."""
     here = reading()
     question = ("preview undo", act_id, again)
-    return asked(question, None, lambda: queries.preview_undo(here.pages, act_id, again=again))
+    return cached(question, None, lambda: queries.preview_undo(here.pages, act_id, again=again))

@@ -75,26 +75,26 @@ def opened() -> Context:
 
     Its actor is the user of this machine, or no one where people sign in.
     """
-    wanted = Settings.from_environment()
-    kept, _ = _kept(wanted)
-    return replace(kept, actor=who.NOBODY if who.people_sign_in() else wanted.actor)
+    settings = Settings.from_environment()
+    context, _ = _cached_context(settings)
+    return replace(context, actor=who.NOBODY if who.people_sign_in() else settings.actor)
 
 
-def _kept(wanted: Settings) -> tuple[Context, bool]:
-    places = (str(wanted.database), str(wanted.read_database), wanted.learner)
-    return _contexts.kept(places, lambda: _opened(wanted))
+def _cached_context(settings: Settings) -> tuple[Context, bool]:
+    places = (str(settings.database), str(settings.read_database), settings.learner)
+    return _contexts.get(places, lambda: _opened(settings))
 
 
-def _opened(wanted: Settings) -> tuple[Context, bool]:
+def _opened(settings: Settings) -> tuple[Context, bool]:
     """Return the context, and whether its learner is only the first of several, because none was named."""
-    context = open_context(wanted, whole=True)
-    is_any = wanted.learner is None and default_learner(context.store) is None
+    context = open_context(settings, whole=True)
+    is_any = settings.learner is None and default_learner(context.store) is None
     return context.of(learner_names(context)[0]) if is_any else context, is_any
 
 
 def unspoken(context: Context) -> str:
     """The learner that an address need not name; none (an empty name) where it could be any of several."""
-    _, is_any = _kept(Settings.from_environment())
+    _, is_any = _cached_context(Settings.from_environment())
     return "" if is_any else context.learner
 
 
@@ -142,8 +142,8 @@ def reading() -> Reading:
     A rerun has a thread of its own and asks dozens of times; the session itself is asked by fragments alone.
     """
     known: Reading | None = getattr(_rerun, "reading", None)
-    found = cast("Reading", st.session_state[_SESSION]) if known is None else known
-    return found if found.session is None else _surely(found)
+    current = cast("Reading", st.session_state[_SESSION]) if known is None else known
+    return current if current.session is None else _surely(current)
 
 
 def ask_again() -> None:
@@ -159,29 +159,33 @@ def acting() -> Context:
 
 def has_changed_hands() -> bool:
     """Return whether the person's roles have changed since the page was drawn."""
-    drawn: Reading = st.session_state[_SESSION]
-    return reading().context.actor != drawn.context.actor
+    shown: Reading = st.session_state[_SESSION]
+    return reading().context.actor != shown.context.actor
 
 
-def still(found: Reading) -> Reading:
+def still(earlier: Reading) -> Reading:
     """Return an earlier reading with its person's present roles, for code that runs without a page."""
-    return found if found.session is None else _of_actor(found, who.actor_now(found.context, found.session))
+    return (
+        earlier
+        if earlier.session is None
+        else _of_actor(earlier, who.actor_now(earlier.context, earlier.session))
+    )
 
 
-def _surely(found: Reading) -> Reading:
+def _surely(earlier: Reading) -> Reading:
     now_s = time.monotonic()
     if now_s - getattr(_rerun, "asked_s", now_s - _SURE_S) >= _SURE_S:
-        _rerun.sure, _rerun.asked_s = still(found), now_s
+        _rerun.sure, _rerun.asked_s = still(earlier), now_s
     return cast("Reading", _rerun.sure)
 
 
-def _of_actor(found: Reading, actor: Actor) -> Reading:
+def _of_actor(earlier: Reading, actor: Actor) -> Reading:
     """The same for who may do something else: none of what was kept for whom they were is for them."""
-    if actor == found.context.actor:
-        return found
-    context = replace(found.context, actor=actor)
-    sight = found.frame.visibility._replace(roles=actor.roles(context.learner))
-    return replace(found, context=context, frame=replace(found.frame, visibility=sight))
+    if actor == earlier.context.actor:
+        return earlier
+    context = replace(earlier.context, actor=actor)
+    visible = earlier.frame.visibility._replace(roles=actor.roles(context.learner))
+    return replace(earlier, context=context, frame=replace(earlier.frame, visibility=visible))
 
 
 def belief_view(view: View) -> View:
@@ -189,47 +193,51 @@ def belief_view(view: View) -> View:
     return View(until_ms=view.until_ms, types=view.types)
 
 
-def drawn_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
+def cached_figure(question: Hashable, make: Callable[[], Answer]) -> Answer:
     """A table or figure made from this page's belief, kept like an answer: remaking it costs more than asking.
 
     ``question`` names everything else it depends on: places, order, method, theme.
     """
     here = reading()
-    return _drawings.kept(_key((question, here.compact), belief_view(here.view)), make)
+    return _drawings.get(_key((question, here.compact), belief_view(here.view)), make)
 
 
 def pictured_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
     """A figure of this page, made once for a revision, view, theme and width."""
     here = reading()
-    return _pictures.kept(_key((question, here.tokens.name, here.compact), here.view), make)
+    return _pictures.get(_key((question, here.tokens.name, here.compact), here.view), make)
 
 
-def asked(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:
+def cached(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:
     """An answer of the frame's moment; one that a write overtook meanwhile is shown, but not kept as if it were."""
     here = reading()
-    return _answers.kept(
+    return _answers.get(
         _key(question, view),
         wherever(here.pages, ask),
         still=lambda: queries.visibility(here.pages) == here.frame.visibility,
     )
 
 
-def asked_anew(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
+def cached_by_visibility(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
-    sight = wherever(context, lambda: queries.visibility(context))()
-    return _answers.kept((str(context.store.place), context.learner, sight, question), wherever(context, ask))
+    visible = wherever(context, lambda: queries.visibility(context))()
+    return _answers.get(
+        (str(context.store.place), context.learner, visible, question), wherever(context, ask)
+    )
 
 
-def asked_of_all(context: Context, moment: Hashable, question: Hashable, ask: Callable[[], Answer]) -> Answer:
+def cached_of_all(
+    context: Context, snapshot: Hashable, question: Hashable, ask: Callable[[], Answer]
+) -> Answer:
     """An answer about all learners at a moment of all of them, which is looked up each time."""
-    return _answers.kept((str(context.store.place), moment, question), wherever(context, ask))
+    return _answers.get((str(context.store.place), snapshot, question), wherever(context, ask))
 
 
 def wherever(context: Context, ask: Callable[[], Answer]) -> Callable[[], Answer]:
     """Run a query again if the standby failed that should have answered; the standby is then skipped."""
     standby = context.store.standby
 
-    def asked_twice() -> Answer:
+    def retried() -> Answer:
         try:
             return ask()
         except StoreError:
@@ -237,9 +245,9 @@ def wherever(context: Context, ask: Callable[[], Answer]) -> Callable[[], Answer
                 raise
             return ask()
 
-    return asked_twice
+    return retried
 
 
 def _key(question: Hashable, view: View | None) -> Hashable:
-    seen = reading().frame
-    return (seen.database, seen.learner, seen.visibility, question, view)
+    frame = reading().frame
+    return (frame.database, frame.learner, frame.visibility, question, view)

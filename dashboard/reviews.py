@@ -33,7 +33,7 @@ from core.records.review import (
     RubricRow,
     SubmitAnswer,
 )
-from dashboard.reading import acting, asked, reading
+from dashboard.reading import acting, cached, reading
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def checks(queue: str) -> tuple[RaterChecks, ...]:
 def known_rubrics() -> tuple[RubricRow, ...]:
     """Return the active rubrics, newest first."""
     here = reading()
-    return asked("rubrics", None, lambda: rubrics.rubrics(here.context))
+    return cached("rubrics", None, lambda: rubrics.rubrics(here.context))
 
 
 # Items
@@ -117,9 +117,9 @@ def this_item(queue: str, item: int) -> NextItem:
     return NextItem(item=review.view_item(context, queue, item), progress=queues.progress(context, queue))
 
 
-def look_at(queue: str, item: int, *, seen: str | None = None) -> ReviewItem:
-    """One item as it is now, and who has judged it since it was ``seen``."""
-    return review.view_item(reading().context, queue, item, seen=seen)
+def look_at(queue: str, item: int, *, known: str | None = None) -> ReviewItem:
+    """One item as it is now, and who has judged it since it was ``known``."""
+    return review.view_item(reading().context, queue, item, seen=known)
 
 
 def hold(queue: str, item: int) -> int:
@@ -168,7 +168,7 @@ def requeue(queue: str) -> int:
     return review.requeue(acting(), queue)
 
 
-def set_aside(item: ReviewItem, reason: str) -> ItemAnswer:
+def skip_item(item: ReviewItem, reason: str) -> ItemAnswer:
     """Say why it can't be judged."""
     return review.exclude_item(acting(), item.queue, item.item, reason)
 
@@ -206,7 +206,7 @@ def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> que
             arm=subject.arm or None,
         )
 
-    return asked(("effect of judging", here.context.actor, item.uri, outcome, score), None, ask)
+    return cached(("effect of judging", here.context.actor, item.uri, outcome, score), None, ask)
 
 
 # Many at once, and two beside each other

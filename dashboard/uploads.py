@@ -17,7 +17,7 @@ import streamlit as st
 from core.errors import ArmscopeError
 from core.flows.context import Context
 from core.flows.importing import ImportAnswer
-from core.flows.upload import UploadedFile, import_uploaded
+from core.flows.upload import ReceivedFile, import_uploaded
 from core.formats import Opened, Source
 from core.records.run import Phase, Unit
 from dashboard import wording
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class ImportForm:
     """The dropped files and the options for reading them; None = as the importer recognises it."""
 
-    files: Sequence[UploadedFile]
-    tools: UploadedFile | None = None
+    files: Sequence[ReceivedFile]
+    tools: ReceivedFile | None = None
     format: str | None = None
     unit: Unit | None = None
     phase: Phase | None = None
@@ -110,14 +110,14 @@ def hear_import() -> None:
     st.session_state.pop(_JOB)
     if job.answer is not None:
         job.after(job.answer)
-        say(Flash(text=_told(job.answer), act=job.answer.id))
+        say(Flash(text=_result_of(job.answer), act=job.answer.id))
     elif job.problem is not None:
         say(failure("Nothing was imported.", job.problem))
     else:
         say(Flash(text="Nothing was imported. The log of the server has the details.", failed=True))
 
 
-def _told(answer: ImportAnswer) -> str:
+def _result_of(answer: ImportAnswer) -> str:
     if answer.id is None:
         return "Nothing new: all of it was known already, so there is no import to undo."
     new = answer.runs - answer.duplicates - answer.updated

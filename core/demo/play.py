@@ -57,7 +57,7 @@ from core.flows.rubrics import add_rubric
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo
-from core.flows.upload import Uploaded, import_uploaded
+from core.flows.upload import ReceivedFile, import_uploaded
 from core.records.judging import EvaluationOrder
 from core.records.run import Run
 from core.records.selection import Selection
@@ -215,7 +215,7 @@ class _Player:
         elif isinstance(what, TakeBack):
             undo(context, self._done[what.name])
         elif isinstance(what, Bring):
-            file = Uploaded(name=what.name, size_bytes=len(what.content), content=BytesIO(what.content))
+            file = ReceivedFile(name=what.name, size_bytes=len(what.content), content=BytesIO(what.content))
             import_uploaded(context, [file], at_most_bytes=len(what.content))
         elif isinstance(what, Define):
             add_rubric(context, what.rubric)

@@ -20,7 +20,7 @@ from core.flows.context import Context
 from core.flows.rollouts import settle_all_rollouts
 from core.flows.traces import settle_everywhere
 from core.records.actor import Actor
-from core.records.alert import Alarm, Message, Sent
+from core.records.alert import Alarm, Message, SendResult
 from core.records.times import MINUTE_MS
 
 EVERY_S: Final = 60.0
@@ -29,7 +29,7 @@ BY_CLOCK_MS: Final = 10 * MINUTE_MS
 _ACTOR: Final = Actor(name="armscope")
 _LOG: Final = logging.getLogger("armscope")
 
-Send = Callable[[Message], Sent]
+Send = Callable[[Message], SendResult]
 
 
 class LookedAndSent(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class LookedAndSent(msgspec.Struct, frozen=True, kw_only=True):
 
     raised: tuple[str, ...]
     cleared: tuple[str, ...]
-    sent: tuple[Sent, ...]
+    sent: tuple[SendResult, ...]
 
 
 class Alarms:
@@ -59,16 +59,18 @@ def sending(context: Context) -> Send:
     return lambda message: send(message, at_s=context.clock() // 1000)
 
 
-def deliver(context: Context, transmit: Send | None = None) -> tuple[Sent, ...]:
+def deliver(context: Context, transmit: Send | None = None) -> tuple[SendResult, ...]:
     """Send what is due, the longest waiting first; a webhook that fails is left alone until the next time.
 
     Messages to one whose secret this process does not have are left to those that have it.
     """
     transmit = transmit or sending(context)
-    done: list[Sent] = []
+    done: list[SendResult] = []
     standing = alerts.alerts(context, limit=1).webhooks
     failing = {one.id for one in standing if not has_secret(one.secret_from)}
-    while len(failing) < len(standing) and (message := webhooks.take_due(context, but=failing)) is not None:
+    while (
+        len(failing) < len(standing) and (message := webhooks.take_due(context, skipped=failing)) is not None
+    ):
         sent = transmit(message)
         webhooks.settle(context, message, sent)
         done.append(sent)
@@ -77,7 +79,7 @@ def deliver(context: Context, transmit: Send | None = None) -> tuple[Sent, ...]:
     return tuple(done)
 
 
-def send_test(context: Context, webhook: str) -> Sent:
+def send_test(context: Context, webhook: str) -> SendResult:
     """Send one webhook (by id or URL) a message that tells nothing, at once; what came of it."""
     message = webhooks.take_test(context, webhook)
     sent = sending(context)(message)
@@ -126,10 +128,10 @@ class Watch:
             _LOG.error("alerts could not be looked for", exc_info=problem)
 
 
-def look_and_send(context: Context, ask: alerts.Ask = queries.alarms) -> LookedAndSent:
+def look_and_send(context: Context, ask: alerts.FindAlarms = queries.alarms) -> LookedAndSent:
     """Look once, and send what is due; a learner that can't be read keeps nobody else's messages back."""
     try:
-        looked = alerts.look(context, ask=ask)
+        looked = alerts.look(context, find=ask)
     except ArmscopeError:
         deliver(context)
         raise

@@ -20,15 +20,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call, json_answer
 from core.doors.http.routes import Handler, Route
+from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
 from core.flows.bridges import members_behind
 from core.flows.context import Context
 from core.flows.names import arm_ids
-from core.flows.reset import Scope, reset
+from core.flows.reset import ResetScope, reset
 from core.flows.reward import reward
 from core.formats.openclaw_status import status_text
 from core.formats.strict import json_body
@@ -81,7 +81,7 @@ class _Asker(NamedTuple):
             authorise(actor, action, self.context.learner)
 
 
-def chat(desk: Desk, actor: Actor, message: Message, *, who: Who | None = None) -> str | None:
+def chat(service: Service, actor: Actor, message: Message, *, who: Who | None = None) -> str | None:
     """What is answered to a message; None = nothing: it is no command of ours, or from nobody that is known.
 
     ``who`` knows the members behind senders, where the actor is a bridge. Raises `Denied` where the actor or the
@@ -89,7 +89,7 @@ def chat(desk: Desk, actor: Actor, message: Message, *, who: Who | None = None) 
     names none; whatever else is wrong is said in the answer.
     """
     found = _COMMAND.fullmatch(trimmed(message.text[: MAX_COMMAND_CHARS + 1]))
-    asker = _asker(desk, actor, message, who)
+    asker = _asker(service, actor, message, who)
     if found is None or asker is None:
         return None
     named, _, rest = trimmed(_WHITE.sub(" ", found[1] or "")).partition(" ")
@@ -109,14 +109,14 @@ def chat(desk: Desk, actor: Actor, message: Message, *, who: Who | None = None) 
         return f"{problem.problem} Nothing was done."
 
 
-def _asker(desk: Desk, actor: Actor, message: Message, who: Who | None) -> _Asker | None:
+def _asker(service: Service, actor: Actor, message: Message, who: Who | None) -> _Asker | None:
     if who is None:
         if message.channel is not None or message.sender is not None:
             raise Denied(
                 "Only a token that is marked as a bridge may say who sent a message.",
                 next_step="Leave channel and sender out, or ask an operator for a bridge's token.",
             )
-        return _Asker(desk.context(actor), (actor,), f"{actor.token}/{actor.name}")
+        return _Asker(service.context(actor), (actor,), f"{actor.token}/{actor.name}")
     if not message.channel or not message.sender:
         raise InvalidInput(
             "A bridge must name channel and sender, got a message without.", next_step="Add who sent it."
@@ -124,11 +124,11 @@ def _asker(desk: Desk, actor: Actor, message: Message, who: Who | None) -> _Aske
     member = who(message.channel, message.sender)
     if member is None:
         return None
-    learner = desk.context(actor).learner
+    learner = service.context(actor).learner
     if not member.roles(learner):
         return None
     name = "\0".join((str(actor.token), message.channel, message.sender))
-    return _Asker(desk.context(member, learner), (actor, member), name)
+    return _Asker(service.context(member, learner), (actor, member), name)
 
 
 # Status
@@ -291,16 +291,16 @@ class _Bound(NamedTuple):
         )
 
 
-def _scope(said: str, listed: Sequence[str]) -> Scope:
+def _scope(said: str, listed: Sequence[str]) -> ResetScope:
     """All arms, those of a type, or one."""
     word = said.lower()
     if word in {"", "all"}:
-        return Scope()
+        return ResetScope()
     types: dict[str, ArmType] = {name: name for name in ARM_TYPES}
-    plural: dict[str, ArmType] = {Scope(types=(name,)).words: name for name in ARM_TYPES}
+    plural: dict[str, ArmType] = {ResetScope(types=(name,)).words: name for name in ARM_TYPES}
     if word in types | plural and not _called(said, listed):
-        return Scope(types=((types | plural)[word],))
-    return Scope(arms=(_meant(said, listed),))
+        return ResetScope(types=((types | plural)[word],))
+    return ResetScope(arms=(_meant(said, listed),))
 
 
 _ANSWERS: Final[dict[str, Callable[[_Asker, str], str]]] = {
@@ -316,14 +316,14 @@ _FAILED: Final = {
 
 # Over HTTP
 
-Bridges = Callable[[Desk, Actor], Who | None]
+Bridges = Callable[[Service, Actor], Who | None]
 """Who knows the members behind an actor's senders; None: the actor is no bridge."""
 
 
 def handler(bridges: Bridges) -> Handler:
     """``{text, channel?, sender?}`` → ``{reply}``, None where nothing is to be said."""
 
-    def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
+    def handle(service: Service, actor: Actor, call: Call) -> Answer:
         try:
             message = msgspec.convert(json_body(call.body), Message)
         except msgspec.ValidationError as problem:
@@ -331,7 +331,7 @@ def handler(bridges: Bridges) -> Handler:
                 f"A message must be an object with text, of a bridge also with channel and sender: {problem}.",
                 next_step='Send it like {"text": "/learning status"}.',
             ) from problem
-        return json_answer(200, {"reply": chat(desk, actor, message, who=bridges(desk, actor))})
+        return json_answer(200, {"reply": chat(service, actor, message, who=bridges(service, actor))})
 
     return handle
 
@@ -341,4 +341,4 @@ def routes(bridges: Bridges) -> tuple[Route, ...]:
     return (Route(("POST",), "/api/v1/chat", "read", handler(bridges)),)
 
 
-ROUTES: Final = routes(lambda desk, actor: members_behind(desk.store, actor))
+ROUTES: Final = routes(lambda service, actor: members_behind(service.store, actor))

@@ -1,4 +1,4 @@
-"""Audit: who did what, of a learner or of the installation, and what was refused; for operators of all learners."""
+"""Audit log of a learner or of the installation, and denied requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.store.denials import denials as stored_denials
 from core.store.reads import audit_page
 
 MOST: int = 1_000
-"""Entries on a page at most."""
+"""Maximum number of entries on a page."""
 
 
 def audit(
@@ -29,7 +29,7 @@ def audit(
 ) -> AuditPage:
     """List the audit log of a learner, or of members and tokens."""
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
-    with context.governing() if installation else context.reading("members") as snapshot:
+    with context.reading_admin() if installation else context.reading("members") as snapshot:
         hidden = () if installation else hidden_from(context, snapshot)
         return audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden)
 
@@ -45,7 +45,7 @@ def denials(
 ) -> DenialPage:
     """List denied requests, added up by minute."""
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
-    with context.governing() as snapshot:
-        found = stored_denials(snapshot, wanted, after=after, limit=None if limit is None else limit + 1)
-    is_more = limit is not None and len(found) > limit
-    return DenialPage(denials=found[:limit], next=found[:limit][-1] if is_more else None)
+    with context.reading_admin() as snapshot:
+        rows = stored_denials(snapshot, wanted, after=after, limit=None if limit is None else limit + 1)
+    is_more = limit is not None and len(rows) > limit
+    return DenialPage(denials=rows[:limit], next=rows[:limit][-1] if is_more else None)

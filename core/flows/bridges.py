@@ -1,7 +1,7 @@
-"""Bridges: a token that brings messages of a chat speaks for members; operators of all learners say who is whom.
+"""Bridges: tokens whose chat messages act for members; operators of all learners map senders to members.
 
-Who is no member, or no sender that anybody was said to be, gets no answer. With a member go the senders they were,
-and no audit has them: they name a person elsewhere.
+A sender without a member gets no answer. Removing a member removes its senders. The audit log does not contain
+sender names, because they identify a person elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Meta
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
 from core.records.actor import Actor
-from core.records.bridge import SenderRow, check_place
+from core.records.bridge import SenderRow, check_chat_name
 from core.records.learner import INSTALLATION
 from core.records.member import MemberRow
 from core.store.bridges import add_sender as store_sender
@@ -36,28 +36,29 @@ def add_sender(
     A repeat changes nothing. Raises `NotFound` for an unknown member, `NotApplicable` for an invited one, and
     `Conflict` for a sender of another member.
     """
-    channel, sender = check_place("A channel", channel), check_place("A sender", sender)
+    channel, sender = check_chat_name("A channel", channel), check_chat_name("A sender", sender)
 
     def work(txn: Transaction) -> SenderRow:
-        found = member_by_name(txn, member)
-        if found is None or found.member.removed_ms is not None:
+        row = member_by_name(txn, member)
+        if row is None or row.member.removed_ms is not None:
             raise NotFound(f"There is no member {member[:60]!r}.", next_step="Use the name of one.")
-        if not _is_in(found.member):
+        if not _is_in(row.member):
             raise NotApplicable(
-                f"{member} was invited and has not come yet.", next_step="Say it once they have signed in."
+                f"{member} has not accepted the invitation yet.",
+                next_step="Repeat this after the first sign-in.",
             )
         known = member_of_sender(txn, channel, sender)
-        if known is not None and known.member_no != found.member_no:
+        if known is not None and known.member_no != row.member_no:
             raise Conflict(
-                f"A sender must be one member, got {member[:60]!r} for one who is {known.member.name!r}.",
+                f"A sender must belong to one member, got {member[:60]!r} for a sender of {known.member.name!r}.",
                 next_step="Remove the sender first.",
             )
         if known is None:
-            store_sender(txn, channel, sender, found.member_no)
-            txn.audit("sender_add", None, {"member": found.member.id, "name": member, "channel": channel})
+            store_sender(txn, channel, sender, row.member_no)
+            txn.audit("sender_add", None, {"member": row.member.id, "name": member, "channel": channel})
         return _row(txn, channel, sender)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def remove_sender(
@@ -71,28 +72,28 @@ def remove_sender(
     """
 
     def work(txn: Transaction) -> SenderRow:
-        found = member_of_sender(txn, channel, sender)
-        if found is None:
+        row = member_of_sender(txn, channel, sender)
+        if row is None:
             raise NotFound("There is no such sender in that channel.", next_step="List those there are.")
         was = _row(txn, channel, sender)
         drop_sender(txn, channel, sender)
-        detail: Detail = {"member": found.member.id, "name": found.member.name, "channel": channel}
+        detail: Detail = {"member": row.member.id, "name": row.member.name, "channel": channel}
         txn.audit("sender_remove", None, detail)
         return was
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def senders(context: Context) -> tuple[SenderRow, ...]:
     """List the chat senders of members, by channel."""
-    with context.governing() as snapshot:
+    with context.reading_admin() as snapshot:
         return sender_rows(snapshot)
 
 
 def members_behind(store: Store, actor: Actor) -> Callable[[str, str], Actor | None] | None:
-    """Who knows the members behind an actor's senders, by channel and sender; None: the actor is no bridge.
+    """Return a function from channel and sender to the member, or None if the actor is no bridge.
 
-    It is asked anew for every message, so what is said of a member or a sender holds at once.
+    It reads the mapping for every message, so a change takes effect at once.
     """
     if not actor.token:
         return None
@@ -102,8 +103,8 @@ def members_behind(store: Store, actor: Actor) -> Callable[[str, str], Actor | N
 
     def who(channel: str, sender: str) -> Actor | None:
         with store.reading(INSTALLATION) as snapshot:
-            found: Found | None = member_of_sender(snapshot, channel, sender)
-        return None if found is None or not _is_in(found.member) else found.member.actor
+            row: Found | None = member_of_sender(snapshot, channel, sender)
+        return None if row is None or not _is_in(row.member) else row.member.actor
 
     return who
 

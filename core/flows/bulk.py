@@ -1,4 +1,4 @@
-"""Bulk: one judgement of all that passes, frozen and counted before it is confirmed."""
+"""Bulk judgements: all items of a batch get the same outcome in one transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.store.transaction import Transaction
 
 
 def propose_batch(context: Context, asks: QueueAsks) -> QueueProposal:
-    """What a batch would judge at this moment, counted; `judge_batch` with its token judges that and nothing else."""
+    """Count the items that a batch would judge now. `judge_batch` with its token judges exactly these."""
     with context.reading("judge") as snapshot:
         return proposed(snapshot, asks)
 
@@ -28,17 +28,17 @@ def judge_batch(
     feedback: str | None = None,
     rubric: str | None = None,
 ) -> BatchAnswer:
-    """Judge all of a batch alike, in one transaction; `take_back` with its acts takes all of it back.
+    """Judge all items of a batch alike in one transaction. `take_back` with its acts undoes them.
 
-    ``token`` is what `propose_batch` answered. Raises `Conflict` where what was counted has changed, `InvalidInput`
-    where nothing passes, and what `evaluate` does; then nothing was recorded.
+    ``token`` comes from `propose_batch`. Raises `Conflict` if the items have changed since, `InvalidInput` if there
+    are none, and the errors of `evaluate`; then nothing is recorded.
     """
     with context.reading("judge") as snapshot:
-        found = frozen(snapshot, asks)
-    check_token(asks, found, token)
+        items = frozen(snapshot, asks)
+    check_token(asks, items, token)
 
-    def order(txn: Transaction, place: int) -> EvaluationOrder:
-        subject = named_item(txn, found[place].about).subject
+    def order(txn: Transaction, index: int) -> EvaluationOrder:
+        subject = named_item(txn, items[index].about).subject
         return EvaluationOrder(
             outcome=outcome,
             score=score,
@@ -52,7 +52,7 @@ def judge_batch(
         )
 
     def work(txn: Transaction) -> BatchAnswer:
-        answers = evaluated(txn, [order(txn, place) for place in range(len(found))])
+        answers = evaluated(txn, [order(txn, index) for index in range(len(items))])
         return BatchAnswer(n=len(answers), acts=tuple(answer.id for answer in answers))
 
     return context.write("judge", work)

@@ -45,8 +45,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Manifest of an export. Times are ISO 8601 UTC, None = unknown.
 
     ``lines``, ``runs``, ``rewards`` and ``resets`` count the content of the files, without undone imports. ``texts``
-    False: texts and excerpts are left out. ``hidden`` counts evaluations that are left out because a blind queue hides
-    them from the actor.
+    False: texts and excerpts are left out. ``hidden`` counts evaluations that are left out because a blind queue
+    hides them from the actor.
     """
 
     armscope: str

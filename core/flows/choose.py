@@ -1,4 +1,4 @@
-"""Choose: which of two answers to one instruction is better; the order they are shown in is drawn and stored."""
+"""Choices between two answers to one instruction, shown in a random order that is stored."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from core.store.transaction import Transaction
 
 
 def next_pair(context: Context, *, layer: str | None = None) -> Pair | None:
-    """Two answers to one instruction that whoever asks has not compared yet; None where there are none left.
+    """Return two answers to one instruction that the actor has not compared yet, or None.
 
-    Of what is left (of a ``layer``, its uid or URI, or of all) the oldest comes first; which of the two is shown
-    first is drawn. Raises `UnknownLayer`.
+    The oldest pair (of a ``layer`` by uid or URI, or of all) comes first. The order of the two is random. Raises
+    `UnknownLayer`.
     """
     seed = context.entropy()
     with context.reading("judge") as snapshot:
         layer_no = 0
         if layer is not None:
-            found = subject_no(snapshot, "layer", _uid(layer))
-            if found is None:
+            known_no = subject_no(snapshot, "layer", _uid(layer))
+            if known_no is None:
                 raise UnknownLayer(
                     f"There is no layer {layer[:80]!r} in learner {snapshot.name!r}.",
-                    next_step="Leave it out to be given answers of any.",
+                    next_step="Leave it out to get answers of any layer.",
                 )
-            layer_no = found
+            layer_no = known_no
         left = pairs_left(snapshot, context.actor.name, layer_no)
         if not left.n:
             return None
@@ -63,10 +63,10 @@ def choose(
     rubric: str | None = None,
     feedback: str | None = None,
 ) -> ChoiceAnswer:
-    """Record which of two answers is better, in the order they were shown; `undo` takes it back.
+    """Record which of two answers is better, in the order they were shown; `undo` reverts it.
 
-    Raises `UnknownExecution`, `NotApplicable` where they don't answer the same instruction, `InvalidInput` for
-    another choice or twice the same answer, `InvalidEvaluation` for feedback that hasn't 1 to 5,000 characters.
+    Raises `UnknownExecution`. Raises `NotApplicable` for answers to different instructions. Raises `InvalidInput` for
+    an unknown choice or the same answer twice, and `InvalidEvaluation` for feedback without 1 to 5,000 characters.
     """
     if chosen not in {"first", "second", "equal"}:
         raise InvalidInput(
@@ -91,8 +91,8 @@ def choose(
         one, other = (_answer(txn, line.layer, uid) for uid in (line.first, line.second))
         if not one.digest or one.digest != other.digest:
             raise NotApplicable(
-                f"Executions {line.first} and {line.second} must answer the same instruction, and are not known to.",
-                next_step="Take a pair that was given; instructions are known where texts are kept.",
+                f"Executions {line.first} and {line.second} must answer the same instruction.",
+                next_step="Use a pair of `next_pair`; instructions are known only with the setting keep_texts.",
             )
         number = add_choice(txn, line, actor=txn.actor.name, at_ms=txn.now_ms)
         answer = ChoiceAnswer(
@@ -111,10 +111,10 @@ def _uid(layer: str) -> str:
 
 
 def _answer(txn: Transaction, layer: str, execution: str) -> Answer:
-    found = answer_in(txn, layer, execution)
-    if found is None:
+    answer = answer_in(txn, layer, execution)
+    if answer is None:
         raise UnknownExecution(
             f"There is no execution {execution[:80]!r} of layer {layer[:80]!r} in learner {txn.name!r}.",
-            next_step="Take a pair that was given.",
+            next_step="Use a pair of `next_pair`.",
         )
-    return found
+    return answer

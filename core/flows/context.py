@@ -69,11 +69,11 @@ def _rehearsed(
 class Context:
     """Everything a flow needs.
 
-    ``clock`` returns UTC milliseconds, ``entropy`` a seed for each selection, and ``identity`` the lasting identity of a
-    new learner. ``pace`` sets the batch sizes of imports. ``is_named`` False: the caller named no learner, so ``learner``
-    is the only existing one, and no other is created implicitly. ``may_be_empty``: a read before the first write sees an
-    empty learner. ``new_layers`` receives how many layers an actor creates by judging unknown ones. It may refuse before
-    anything is written.
+    ``clock`` returns UTC milliseconds, ``entropy`` a seed for each selection, and ``identity`` the lasting identity
+    of a new learner. ``pace`` sets the batch sizes of imports. ``is_named`` False: the caller named no learner, so
+    ``learner`` is the only existing one, and no other is created implicitly. ``may_be_empty``: a read before the
+    first write sees an empty learner. ``new_layers`` receives how many layers an actor creates by judging unknown
+    ones. It may refuse before anything is written.
     """
 
     store: Store
@@ -105,9 +105,9 @@ class Context:
     def write(self, action: Action, work: Callable[[Transaction], _T], *, create: bool = False) -> _T:
         """Authorise, run ``work`` in one transaction, and return its answer once it is on disk.
 
-        The default learner is created on its first write. ``work`` may run again after a failed attempt (see `Store.write`).
-        Time and identity are therefore taken here, before the first attempt. Raises `UnknownLearner` if a learner would be
-        created (``create``) next to an existing one without being named.
+        The default learner is created on its first write. ``work`` may run again after a failed attempt (see
+        `Store.write`). Time and identity are therefore taken here, before the first attempt. Raises `UnknownLearner`
+        if a learner would be created (``create``) next to an existing one without being named.
         """
         self.permit(action, create=create)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None

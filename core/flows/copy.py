@@ -1,4 +1,4 @@
-"""Copy: a whole database → another, a file or a server's, and both checked."""
+"""Copy of a full database to another file or server, both verified."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import msgspec
 from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.queries.verify import problem_of, verify
-
 from core.flows.steps import Progress
 from core.permissions import authorise
 from core.records.actor import Actor
@@ -18,7 +17,7 @@ from core.store.store import Store
 
 
 class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """From where to where, and whose data; both were found to be as their facts say."""
+    """Source, target and learners of a copy. Both databases passed verification."""
 
     source: str
     target: str
@@ -28,32 +27,32 @@ class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def copy(
     source: Located, target: Located, *, actor: Actor | None = None, progress: Progress | None = None
 ) -> CopyAnswer:
-    """Copy a database as it is at one moment, with its history, into an empty one, and check both.
+    """Copy one snapshot of a database with its history into an empty one, and verify both.
 
-    The source is only read, and may be in use. ``progress`` is told of tables.
+    The source is only read and may be in use. ``progress`` counts tables.
 
     Raises
     ------
     InvalidInput
-        Both are the same.
+        Source and target are the same.
     NoDatabase
         There is no source.
     Conflict
-        The target holds something; nothing was copied.
+        The target is not empty; nothing was copied.
     StoreDamaged
-        One of them is not as its facts say.
+        The caches of one database do not match its facts.
     """
-    asks = actor or local_operator()
-    authorise(asks, "settings", None)
+    operator = actor or local_operator()
+    authorise(operator, "settings", None)
     if source == target:
         raise InvalidInput(
-            f"A database is copied into another, got {source} twice; nothing was copied.",
-            next_step="Name a database that is new.",
+            f"Source and target must be different databases, got {source} twice; nothing was copied.",
+            next_step="Name a new database.",
         )
     with closing(Store(source, create=False)) as ours, closing(Store(target)) as theirs:
         ours.copy_to(theirs.database, progress)
         for store in (ours, theirs):
-            found = verify(Context(store=store, actor=asks), limit=1)
-            if not found.clean:
-                raise problem_of(found, store.place)
-    return CopyAnswer(source=str(source), target=str(target), learners=found.learners)
+            verification = verify(Context(store=store, actor=operator), limit=1)
+            if not verification.clean:
+                raise problem_of(verification, store.place)
+    return CopyAnswer(source=str(source), target=str(target), learners=verification.learners)

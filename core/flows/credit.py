@@ -1,4 +1,4 @@
-"""Credit: what an episode was worth → the arms of the runs that were made in it, when somebody asks for it."""
+"""Credit: an episode's reward, shared among the arms of its runs on request."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from core.store.episodes import find_episode
 from core.store.transaction import Facts, Transaction
 
 
-class Dealt(NamedTuple):
-    """What an episode is worth by the scale in force, and who shares it; ``why`` nobody does."""
+class CreditSplit(NamedTuple):
+    """Reward of an episode by the active scale, and its shares. ``why`` is the reason if there are none."""
 
     reward: float | None
     shares: tuple[tuple[Prompted, int], ...] = ()
     why: str | None = None
 
     @property
-    def told(self) -> tuple[CreditShare, ...]:
-        """The shares, as they are told."""
+    def credit_shares(self) -> tuple[CreditShare, ...]:
+        """The shares as records."""
         return tuple(
             CreditShare(run=one.run, arm=one.arm, weight_micro=weight) for one, weight in self.shares
         )
@@ -64,14 +64,14 @@ def credit_episode(
 
 
 def credit_in(txn: Transaction, uid: str, rule: CreditRule) -> CreditAnswer:
-    """The same inside a transaction that is open."""
-    line, declared = found_episode(txn, uid)
+    """Credit an episode inside an open transaction, like `credit_episode`."""
+    line, declared = active_episode(txn, uid)
     scale = declared or Scale()
     before = credit_of(txn, uid)
-    dealt = dealt_of(txn, line, scale, rule)
-    shares = dealt.told
-    answer = CreditAnswer(id=None, episode=uid, rule=rule, reward=dealt.reward, shares=shares, why=dealt.why)
-    if before is not None and (before.rule, before.reward, before.shares) == (rule, dealt.reward, shares):
+    split = split_of(txn, line, scale, rule)
+    shares = split.credit_shares
+    answer = CreditAnswer(id=None, episode=uid, rule=rule, reward=split.reward, shares=shares, why=split.why)
+    if before is not None and (before.rule, before.reward, before.shares) == (rule, split.reward, shares):
         return replace(answer, id=f"credit-{before.number}", repeated=True)
     if rule == "off" and before is None:
         return replace(answer, why="No credit of it is in force, so there is none to take away.")
@@ -81,36 +81,36 @@ def credit_in(txn: Transaction, uid: str, rule: CreditRule) -> CreditAnswer:
         txn,
         uid,
         rule,
-        dealt.reward,
-        [(one.place, weight) for one, weight in dealt.shares],
+        split.reward,
+        [(one.place, weight) for one, weight in split.shares],
         actor=txn.actor.name,
         at_ms=txn.now_ms,
     )
     act = f"credit-{number}"
-    detail = {"episode": uid, "rule": rule, "reward": dealt.reward, "arms": len(shares)}
+    detail = {"episode": uid, "rule": rule, "reward": split.reward, "arms": len(shares)}
     txn.audit("credit", act, detail)
     return replace(answer, id=act, replaces=None if before is None else f"credit-{before.number}")
 
 
-def found_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None]:
-    """An episode that stands, with the scale that was declared for its environment; raises `NotFound`."""
-    found = find_episode(facts, uid)
-    if found is None:
+def active_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None]:
+    """Return an active episode and the declared scale of its environment; raise `NotFound`."""
+    episode = find_episode(facts, uid)
+    if episode is None:
         raise NotFound(
             f"There is no episode {shown(uid)} in learner {facts.name!r}.",
             next_step="Use the uid that its recording names; armscope export writes them all.",
         )
-    return found
+    return episode
 
 
-def dealt_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Dealt:
-    """What an episode is worth now, and who shares it by a rule; raises `NotApplicable` off its scale."""
+def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> CreditSplit:
+    """Return the present reward of an episode and its shares by a rule; raise `NotApplicable` outside its scale."""
     if rule == "off":
-        return Dealt(None)
+        return CreditSplit(None)
     reached = totals_of(line.steps).base(scale)
     if reached is None:
         what = "any step" if scale.base == "total" else "its last step"
-        return Dealt(None, why=f"Nothing was paid for {what}, so there is nothing to credit.")
+        return CreditSplit(None, why=f"Nothing was paid for {what}, so there is nothing to credit.")
     if not written(scale.lo) <= reached <= written(scale.hi):
         raise NotApplicable(
             f"The {scale.base} of an episode that is credited must be within {scale.lo:g} to {scale.hi:g}, got "
@@ -120,16 +120,16 @@ def dealt_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Dea
     reward = scale.normalised(float(reached))
     arms = prompted(facts, line.uid)
     if not arms:
-        return Dealt(
+        return CreditSplit(
             reward, why="None of its runs is here with arms in its prompt, so nobody can be credited."
         )
     weights = _weights(line, arms, rule)
-    by_place = {one.place: one for one in arms}
-    shares = tuple((by_place[place], weight) for place, weight in sorted(weights.items()))
-    return Dealt(reward, shares, None if shares else _NOBODY.get(rule))
+    arm_by_key = {one.place: one for one in arms}
+    shares = tuple((arm_by_key[place], weight) for place, weight in sorted(weights.items()))
+    return CreditSplit(reward, shares, None if shares else _NO_SHARES.get(rule))
 
 
-_NOBODY: Final[Mapping[CreditRule, str]] = {
+_NO_SHARES: Final[Mapping[CreditRule, str]] = {
     "equal": "No arm was in the prompts of its runs.",
     "referenced": "No arm in the prompts of its runs was referenced.",
     "step": "No step that was paid other than 0 called a tool in the prompts of its runs.",
@@ -156,13 +156,13 @@ def _weights(line: Episode, arms: Sequence[Prompted], rule: CreditRule) -> dict[
 
 
 def _tools(arms: Sequence[Prompted]) -> dict[str, list[Place]]:
-    """Tools in prompts by their names: in the runs that referenced them, or else in all that had them."""
+    """Return the tools in the prompts by name: in the runs that referenced them, or else in all runs with them."""
     named: dict[str, list[Prompted]] = defaultdict(list)
     for one in arms:
         kind, _, name = one.arm.split(":", 2)
         if kind == "tool":
             named[name].append(one)
     return {
-        name: [one.place for one in found if one.referenced] or [one.place for one in found]
-        for name, found in named.items()
+        name: [one.place for one in arms_of_name if one.referenced] or [one.place for one in arms_of_name]
+        for name, arms_of_name in named.items()
     }

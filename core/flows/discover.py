@@ -1,4 +1,4 @@
-"""Find: where the usual agents keep their sessions on this machine, and what lies there. Nothing is recorded."""
+"""Discovery of the session folders of common agents on this machine; nothing is recorded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ USUAL: Final = (
     ("pi", ".pi/agent/sessions"),
     ("Gemini CLI", ".gemini/tmp"),
 )
-"""Agents, and where below a home they keep their sessions."""
+"""Agents and their session folders below the home folder."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of one format in one folder; ``newest_ms`` is when the newest of them was last written."""
+class AgentSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one format in one folder; ``newest_ms`` is the latest modification time."""
 
     agent: str
     folder: str
@@ -31,25 +31,25 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     newest_ms: int
 
 
-def discover_sessions(home: Path) -> list[Found]:
-    """What lies where the usual agents keep their sessions, folder by folder and format by format."""
-    return [found for agent, folder in _folders(home) for found in _in_folder(agent, folder)]
+def discover_sessions(home: Path) -> list[AgentSessions]:
+    """Return the session files of common agents by folder and format."""
+    return [sessions for agent, folder in _folders(home) for sessions in _in_folder(agent, folder)]
 
 
 def _folders(home: Path) -> Iterator[tuple[str, Path]]:
-    for agent, place in USUAL:
-        for folder in sorted(home.glob(place)):
+    for agent, pattern in USUAL:
+        for folder in sorted(home.glob(pattern)):
             if folder.is_dir():
                 yield agent, folder
 
 
-def _in_folder(agent: str, folder: Path) -> Iterator[Found]:
+def _in_folder(agent: str, folder: Path) -> Iterator[AgentSessions]:
     by_format: dict[str, list[Source]] = defaultdict(list)
     with open_sources([folder]) as opened:
         for source in opened.sources:
             by_format[source.format].append(source)
     for format_name, sources in sorted(by_format.items()):
-        yield Found(
+        yield AgentSessions(
             agent=agent,
             folder=str(folder),
             format=format_name,

@@ -1,6 +1,6 @@
-"""Doctor: what is asked first when something is odd: which version, which file, who writes, what was not read.
+"""Doctor: versions, database, writer, and the latest import of each learner.
 
-It opens what there is and makes nothing; what stands in the way of opening it is part of the answer.
+It only opens existing databases. An error on opening is part of the answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from core.version import __version__
 
 
 class LastImport(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner's newest import that stands: what of it could not be read, and which calls met no arm."""
+    """Newest active import of a learner: its unread lines and files, and calls without an arm."""
 
     learner: str
     id: str
@@ -37,9 +37,11 @@ class LastImport(msgspec.Struct, frozen=True, kw_only=True):
     calls_without_an_arm: tuple[str, ...]
 
 
-class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """How things are. ``schema`` None = there is no database that could be opened, and ``problem`` says why;
-    ``writer`` = the process that holds the writers' lock of a file at this moment; ``free_bytes`` None = unknown.
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """State of the installation.
+
+    ``schema`` None: no database could be opened, and ``problem`` holds the reason. ``writer`` is the process that
+    holds the file's write lock now. ``free_bytes`` None = unknown.
     """
 
     armscope: str
@@ -57,11 +59,11 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     problem: dict[str, object] | None = None
 
 
-def examine(settings: Settings) -> Examined:
-    """Look at the database that the settings name, and at what surrounds it."""
+def examine(settings: Settings) -> Examination:
+    """Report the state of the database and of its environment."""
     authorise(settings.actor, "read", None)
     path = settings.database
-    found = Examined(
+    report = Examination(
         armscope=__version__,
         python=platform.python_version(),
         sqlite=SQLITE,
@@ -74,8 +76,8 @@ def examine(settings: Settings) -> Examined:
         writer=None,
     )
     if not isinstance(path, Server):
-        found = msgspec.structs.replace(
-            found,
+        report = msgspec.structs.replace(
+            report,
             size_bytes=path.stat().st_size if path.is_file() else 0,
             free_bytes=_free(path),
             writer=holder_of(f"{path}.lock"),
@@ -83,18 +85,18 @@ def examine(settings: Settings) -> Examined:
     try:
         context = open_context(settings, create=False, whole=True)
         with closing(context.store):
-            return _with_content(found, context)
+            return _with_content(report, context)
     except ArmscopeError as problem:
-        return msgspec.structs.replace(found, problem=problem.as_answer())
+        return msgspec.structs.replace(report, problem=problem.as_answer())
 
 
-def _with_content(found: Examined, context: Context) -> Examined:
-    place, known = maintenance.place(context), learners(context)
+def _with_content(report: Examination, context: Context) -> Examination:
+    database, known = maintenance.database_facts(context), learners(context)
     imports = (_last_import(context.of(one.name)) for one in known)
     return msgspec.structs.replace(
-        found,
-        schema=place.schema,
-        size_bytes=place.size_bytes,
+        report,
+        schema=database.schema,
+        size_bytes=database.size_bytes,
         learners=tuple(known),
         imports=tuple(one for one in imports if one is not None),
     )
@@ -117,10 +119,10 @@ def _last_import(context: Context) -> LastImport | None:
 
 
 def _free(path: Path) -> int | None:
-    """Room on the disk that holds a path, or would."""
-    for place in (path, *path.absolute().parents):
+    """Return the free bytes of the disk of an existing or future path."""
+    for folder in (path, *path.absolute().parents):
         try:
-            return shutil.disk_usage(place).free
+            return shutil.disk_usage(folder).free
         except OSError:
             continue
     return None

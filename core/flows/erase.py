@@ -1,7 +1,6 @@
-"""Erase: what people wrote and agents said about a run, a session, an execution or an episode, or a person's name, is
-gone from the file for good; every number stays.
+"""Erasing of texts of a run, session, execution or episode, or of a person's name; every number stays.
 
-It is noted in the history and can't be undone. No import brings back what was erased: it is remembered by a digest.
+The history records it, and it can't be undone. A stored digest prevents imports from restoring erased texts.
 """
 
 from __future__ import annotations
@@ -76,13 +75,13 @@ def erase(
         the file: erase again.
     """
     of, name = _named(run, session, execution, episode, rater)
-    found = context.write("erase", lambda txn: _erased(txn, of, name))
+    counts = context.write("erase", lambda txn: _erased(txn, of, name))
     if not context.store.database.scour():
         raise StoreBusy(
-            "It is erased, but somebody has been reading for so long that the file's log still holds it.",
-            next_step="Close what reads the database, and do it again.",
+            "The text is erased, but a long read kept it in the file's log.",
+            next_step="Close the programs that read the database, and erase again.",
         )
-    return _answer(context, of, found)
+    return _answer(context, of, counts)
 
 
 def preview_erase(
@@ -94,26 +93,26 @@ def preview_erase(
     episode: str | None = None,
     rater: str | None = None,
 ) -> EraseAnswer:
-    """What `erase` would reach; nothing is changed."""
+    """Return what `erase` would remove; nothing is changed."""
     of, name = _named(run, session, execution, episode, rater)
-    found = context.rehearse("erase", lambda txn: _erased(txn, of, name))
-    return msgspec.structs.replace(_answer(context, of, found), is_preview=True)
+    counts = context.rehearse("erase", lambda txn: _erased(txn, of, name))
+    return msgspec.structs.replace(_answer(context, of, counts), is_preview=True)
 
 
 def _named(
     run: str | None, session: str | None, execution: str | None, episode: str | None, rater: str | None
 ) -> tuple[Erasable, str]:
-    given: list[tuple[Erasable, str | None]] = [
+    options: list[tuple[Erasable, str | None]] = [
         ("run", run),
         ("session", session),
         ("execution", execution),
         ("episode", episode),
         ("rater", rater),
     ]
-    named = [(of, name) for of, name in given if name]
+    named = [(of, name) for of, name in options if name]
     if len(named) != 1:
         raise InvalidInput(
-            f"One thing must be named to be erased, got {len(named)}.",
+            f"Exactly one subject must be named to be erased, got {len(named)}.",
             next_step="Name a run, a session, an execution, an episode or a rater; nothing was erased.",
         )
     return named[0]
@@ -121,36 +120,36 @@ def _named(
 
 def _erased(txn: Transaction, of: Erasable, name: str) -> Counter[str]:
     if of == "rater":
-        found = _renamed(txn, name)
+        counts = _renamed(txn, name)
     else:
-        found = erase_words(txn, _SCOPES[of](txn, name))
-        txn.audit("erase", None, {"of": of, "texts": found.total()})
-    return found
+        counts = erase_words(txn, _SCOPES[of](txn, name))
+        txn.audit("erase", None, {"of": of, "texts": counts.total()})
+    return counts
 
 
 def _renamed(txn: Transaction, name: str) -> Counter[str]:
-    """A person's name; it is noted first, for whoever erases their own name would be named by the note."""
+    """Erase a person's name. The audit entry comes first, because the person's own erasure would contain the name."""
     txn.audit("erase", None, {"of": "rater"})
     return erase_rater(txn, name)
 
 
-def _answer(context: Context, of: Erasable, found: Counter[str]) -> EraseAnswer:
+def _answer(context: Context, of: Erasable, counts: Counter[str]) -> EraseAnswer:
     return EraseAnswer(
         of=of,
-        texts=found.total(),
-        places=dict(sorted(found.items())),
+        texts=counts.total(),
+        places=dict(sorted(counts.items())),
         not_reached=(*_ELSEWHERE, *_elsewhere(context.store.place)),
     )
 
 
-def _elsewhere(place: Located) -> list[str]:
-    if isinstance(place, Server):
+def _elsewhere(database: Located) -> list[str]:
+    if isinstance(database, Server):
         return ["the server's log of writes, and its own backups"]
-    return [str(path) for path in _put_aside(place)]
+    return [str(path) for path in _related_files(database)]
 
 
-def _put_aside(path: Path) -> list[Path]:
-    """Files beside the database that have its name in theirs: what a restored backup replaced, a log put aside."""
+def _related_files(path: Path) -> list[Path]:
+    """Return files next to the database with its name in theirs, such as replaced databases and superseded logs."""
     own = {*files_of(path), Path(f"{path}.import.lock"), Path(f"{path}.import.lock.turn")}
     return sorted(
         one

@@ -16,7 +16,7 @@ from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
 from core.evaluate import known_grade
 from core.flows.context import Context, unlimited
-from core.flows.placing import PlacedOrder, place_orders
+from core.flows.placing import ResolvedOrder, resolve_orders
 from core.flows.requests import in_rounds, repeated_of
 from core.records.actor import Actor
 from core.records.arm import MICRO
@@ -145,7 +145,7 @@ def _answered(
     txn: Transaction, orders: Sequence[EvaluationOrder], places: Sequence[int]
 ) -> dict[int, EvaluationAnswer]:
     """Return the answers to orders with different keys: the stored answer of a repeat, or a new one."""
-    subjects = dict(zip(places, place_orders(txn, [orders[place] for place in places]), strict=True))
+    subjects = dict(zip(places, resolve_orders(txn, [orders[place] for place in places]), strict=True))
     keys = {key for place in places if (key := orders[place].key) is not None}
     replies = replies_of(txn, keys) if keys else {}
     answers: dict[int, EvaluationAnswer] = {}
@@ -160,7 +160,7 @@ def _answered(
 
 
 def _record(
-    txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[PlacedOrder]
+    txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[ResolvedOrder]
 ) -> list[EvaluationAnswer]:
     if not orders:
         return []
@@ -181,7 +181,7 @@ def _record(
 
 
 def _judgements(
-    txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[PlacedOrder]
+    txn: Transaction, orders: Sequence[EvaluationOrder], placed: Sequence[ResolvedOrder]
 ) -> list[Judgement]:
     """Return the evaluations of orders. A judged arm gets full credit; arms of a run share it by the setting."""
     settings, claimed_by, actor = txn.settings, txn.actor.token_name, txn.actor.name
@@ -234,7 +234,7 @@ def _weighted(settings: LearnerSettings, order: EvaluationOrder, credit: dict[in
 def _answers(
     txn: Transaction,
     orders: Sequence[EvaluationOrder],
-    placed: Sequence[PlacedOrder],
+    placed: Sequence[ResolvedOrder],
     added: Sequence[Added],
 ) -> list[EvaluationAnswer]:
     """Return the answers by the active thresholds."""

@@ -1,4 +1,4 @@
-"""Frozen: what a queue or a batch would hold at this moment, counted and digested before anybody confirms it."""
+"""Frozen items of a queue or batch: counted and digested before a user confirms them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from core.errors import Conflict, InvalidInput
-from core.flows.worth import label_worth
+from core.flows.label_values import values_of_labels
 from core.records.ledger_lines import digest_text
 from core.records.request import digest
 from core.records.review import QueueAsks, QueueProposal
@@ -22,63 +22,65 @@ _LAST: Final = 1 << 62
 _numbers: Final = attrgetter("layer_no", "execution_no", "run_no", "arm_no")
 
 
-class Frozen(NamedTuple):
-    """One item to be, and why it is one."""
+class FrozenItem(NamedTuple):
+    """One future item and the reason for it."""
 
     about: Placed
     why: str
 
 
-def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[Frozen]:
-    """What is asked for at this moment, in order; ``blind``: why it is tells nothing of others' judgements."""
-    wanted = _wanted(reviewable(snapshot, asks), asks)
-    if asks.order == "oldest":  # they come like that
-        found = list(islice(wanted, asks.limit))
-        return [Frozen(one.about, _why(one, asks, blind=blind)) for one in sorted(found, key=_age)]
-    return _ordered(snapshot, wanted, asks, blind=blind)
+def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[FrozenItem]:
+    """Return the present items of a query in order. With ``blind``, reasons reveal no judgements of others."""
+    candidates = _filtered(reviewable(snapshot, asks), asks)
+    if asks.order == "oldest":  # the order of the candidates
+        oldest = list(islice(candidates, asks.limit))
+        return [FrozenItem(one.about, _reason(one, asks, blind=blind)) for one in sorted(oldest, key=_age)]
+    return _ordered(snapshot, candidates, asks, blind=blind)
 
 
 def proposed(snapshot: Snapshot, asks: QueueAsks) -> QueueProposal:
-    """What is asked for at this moment, counted, with the token that stands for all of it."""
-    found = frozen(snapshot, asks)
-    first = tuple(named_item(snapshot, one.about).subject for one in found[:_SHOWN])
-    return QueueProposal(n=len(found), token=token_of(asks, found), first=first)
+    """Return the count and the token of the present items of a query."""
+    items = frozen(snapshot, asks)
+    first = tuple(named_item(snapshot, one.about).subject for one in items[:_SHOWN])
+    return QueueProposal(n=len(items), token=token_of(asks, items), first=first)
 
 
-def token_of(asks: QueueAsks, found: Sequence[Frozen]) -> str:
-    """What stands for these items, whatever order they are given out in."""
-    return digest_text(digest((asks, sorted(one.about for one in found))))
+def token_of(asks: QueueAsks, items: Sequence[FrozenItem]) -> str:
+    """Return the token of these items, independent of their order."""
+    return digest_text(digest((asks, sorted(one.about for one in items))))
 
 
-def check_token(asks: QueueAsks, found: Sequence[Frozen], token: str | None) -> None:
-    """Raise `InvalidInput` where there is nothing, `Conflict` where it isn't what was confirmed (None = nothing)."""
-    if not found:
+def check_token(asks: QueueAsks, items: Sequence[FrozenItem], token: str | None) -> None:
+    """Raise `InvalidInput` without items, and `Conflict` if the token is of other items (None: unchecked)."""
+    if not items:
         raise InvalidInput(
-            f"There must be something to judge, got nothing of the source {asks.source} that passes.",
+            f"There must be items to judge, got none of the source {asks.source} that pass the filter.",
             next_step="Widen the filter, or choose another source.",
         )
-    if token is not None and token != token_of(asks, found):
+    if token is not None and token != token_of(asks, items):
         raise Conflict(
-            f"What was counted has changed since: it is {len(found):,} items now, and not all the same ones.",
-            next_step="Look at them again, and confirm that.",
+            f"The items must be those that were confirmed, got {len(items):,} items that are not all the same.",
+            next_step="Review them again, and confirm the new count.",
         )
 
 
-def _ordered(snapshot: Snapshot, found: Iterator[Candidate], asks: QueueAsks, *, blind: bool) -> list[Frozen]:
+def _ordered(
+    snapshot: Snapshot, candidates: Iterator[Candidate], asks: QueueAsks, *, blind: bool
+) -> list[FrozenItem]:
     if asks.order == "information":
-        return list(_by_worth(snapshot, list(found), asks, blind=blind))
-    first = _first(found, asks.limit, _lowest if asks.order == "lowest" else _most_divided)
-    return [Frozen(one.about, _why(one, asks, blind=blind)) for one in first]
+        return list(_by_value(snapshot, list(candidates), asks, blind=blind))
+    first = _first(candidates, asks.limit, _lowest if asks.order == "lowest" else _most_divided)
+    return [FrozenItem(one.about, _reason(one, asks, blind=blind)) for one in first]
 
 
 def _first(
-    found: Iterator[Candidate], n: int, key: Callable[[Candidate], tuple[float, ...]]
+    candidates: Iterator[Candidate], n: int, key: Callable[[Candidate], tuple[float, ...]]
 ) -> list[Candidate]:
-    """The first ``n`` by a key. They come in runs of one direction, which sorting finds and a heap does not."""
-    kept: list[Candidate] = []
-    while part := list(islice(found, max(n, _AT_ONCE))):
-        kept = sorted(kept + part, key=key)[:n]
-    return kept
+    """Return the first ``n`` by a key. The input has long sorted runs, which sorting exploits and a heap does not."""
+    best: list[Candidate] = []
+    while part := list(islice(candidates, max(n, _AT_ONCE))):
+        best = sorted(best + part, key=key)[:n]
+    return best
 
 
 def _lowest(one: Candidate) -> tuple[float, ...]:
@@ -90,30 +92,30 @@ def _most_divided(one: Candidate) -> tuple[float, ...]:
     return (-one.minority, *_age(one))
 
 
-def _by_worth(
-    snapshot: Snapshot, found: list[Candidate], asks: QueueAsks, *, blind: bool
-) -> Iterator[Frozen]:
-    worth = label_worth(snapshot, found)
-    order = sorted(range(len(found)), key=lambda place: (-worth[place], _age(found[place])))
+def _by_value(
+    snapshot: Snapshot, candidates: list[Candidate], asks: QueueAsks, *, blind: bool
+) -> Iterator[FrozenItem]:
+    values = values_of_labels(snapshot, candidates)
+    order = sorted(range(len(candidates)), key=lambda index: (-values[index], _age(candidates[index])))
     for place in order[: asks.limit]:
-        said = f"; a label could change about {worth[place]:,.0f} tokens of the next prompt"
-        yield Frozen(found[place].about, _why(found[place], asks, blind=blind) + said)
+        effect = f"; a label could change about {values[place]:,.0f} tokens of the next prompt"
+        yield FrozenItem(candidates[place].about, _reason(candidates[place], asks, blind=blind) + effect)
 
 
 def _age(one: Candidate) -> tuple[int, ...]:
     return (_LAST if one.at_ms is None else one.at_ms), *_numbers(one)
 
 
-def _wanted(found: Iterator[Candidate], asks: QueueAsks) -> Iterator[Candidate]:
+def _filtered(candidates: Iterator[Candidate], asks: QueueAsks) -> Iterator[Candidate]:
     if asks.source == "unjudged":
-        return (one for one in found if one.n_people == 0)
+        return (one for one in candidates if one.n_people == 0)
     if asks.source == "low":
-        return (one for one in found if one.score is not None and one.score <= asks.below)
-    return (one for one in found if one.minority > 0) if asks.source == "disagree" else found
+        return (one for one in candidates if one.score is not None and one.score <= asks.below)
+    return (one for one in candidates if one.minority > 0) if asks.source == "disagree" else candidates
 
 
-def _why(one: Candidate, asks: QueueAsks, *, blind: bool) -> str:
-    """In words that a page shows as they are."""
+def _reason(one: Candidate, asks: QueueAsks, *, blind: bool) -> str:
+    """Return the reason as text that pages show unchanged."""
     if asks.source == "unjudged":
         return "no person has judged it"
     if asks.source == "low":

@@ -1,4 +1,4 @@
-"""Identity: a secret or a session → who acts. It is asked for every request, so what is revoked is over at once."""
+"""Identity: the actor of a secret or a session. Every request reads it, so a revocation takes effect at once."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from core.store.tokens import note_use, token_by_digest
 from core.store.transaction import Facts, Transaction
 
 SESSION_MS = 12 * HOUR_MS
-"""How long a session lasts that nobody ends."""
+"""Maximum length of a session."""
 
 
 def actor_of_token(store: Store, secret: str, *, now_ms: int) -> Actor:
-    """Who acts by a token's secret.
+    """Return the actor of a token's secret.
 
-    Raises `Unidentified`, always in the same words, where it is none, unknown, expired or revoked.
+    Raises `Unidentified` with one fixed message for a malformed, unknown, expired or revoked secret.
     """
-    found = None
+    row = None
     if is_well_formed(secret):
         with store.reading(INSTALLATION) as snapshot:
-            found = token_by_digest(snapshot, digest_of(secret), now_ms)
-    if found is None:
+            row = token_by_digest(snapshot, digest_of(secret), now_ms)
+    if row is None:
         raise unidentified()
-    actor, hour = found.actor, now_ms // HOUR_MS
-    if hour > found.used_hour:
-        with suppress(StoreError):  # a disk that is full, or only read, keeps nobody out
+    actor, hour = row.actor, now_ms // HOUR_MS
+    if hour > row.used_hour:
+        with suppress(StoreError):  # a full or read-only disk must not prevent sign-in
             store.write(
                 INSTALLATION, lambda txn: note_use(txn, actor.token, hour), actor=actor, now_ms=now_ms
             )
@@ -58,24 +58,24 @@ def actor_of_member(
     now_ms: int,
     session_ms: int = SESSION_MS,
 ) -> Actor:
-    """Who acts in a session that an identity provider began at ``issued_ms`` (its ``iat``, in milliseconds).
+    """Return the actor of a session that an identity provider began at ``issued_ms`` (its ``iat``, in milliseconds).
 
-    Raises `Unidentified`, in the words for a token, for who is no member, and for a session that is older than
-    ``session_ms`` or began before the member signed out or was removed.
+    Raises `Unidentified` for a non-member, for a session older than ``session_ms``, and for one that began before the
+    member signed out or was removed.
     """
     with store.reading(INSTALLATION) as snapshot:
-        found = member_by_subject(snapshot, issuer, subject)
-    if found is None or found.member.removed_ms is not None:
+        row = member_by_subject(snapshot, issuer, subject)
+    if row is None or row.member.removed_ms is not None:
         raise unidentified()
-    if issued_ms < found.not_before_ms or now_ms - issued_ms >= session_ms:
+    if issued_ms < row.not_before_ms or now_ms - issued_ms >= session_ms:
         raise unidentified()
-    return found.member.actor
+    return row.member.actor
 
 
 def actor_of_session(store: Store, session: Session, *, now_ms: int, session_ms: int = SESSION_MS) -> Actor:
-    """Who acts in a session, as `actor_of_member`; who comes for the first time takes their invitation by it.
+    """Return the actor of a session, like `actor_of_member`. A first sign-in takes the invitation.
 
-    Raises `Unidentified`, also where the invitation's session is none that holds.
+    Raises `Unidentified`, also if the session itself is not valid.
     """
 
     def known() -> Actor:
@@ -91,7 +91,7 @@ def actor_of_session(store: Store, session: Session, *, now_ms: int, session_ms:
     try:
         return known()
     except Unidentified:
-        # Whoever has an account anywhere may come and go: who is not invited costs a read, and no write.
+        # Anyone can sign in at the provider, so a non-member must cost one read and no write.
         if not _is_invited(store, session, now_ms) or now_ms - session.issued_ms >= session_ms:
             raise
     take_invitation(
@@ -101,21 +101,19 @@ def actor_of_session(store: Store, session: Session, *, now_ms: int, session_ms:
 
 
 def is_member(store: Store, session: Session) -> bool:
-    """Whether whoever signed in is a member, be this session of theirs over or not."""
+    """Return whether the user is a member, even if the session has ended."""
     with store.reading(INSTALLATION) as snapshot:
-        found = member_by_subject(snapshot, session.issuer, session.subject)
-    return found is not None and found.member.removed_ms is None
+        row = member_by_subject(snapshot, session.issuer, session.subject)
+    return row is not None and row.member.removed_ms is None
 
 
 def take_invitation(
     store: Store, issuer: str, subject: str, *, email: str, email_verified: bool, now_ms: int
 ) -> Actor:
-    """Who acts after signing in for the first time, if an invitation waits for their verified address at that issuer.
+    """Return the actor of a first sign-in, if an invitation waits for the verified address at that issuer.
 
-    It is taken once; from then on issuer and subject say who they are. A member who is there is who they are. Who was
-    removed, and is invited again, comes back under the name they had.
-
-    Raises `Unidentified`, in the words for a token, where there is no such invitation, or none any more.
+    It can be taken once. Issuer and subject identify the member from then on. An existing member keeps their name,
+    and so does a removed member who is invited again. Raises `Unidentified` without a valid invitation.
     """
 
     def work(txn: Transaction) -> Actor | None:
@@ -140,15 +138,16 @@ def take_invitation(
         return txn.actor
 
     stranger = Actor(name="nobody", role=None)
-    found = store.write(INSTALLATION, work, actor=stranger, now_ms=now_ms)
-    if found is None:
+    actor = store.write(INSTALLATION, work, actor=stranger, now_ms=now_ms)
+    if actor is None:
         raise unidentified()
-    return found
+    return actor
 
 
 def sign_out(store: Store, actor: Actor, *, now_ms: int, issued_ms: int = 0) -> None:
-    """End every session of the member who acts, the one that began at ``issued_ms`` too: a copied cookie dies with
-    them.
+    """End every session of the acting member, including the one that began at ``issued_ms``.
+
+    Copied cookies become invalid with them.
     """
 
     def work(txn: Transaction) -> None:
@@ -160,26 +159,26 @@ def sign_out(store: Store, actor: Actor, *, now_ms: int, issued_ms: int = 0) -> 
 
 
 def has_operator(store: Store) -> bool:
-    """Whether any member can sign in who is an operator of all learners."""
+    """Return whether a member who can sign in is an operator of all learners."""
     with store.reading(INSTALLATION) as snapshot:
         return n_operators(snapshot) > 0
 
 
 def unidentified() -> Unidentified:
-    """The one error for whoever can't be told, which says nothing of why."""
+    """Return the one error for every unidentified caller; it does not reveal the reason."""
     return Unidentified(
-        "A token or session that holds is needed, got none.",
+        "A valid token or session is needed, got none.",
         next_step="Sign in again, or ask an operator for a token.",
     )
 
 
 def _invitation(facts: Facts, issuer: str, email: str, now_ms: int) -> Found | None:
-    """The invitation of an address, if it can still be taken."""
+    """Return the invitation of an address, if it can still be taken."""
     try:
-        found = invitation(facts, issuer, check_email(email))
-    except InvalidInput:  # what a provider calls an address is whatever it likes
+        row = invitation(facts, issuer, check_email(email))
+    except InvalidInput:  # a provider may send any text as an address
         return None
-    return found if found is not None and now_ms < (found.member.invited_until_ms or 0) else None
+    return row if row is not None and now_ms < (row.member.invited_until_ms or 0) else None
 
 
 def _is_invited(store: Store, session: Session, now_ms: int) -> bool:
@@ -188,10 +187,10 @@ def _is_invited(store: Store, session: Session, now_ms: int) -> bool:
 
 
 def note_denied(store: Store, actor: Actor | None, action: str, now_ms: int) -> None:
-    """Count a refusal, by actor (None: nobody knows who), action and minute since 1970 UTC.
+    """Count a refusal by actor (None: unidentified), action and minute since 1970 UTC.
 
-    The first of a minute is on disk when this returns, all others within a second of the next: a flood costs one
-    write a second. A store that can't be written to keeps the refusal from nobody.
+    The first of a minute is on disk when this returns, all others within a second of the next. A flood costs one
+    write per second. An unwritable store does not change the refusal.
     """
     with suppress(StoreError):
         store.refusals.note(store, "" if actor is None else actor.name, action, now_ms)

@@ -122,15 +122,16 @@ def _rewarded(
 def export_call(context: Context, body: bytes) -> bytes:
     """Return the answer to an ``export`` call: the training rows of `core.flows.training`.
 
-    Rows that may hold a secret are left out. Of KAIROS's formats the training ones are supported, and of its deliveries
-    the inline one, with at most 64 MiB.
+    Rows that may hold a secret are left out. Of KAIROS's formats the training ones are supported, and of its
+    deliveries the inline one, with at most 64 MiB.
 
     Raises
     ------
     Denied
         The actor may not export for training.
     InvalidEvaluation
-        The body, or a member of it, does not match the schema, or requests an unsupported export; ``fields`` names which.
+        The body, or a member of it, does not match the schema, or requests an unsupported export; ``fields`` names
+        which.
     InvalidInput
         The rows exceed the size of an answer.
     """

@@ -1,4 +1,4 @@
-"""Learners: who there is, how each is doing, and a new one."""
+"""Learners of a database: list them with their state, and create one."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from core.store.fleet import Glance, glances, moments
 from core.store.transaction import Transaction
 
 LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
-"""Its data can't be read; something needs somebody; there is no run yet; it only watches; it selects."""
+"""Unreadable data; an active alert; no run yet; passive phase; selecting."""
 STATES: Final[tuple[LearnerState, ...]] = get_args(LearnerState)
 
 
 class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one line, from its rollups.
 
-    ``alarms`` are the alerts that stand, and that no run comes, whoever is told of it. ``saved_percent`` is the plain
-    figure without an interval and ``tokens_saved`` what selected runs saved together, None where nothing can be
-    compared. ``last_run`` is ISO 8601 UTC, None = no run with a time. Of one that is ``unreadable`` nothing is known
-    but its name, and ``problem`` says why.
+    ``alarms`` are its active alerts, and ``silent`` if runs are missing, whether or not a webhook gets it.
+    ``saved_percent`` is the plain figure without an interval, and ``tokens_saved`` the total of selected runs. Both
+    are None without a comparison. ``last_run`` is ISO 8601 UTC, None = no run with a time. An ``unreadable`` learner
+    has only its name and the ``problem``.
     """
 
     name: str
@@ -53,59 +53,59 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
     @property
-    def needs_somebody(self) -> bool:
-        """Whether somebody should look."""
+    def needs_attention(self) -> bool:
+        """True if a user should look at the learner."""
         return self.state in {"unreadable", "alarmed"}
 
 
-Kept = MutableMapping[reads.LearnerMoment, Glance]
-"""What was read of learners at moments that may still be theirs."""
+GlanceCache = MutableMapping[reads.LearnerMoment, Glance]
+"""Cache of learner rows by version."""
 
 
-def learners(context: Context, *, kept: Kept | None = None) -> list[LearnerSummary]:
+def learners(context: Context, *, cache: GlanceCache | None = None) -> list[LearnerSummary]:
     """List every learner of the database that the actor may read, by name.
 
-    The statements are the same for one learner and for thousands: they read rollups. An unreadable learner is
-    marked as such and does not stop the others. ``kept`` caches the rows of learners without changes, for one
-    database. Raises `Denied` where the actor may read no learner.
+    The statements are the same for one learner and for thousands: they read rollups. An unreadable learner is marked
+    as such and does not stop the others. ``cache`` holds the rows of unchanged learners of one database. Raises
+    `Denied` if the actor may read no learner.
     """
     _permit(context)
-    told = moments(context.store)
-    away = {name: one for name, one in told.items() if isinstance(one, StoreError)}
-    there = {name: one for name, one in told.items() if not isinstance(one, StoreError)}
-    kept = {} if kept is None else kept
-    for past in kept.keys() - {*there.values()}:
-        kept.pop(past, None)
-    known = {name: there[name] for name in readable(context.actor, there)}
-    rows = _summaries(context, known, _alarms(context), kept)
-    rows += [_unreadable(name, away[name]) for name in readable(context.actor, away)]
+    versions = moments(context.store)
+    unreadable = {name: one for name, one in versions.items() if isinstance(one, StoreError)}
+    readable_versions = {name: one for name, one in versions.items() if not isinstance(one, StoreError)}
+    cache = {} if cache is None else cache
+    for outdated in cache.keys() - {*readable_versions.values()}:
+        cache.pop(outdated, None)
+    known = {name: readable_versions[name] for name in readable(context.actor, readable_versions)}
+    rows = _summaries(context, known, _alarms(context), cache)
+    rows += [_unreadable(name, unreadable[name]) for name in readable(context.actor, unreadable)]
     return sorted(rows, key=lambda one: one.name)
 
 
-def fleet_moment(context: Context) -> Hashable:
-    """What tells one state of all learners, and of the alerts that stand, from every other."""
+def fleet_version(context: Context) -> Hashable:
+    """Return a key of the state of all learners and active alerts."""
     _permit(context)
-    told = moments(context.store)
-    seen = tuple((name, str(one) if isinstance(one, StoreError) else one) for name, one in told.items())
+    versions = moments(context.store)
+    states = tuple((name, str(one) if isinstance(one, StoreError) else one) for name, one in versions.items())
     alerts: Hashable = None
     with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
         alerts = snapshot.moment
-    return alerts, readable(context.actor, told), seen
+    return alerts, readable(context.actor, versions), states
 
 
 def _permit(context: Context) -> None:
-    """Raises `Denied` for whoever may read no learner, whatever learners there are."""
+    """Raise `Denied` for an actor without any role, even if there are no learners."""
     if not context.actor.grants:
         authorise(context.actor, "read", None)
 
 
 def _alarms(context: Context) -> dict[str, set[AlertKind]]:
-    """Alerts that stand, by learner; none where whoever keeps them doesn't answer."""
-    found: dict[str, set[AlertKind]] = {}
+    """Return the active alerts by learner; none if their database does not answer."""
+    kinds: dict[str, set[AlertKind]] = {}
     with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
         for row in standing_alerts(snapshot):
-            found.setdefault(row.learner, set()).add(row.kind)
-    return found
+            kinds.setdefault(row.learner, set()).add(row.kind)
+    return kinds
 
 
 def _unreadable(name: str, problem: StoreError) -> LearnerSummary:
@@ -124,30 +124,32 @@ def create_learner(
     def work(txn: Transaction) -> None:
         if not txn.created:
             raise Conflict(
-                f"A new learner's name must be free, got {fresh.learner!r}, which is there.",
-                next_step="Choose another name, or go to that learner.",
+                f"A new learner's name must be free, got {fresh.learner!r}, which exists.",
+                next_step="Choose another name, or use that learner.",
             )
         txn.audit("create", None, {"learner": fresh.learner})
 
     fresh.write("settings", work, create=True)
     with context.store.reading(fresh.learner) as snapshot:
-        (made,) = _summaries(context, {fresh.learner: reads.learner_moments(snapshot)[fresh.learner]}, {}, {})
-    return made
+        (summary,) = _summaries(
+            context, {fresh.learner: reads.learner_moments(snapshot)[fresh.learner]}, {}, {}
+        )
+    return summary
 
 
 def _summaries(
     context: Context,
-    moments: Mapping[str, reads.LearnerMoment],
+    versions: Mapping[str, reads.LearnerMoment],
     alarms: Mapping[str, set[AlertKind]],
-    kept: Kept,
+    cache: GlanceCache,
 ) -> list[LearnerSummary]:
-    seen = _seen(context, list(moments.values()), kept)
-    read = {moment: one for moment, one in seen.items() if isinstance(one, Glance)}
+    glances_by_version = _glances(context, list(versions.values()), cache)
+    read = {version: one for version, one in glances_by_version.items() if isinstance(one, Glance)}
     saved = dict(zip(read, plain_savings([one.compared for one in read.values()]), strict=True))
     now_ms = context.clock()
     rows = []
-    for name, moment in moments.items():
-        one = seen.get(moment)
+    for name, moment in versions.items():
+        one = glances_by_version.get(moment)
         if isinstance(one, Glance):
             rows.append(_summary(name, one, saved[moment], alarms.get(name, set()), now_ms))
         elif one is not None:
@@ -155,40 +157,40 @@ def _summaries(
     return rows
 
 
-def _seen(
-    context: Context, moments: Sequence[reads.LearnerMoment], kept: Kept
+def _glances(
+    context: Context, versions: Sequence[reads.LearnerMoment], cache: GlanceCache
 ) -> dict[reads.LearnerMoment, Glance | StoreError]:
-    """Each at a glance, or why not; one that is gone meanwhile is left out."""
-    there = dict(kept)  # a copy: somebody else may be asking, too
-    found = glances(context.store, [one.number for one in moments if one not in there])
-    read = {one: found[one.number] for one in moments if one.number in found}
-    kept.update((one, seen) for one, seen in read.items() if isinstance(seen, Glance))
-    return {one: there.get(one) or read[one] for one in moments if one in there or one in read}
+    """Return the row of each learner, or its error. Learners removed meanwhile are left out."""
+    cached = dict(cache)  # a copy: another thread may use the cache too
+    fresh = glances(context.store, [one.number for one in versions if one not in cached])
+    read = {one: fresh[one.number] for one in versions if one.number in fresh}
+    cache.update((one, seen) for one, seen in read.items() if isinstance(seen, Glance))
+    return {one: cached.get(one) or read[one] for one in versions if one in cached or one in read}
 
 
 def _summary(
-    name: str, seen: Glance, saved: PlainSavings, alarms: set[AlertKind], now_ms: int
+    name: str, state: Glance, saved: PlainSavings, alarms: set[AlertKind], now_ms: int
 ) -> LearnerSummary:
-    is_awaited = not seen.origin.startswith(DEMO_ORIGIN)
-    silent = silent_days(seen.last_at_ms, now_ms if is_awaited else None, pause_days=seen.pause_days)
+    is_awaited = not state.origin.startswith(DEMO_ORIGIN)
+    silent = silent_days(state.last_at_ms, now_ms if is_awaited else None, pause_days=state.pause_days)
     kinds: set[AlertKind] = alarms if silent is None else {*alarms, "silent"}
     return LearnerSummary(
         name=name,
-        state=_state(seen, kinds),
+        state=_state(state, kinds),
         alarms=tuple(kind for kind in ALERT_KINDS if kind in kinds),
-        phase=seen.phase,
-        runs=seen.n_runs,
-        arms=seen.n_arms,
-        revision=seen.revision,
+        phase=state.phase,
+        runs=state.n_runs,
+        arms=state.n_arms,
+        revision=state.revision,
         saved_percent=saved.percent,
         tokens_saved=saved.tokens,
-        last_run=iso(seen.last_at_ms),
+        last_run=iso(state.last_at_ms),
     )
 
 
-def _state(seen: Glance, alarms: set[AlertKind]) -> LearnerState:
+def _state(state: Glance, alarms: set[AlertKind]) -> LearnerState:
     if alarms:
         return "alarmed"
-    if not seen.n_runs:
+    if not state.n_runs:
         return "empty"
-    return "passive" if seen.phase == "passive" else "selecting"
+    return "passive" if state.phase == "passive" else "selecting"

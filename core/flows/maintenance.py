@@ -1,4 +1,4 @@
-"""Keep: look after the database: back it up while it is in use, bring an older one up to date."""
+"""Maintenance of the database: backup while it is in use, and upgrade of older versions."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...] = ()
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the data are, as it may be shown; ``size_bytes`` with what has not been folded into a file yet."""
+class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Location, size and schema of the database. ``size_bytes`` includes the write-ahead log."""
 
     file: str
     size_bytes: int
     schema: str
 
 
-def place(context: Context) -> Place:
-    """Where the data are, how large, and in which schema."""
+def database_facts(context: Context) -> DatabaseFacts:
+    """Return location, size and schema of the database."""
     context.permit("read")
-    return Place(file=str(context.store.place), size_bytes=context.store.size(), schema=HEAD)
+    return DatabaseFacts(file=str(context.store.place), size_bytes=context.store.size(), schema=HEAD)
 
 
 def backup(
@@ -79,20 +79,20 @@ def backup(
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
 
 
-def upgrade(place: Located, *, distribute: bool = False) -> UpgradeAnswer:
-    """Bring a database of an older armscope up to date; one that is, is left alone.
+def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:
+    """Upgrade a database of an older armscope. A current one is left alone.
 
-    With ``distribute`` its tables are then spread by learner over the workers of a Citus cluster, in one transaction;
-    again changes nothing. Raises `InvalidInput` where the database has no Citus, or no worker.
+    ``distribute`` then spreads its tables by learner over the workers of a Citus cluster, in one transaction. A
+    repeat changes nothing. Raises `InvalidInput` if the database has no Citus or no worker.
     """
-    database = open_database(place)
+    database = open_database(location)
     try:
         done = upgrade_schema(database, distribute=distribute)
     finally:
         database.close()
     spread = done.distribution
     return UpgradeAnswer(
-        database=str(place),
+        database=str(location),
         before=done.before,
         after=done.after,
         tables_distributed=0 if spread is None else spread.n_moved,

@@ -1,4 +1,4 @@
-"""Members: who may sign in and as what: invited, added, given roles and removed by operators of all learners."""
+"""Members and their roles: operators of all learners add, invite, change and remove them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
-from core.flows.giving import refuse_more_than_held
+from core.flows.granting import check_may_grant
 from core.permissions import may_give
 from core.records.actor import Grant, PersonRole, Role
 from core.records.member import (
@@ -62,13 +62,13 @@ def add_member(
     grant = Grant(role=check_role(role), learner=None if learner is None else check_learner(learner))
 
     def work(txn: Transaction) -> MemberAnswer:
-        refuse_more_than_held(txn.actor, grant)
+        check_may_grant(txn.actor, grant)
         known = member_by_subject(txn, issuer, subject)
         if known is not None and (known.member.removed_ms is None or known.member.name != name):
             raise Conflict(
-                f"Whoever {issuer[:60]!r} knows by that subject is known here as {known.member.name!r}, got "
+                f"The name must be {known.member.name!r}, which that subject of {issuer[:60]!r} has here, got "
                 f"{name!r}.",
-                next_step="Use that name, or change what they may do with: armscope member role",
+                next_step="Use that name, or change the role with: armscope member role",
             )
         if known is None:
             _refuse_taken(txn, name)
@@ -77,9 +77,9 @@ def add_member(
             number = known.member_no
             settle_member(txn, number, subject=subject, email=email or known.member.email, invited_until_ms=0)
         give_role(txn, number, grant.learner, grant.role)
-        return _told(txn, "member_add", number, grant)
+        return _answer(txn, "member_add", number, grant)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def invite_member(
@@ -101,7 +101,7 @@ def invite_member(
     grant = Grant(role=check_role(role), learner=None if learner is None else check_learner(learner))
 
     def work(txn: Transaction) -> MemberAnswer:
-        refuse_more_than_held(txn.actor, grant)
+        check_may_grant(txn.actor, grant)
         open_one = invitation(txn, issuer, email)
         until_ms = txn.now_ms + INVITED_MS
         if open_one is None or open_one.member.name != name:
@@ -119,9 +119,9 @@ def invite_member(
                 give_role(txn, number, held.learner, None)
             settle_member(txn, number, subject="", email=email, invited_until_ms=until_ms)
         give_role(txn, number, grant.learner, grant.role)
-        return _told(txn, "member_invite", number, grant)
+        return _answer(txn, "member_invite", number, grant)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def set_role(
@@ -137,18 +137,18 @@ def set_role(
     this right.
     """
     kind: Role | None = None if role is None else check_role(role)
-    place = None if learner is None else check_learner(learner)
+    scope = None if learner is None else check_learner(learner)
 
     def work(txn: Transaction) -> MemberAnswer:
-        found = _member(txn, member)
-        for held in (*found.member.roles, *(() if kind is None else (Grant(role=kind, learner=place),))):
-            refuse_more_than_held(txn.actor, held)
+        row = _member(txn, member)
+        for held in (*row.member.roles, *(() if kind is None else (Grant(role=kind, learner=scope),))):
+            check_may_grant(txn.actor, held)
         n_before = n_operators(txn)
-        give_role(txn, found.member_no, place, kind)
-        _keep_an_operator(txn, n_before, found.member)
-        return _told(txn, "member_role", found.member_no, Grant(role=kind or "viewer", learner=place), kind)
+        give_role(txn, row.member_no, scope, kind)
+        _keep_an_operator(txn, n_before, row.member)
+        return _answer(txn, "member_role", row.member_no, Grant(role=kind or "viewer", learner=scope), kind)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def remove_member(context: Context, member: MemberName) -> MemberAnswer:
@@ -159,51 +159,56 @@ def remove_member(context: Context, member: MemberName) -> MemberAnswer:
     """
 
     def work(txn: Transaction) -> MemberAnswer:
-        found = _member(txn, member)
+        row = _member(txn, member)
         n_before = n_operators(txn)
-        for held in found.member.roles:
-            refuse_more_than_held(txn.actor, held)
-            give_role(txn, found.member_no, held.learner, None)
-        mark_removed(txn, found.member_no)
-        forget_senders(txn, found.member_no)
-        end_sessions(txn, found.member_no)
-        _keep_an_operator(txn, n_before, found.member)
-        return _told(txn, "member_remove", found.member_no)
+        for held in row.member.roles:
+            check_may_grant(txn.actor, held)
+            give_role(txn, row.member_no, held.learner, None)
+        mark_removed(txn, row.member_no)
+        forget_senders(txn, row.member_no)
+        end_sessions(txn, row.member_no)
+        _keep_an_operator(txn, n_before, row.member)
+        return _answer(txn, "member_remove", row.member_no)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
-def restore_member(context: Context, was: MemberRow, *, seen: MemberRow) -> MemberAnswer:
-    """Let a member be again what they ``was``: their roles, and whether they are in, invited or removed.
+def restore_member(context: Context, earlier: MemberRow, *, current: MemberRow) -> MemberAnswer:
+    """Restore the ``earlier`` roles and state (active, invited or removed) of a member.
 
-    Tokens and sessions that ended with it stay ended. Raises `Conflict` where they are no longer what was ``seen``.
+    Tokens and sessions that were revoked stay revoked. Raises `Conflict` if the member is no longer as in
+    ``current``.
     """
 
     def work(txn: Transaction) -> MemberAnswer:
-        found = member_by_number(txn, seen.number)
-        if found is None or found.member != seen or not _is_same_person(was, seen):
+        row = member_by_number(txn, current.number)
+        if row is None or row.member != current or not _is_same_person(earlier, current):
             raise Conflict(
-                f"{seen.name} was changed by somebody else meanwhile; nothing was taken back.",
-                next_step="Look at what they are now, and say what they should be.",
+                f"Another user changed {current.name} meanwhile; nothing was undone.",
+                next_step="Check the member's present state, and change it there.",
             )
         n_before = n_operators(txn)
-        for held in (*seen.roles, *was.roles):
-            refuse_more_than_held(txn.actor, held)
-        clear_roles(txn, seen.number)
-        for grant in was.roles:
-            give_role(txn, seen.number, grant.learner, grant.role)
-        if was.removed_ms is None:
-            until_ms = was.invited_until_ms or 0
+        for held in (*current.roles, *earlier.roles):
+            check_may_grant(txn.actor, held)
+        clear_roles(txn, current.number)
+        for grant in earlier.roles:
+            give_role(txn, current.number, grant.learner, grant.role)
+        if earlier.removed_ms is None:
+            until_ms = earlier.invited_until_ms or 0
             settle_member(
-                txn, seen.number, subject=was.subject or "", email=was.email, invited_until_ms=until_ms
+                txn,
+                current.number,
+                subject=earlier.subject or "",
+                email=earlier.email,
+                invited_until_ms=until_ms,
             )
         else:
-            mark_removed(txn, seen.number)
-            end_sessions(txn, seen.number)
-        _keep_an_operator(txn, n_before, found.member)
-        return _told(txn, "member_restore", seen.number)
+            mark_removed(txn, current.number)
+            end_sessions(txn, current.number)
+        _keep_an_operator(txn, n_before, row.member)
+        return _answer(txn, "member_restore", current.number)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def _is_same_person(one: MemberRow, other: MemberRow) -> bool:
@@ -214,37 +219,37 @@ def sign_out_member(context: Context, member: MemberName) -> MemberAnswer:
     """End every session of a member; they may sign in again."""
 
     def work(txn: Transaction) -> MemberAnswer:
-        found = _member(txn, member)
-        end_sessions(txn, found.member_no)
-        return _told(txn, "member_sign_out", found.member_no)
+        row = _member(txn, member)
+        end_sessions(txn, row.member_no)
+        return _answer(txn, "member_sign_out", row.member_no)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def members(context: Context) -> tuple[MemberRow, ...]:
     """List members, invitations and removed members."""
-    with context.governing() as snapshot:
+    with context.reading_admin() as snapshot:
         return member_rows(snapshot)
 
 
-def _member(facts: Facts, wanted: str) -> Found:
-    """The member of an id or, if none has it, of a name, who was not removed."""
-    number = wanted.removeprefix("member-")
-    is_number = number != wanted and number.isascii() and number.isdigit() and len(number) < 19
-    found = member_by_number(facts, int(number)) if is_number else None
-    found = found or member_by_name(facts, wanted)
-    if found is None or found.member.removed_ms is not None:
+def _member(facts: Facts, id_or_name: str) -> Found:
+    """Return the member of an id or, if none has it, of a name. Removed members are excluded."""
+    number = id_or_name.removeprefix("member-")
+    is_number = number != id_or_name and number.isascii() and number.isdigit() and len(number) < 19
+    row = member_by_number(facts, int(number)) if is_number else None
+    row = row or member_by_name(facts, id_or_name)
+    if row is None or row.member.removed_ms is not None:
         raise NotFound(
-            f"There is no member {wanted[:60]!r}.", next_step="List them with: armscope member list"
+            f"There is no member {id_or_name[:60]!r}.", next_step="List them with: armscope member list"
         )
-    return found
+    return row
 
 
 def _refuse_taken(facts: Facts, name: str) -> None:
     if member_by_name(facts, name) is not None:
         raise Conflict(
-            f"A member must have a name that nobody ever had, got {name!r}: what was done by it stays told apart.",
-            next_step="Give another, for example with the family name.",
+            f"A member's name must be new, because acts are stored under it, got {name!r}.",
+            next_step="Use another name, for example with the family name.",
         )
 
 
@@ -256,21 +261,23 @@ def _keep_an_operator(facts: Facts, n_before: int, member: MemberRow) -> None:
         )
 
 
-def _told(
+def _answer(
     txn: Transaction, action: str, member_no: int, grant: Grant | None = None, role: Role | None = "viewer"
 ) -> MemberAnswer:
-    """Revoke what goes beyond what the member holds now, note it all, and say what they are."""
-    found = member_by_number(txn, member_no)
-    assert found is not None  # noqa: S101 - it was written just now
-    member = found.member
-    beyond = [
+    """Revoke tokens that exceed the member's roles, write the audit entry, and return the member."""
+    row = member_by_number(txn, member_no)
+    assert row is not None  # noqa: S101 - it was written just now
+    member = row.member
+    exceeding = [
         token
         for token in tokens_of_member(txn, member_no)
         if not all(may_give(member.actor, one) for one in token.actor.grants)
     ]
-    given = {} if grant is None else {"role": None if role is None else grant.role, "learner": grant.learner}
-    txn.audit(action, None, {"member": member.id, "name": member.name, **given})
-    for token in beyond:
+    grant_detail = (
+        {} if grant is None else {"role": None if role is None else grant.role, "learner": grant.learner}
+    )
+    txn.audit(action, None, {"member": member.id, "name": member.name, **grant_detail})
+    for token in exceeding:
         revoke_token(txn, token.id)
         txn.audit("token_revoke", None, {"token": token.id, "name": token.name, "with": member.id})
-    return MemberAnswer(member=member, revoked=tuple(token.id for token in beyond))
+    return MemberAnswer(member=member, revoked=tuple(token.id for token in exceeding))

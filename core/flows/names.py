@@ -1,4 +1,4 @@
-"""Names: what there is to name, for whoever types it; read without anything a statistic needs."""
+"""Names of arms and learners, for completion; they need no statistics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from core.store import fleet, reads
 
 
 def arm_ids(context: Context) -> tuple[str, ...]:
-    """Ids of every arm that is listed, sorted."""
+    """List the ids of all arms, sorted."""
     with context.reading() as snapshot:
         return reads.arm_columns(snapshot).keys
 
 
 def learner_names(context: Context) -> tuple[str, ...]:
-    """Names of every learner of the database that the actor may read, sorted.
+    """List the names of all learners that the actor may read, sorted.
 
-    Raises `Denied` for whoever may read none, whatever learners there are.
+    Raises `Denied` for an actor without any role.
     """
     actor = context.actor
     if not actor.grants:
@@ -28,5 +28,5 @@ def learner_names(context: Context) -> tuple[str, ...]:
 
 
 def readable(actor: Actor, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of some learners that the actor may read, in their order."""
+    """Return the names of learners that the actor may read, in their order."""
     return tuple(name for name in names if may(actor, "read", name))

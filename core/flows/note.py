@@ -1,4 +1,4 @@
-"""Note: what a person wants to keep about an arm → one fact that moves no number."""
+"""Notes about arms: they move no number."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def note(
     The note is on disk when this returns, and `undo` reverts it. Raises `InvalidInput` for an empty or too long
     text, `UnknownArm` (with near matches), `Conflict` for a key with other content.
     """
-    said = check_text(text)
+    body = check_text(text)
     check_request_key(key)
 
     def work(txn: Transaction) -> NoteAnswer:
-        kept = None if key is None else repeated(txn, key, note_payload(arm, said), NoteAnswer)
-        if kept is not None:
-            return kept
+        stored = None if key is None else repeated(txn, key, note_payload(arm, body), NoteAnswer)
+        if stored is not None:
+            return stored
         arm_no = listed_arm(txn, arm)
         if arm_no is None:
             raise unknown_arm(txn, arm)
-        number = add_note(txn, arm_no, said, actor=txn.actor.name, at_ms=txn.now_ms)
-        answer = NoteAnswer(id=f"note-{number}", arm=arm, text=said)
-        txn.audit("note", answer.id, {"arm": arm, "text": said})
+        number = add_note(txn, arm_no, body, actor=txn.actor.name, at_ms=txn.now_ms)
+        answer = NoteAnswer(id=f"note-{number}", arm=arm, text=body)
+        txn.audit("note", answer.id, {"arm": arm, "text": body})
         if key is not None:
-            keep_reply(txn, key, reply_to_note(number, arm, said))
+            keep_reply(txn, key, reply_to_note(number, arm, body))
         return answer
 
     return context.write("reward", work)

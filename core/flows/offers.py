@@ -1,8 +1,7 @@
-"""Offers: candidates → a selection that is remembered → what a client reports of it, arm by arm → a run.
+"""Offers: selections for clients that select first and report each arm later, without naming a run.
 
-For clients that select first and then tell what came of each arm, without naming a run. The first report of an arm
-that was offered makes the run of that offer, the others add to it: so it is corrected, compared and drawn like any
-other. A report that no offer waits for is a row of the ledger of its own.
+The first report of an offered arm creates the run of that offer, and later reports add to it. It is corrected and
+compared like any other run. A report without an open offer is a ledger row of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from core.records.evidence import Evidence
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount
-from core.records.offer import ArmState, Asked, Offer, Report, Reported, SessionSeen, States
+from core.records.offer import ArmState, Offer, Report, Reported, SelectionOptions, SessionView, States
 from core.records.run import OFFERED, Inventory, Run
 from core.records.selection import Selection
 from core.records.times import HOUR_MS, iso
@@ -48,23 +47,23 @@ from core.store.runs import add_runs
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
 WAITS_MS: Final = HOUR_MS
-"""How long an offer waits to be told about."""
+"""Time that an offer waits for reports."""
 
 Fresh = Mapping[str, object]
-"""Settings that a learner begins with which is made by being asked."""
+"""Initial settings of a learner that a request creates."""
 
 
 def offer(
     context: Context,
     arms: Sequence[Arm],
-    asked: Asked = Asked(),  # noqa: B008 - frozen
+    options: SelectionOptions = SelectionOptions(),  # noqa: B008 - frozen
     *,
     session: str | None = None,
-    fresh: Fresh = {},  # noqa: B006 - nobody changes it
+    fresh: Fresh = {},  # noqa: B006 - never changed
 ) -> Offer:
-    """Choose among ``arms`` and remember what was offered; on disk when this returns, and the arms are known then.
+    """Select among ``arms`` and store the offer. It is on disk when this returns, and the arms exist then.
 
-    Nothing on offer: nothing is chosen, and nothing remembered.
+    Without arms, nothing is selected or stored.
     """
     context.permit("select", create=True)
     if not arms:
@@ -73,8 +72,8 @@ def offer(
 
     def work(txn: Transaction) -> Offer:
         _begin(txn, fresh)
-        txn.ensure_arms(_boosted(txn, arms, asked), declared=DECLARED)
-        settings = _overridden(txn.settings, asked)
+        txn.ensure_arms(_boosted(txn, arms, options), declared=DECLARED)
+        settings = _overridden(txn.settings, options)
         columns = offered(arm_columns(txn), arms, settings)
         chosen = with_guidance(select_arms(columns, settings, seed=seed, revision=txn.revision))
         close_offers(txn, txn.now_ms - WAITS_MS)
@@ -86,61 +85,61 @@ def offer(
 
 
 def _begin(txn: Transaction, fresh: Fresh) -> None:
-    """Give a learner that this makes the settings it is to begin with."""
+    """Set the initial settings of a new learner."""
     if txn.created:
         txn.audit("create", None, {"learner": txn.name})
         for name, value in fresh.items():
             put(txn, name, value)
 
 
-def _boosted(txn: Transaction, arms: Sequence[Arm], asked: Asked) -> list[Arm]:
-    """The arms, those with a prior of their own that this call makes seeds of."""
-    if asked.seed_boost is None:
+def _boosted(txn: Transaction, arms: Sequence[Arm], options: SelectionOptions) -> list[Arm]:
+    """Return the arms. New seed arms of this call get a prior of their own."""
+    if options.seed_boost is None:
         return list(arms)
-    seeds = asked.seed_arms or tuple(arm.key for arm in arms)
+    seeds = options.seed_arms or tuple(arm.key for arm in arms)
     fresh = set(seeds) - txn.arm_nos(seeds).keys()
-    prior = Prior(alpha_micro=max(1, round(asked.seed_boost * MICRO)), beta_micro=MICRO)
+    prior = Prior(alpha_micro=max(1, round(options.seed_boost * MICRO)), beta_micro=MICRO)
     return [msgspec.structs.replace(arm, prior=prior) if arm.key in fresh else arm for arm in arms]
 
 
-def _overridden(settings: LearnerSettings, asked: Asked) -> LearnerSettings:
-    changes = {name: getattr(asked, name) for name in ("k", "budget_tokens", "min_pulls", "seed_arms")}
+def _overridden(settings: LearnerSettings, options: SelectionOptions) -> LearnerSettings:
+    changes = {name: getattr(options, name) for name in ("k", "budget_tokens", "min_pulls", "seed_arms")}
     return msgspec.structs.replace(
         settings, **{name: value for name, value in changes.items() if value is not None}
     )
 
 
-# What comes of it
+# Reports
 
 
 def report(
     context: Context,
-    said: Report,
+    result: Report,
     *,
-    fresh: Fresh = {},  # noqa: B006 - nobody changes it
+    fresh: Fresh = {},  # noqa: B006 - never changed
 ) -> Reported:
-    """Record what a client says of an arm; on disk when this returns. An arm nobody knows is made.
+    """Record a client's result for an arm; it is on disk when this returns. An unknown arm is created.
 
-    It belongs to the latest offer younger than an hour that holds the arm unobserved, and makes its run where there
-    is none yet: 0 or 1 is what the run was observed to be, anything between a row of the ledger about it. Without
-    such an offer it is a row about no run; so is what is said afterwards by a person, and of a run that was begun
-    before the arm was reset.
+    The report belongs to the latest offer of the past hour that holds the arm unobserved, and creates its run if
+    there is none. 0 or 1 is observed in the run; a value between them is a ledger row about it. Without such an offer
+    it is a row without a run. The same holds for a later report by a person, and for an arm that was reset after the
+    run.
 
     Raises
     ------
     InvalidArm
-        An id that is none.
+        The id is invalid.
     InvalidReward
         A reward outside 0 to 1.
     """
-    check_key(said.arm)
+    check_key(result.arm)
 
     def work(txn: Transaction) -> Reported:
         _begin(txn, fresh)
-        arm_no = txn.ensure_arms([Arm(key=said.arm)], declared=DECLARED)[said.arm]
-        waiting = None if said.is_lagged else _waiting(txn, arm_no, said.session)
-        run, act = _told(txn, said, arm_no, waiting)
-        return _reported(txn, said, arm_no, run, act)
+        arm_no = txn.ensure_arms([Arm(key=result.arm)], declared=DECLARED)[result.arm]
+        waiting = None if result.is_lagged else _waiting(txn, arm_no, result.session)
+        run, act = _write_result(txn, result, arm_no, waiting)
+        return _reported(txn, result, arm_no, run, act)
 
     return context.write("ingest", work, create=True)
 
@@ -149,27 +148,27 @@ def _waiting(txn: Transaction, arm_no: int, session: str | None) -> Waiting | No
     return waiting_offer(txn, arm_no, after_ms=txn.now_ms - WAITS_MS, session=txn.erased.session(session))
 
 
-def _told(
-    txn: Transaction, said: Report, arm_no: int, waiting: Waiting | None
+def _write_result(
+    txn: Transaction, result: Report, arm_no: int, waiting: Waiting | None
 ) -> tuple[str | None, str | None]:
-    """Put what was said where it belongs; the run it is about, and the act that it became."""
+    """Write the report to its run or the ledger. Return the run's uid and the id of the act."""
     if waiting is None:
-        return None, _add_row(txn, said, arm_no)
-    is_plain = said.reward in {0.0, 1.0}
+        return None, _add_row(txn, result, arm_no)
+    is_plain = result.reward in {0.0, 1.0}
     run_no, is_new = waiting.run_no, not waiting.run_no
     if is_new:
-        run_no = _make_run(txn, waiting, said if is_plain else None)
+        run_no = _create_run(txn, waiting, result if is_plain else None)
     keep_told(txn, waiting, arm_no, run_no)
     uid = _uid(txn, waiting.offer_no)
     if is_plain and (is_new or may_grow(txn, run_no)):
         if not is_new:
-            observe_later(txn, run_no, arm_no, referenced=said.reward == 1)
+            observe_later(txn, run_no, arm_no, referenced=result.reward == 1)
         return uid, None
-    return uid, _add_row(txn, said, arm_no, run_of_uid(txn, uid))
+    return uid, _add_row(txn, result, arm_no, run_of_uid(txn, uid))
 
 
-def _make_run(txn: Transaction, waiting: Waiting, first: Report | None) -> int:
-    """The run of an offer of which nothing was observed so far, but for one arm; its number."""
+def _create_run(txn: Transaction, waiting: Waiting, first: Report | None) -> int:
+    """Create the run of an offer with at most one observed arm, and return its number."""
     chosen = Selection.from_json(waiting.choice)
     arms = tuple(
         Arm(key=one.arm, token_cost=one.token_cost or None) for one in chosen.decisions if one.included
@@ -192,19 +191,19 @@ def _make_run(txn: Transaction, waiting: Waiting, first: Report | None) -> int:
     add_runs(
         txn, [Judged(run=run, evidence=evidence, verdict=verdict, flags=observe(run, evidence, verdict))]
     )
-    found = run_of_uid(txn, run.uid)
-    assert found is not None  # noqa: S101 - it was just added
-    return found.run_no
+    row = run_of_uid(txn, run.uid)
+    assert row is not None  # noqa: S101 - it was just added
+    return row.run_no
 
 
 def _uid(txn: Transaction, offer_no: int) -> str:
-    """What the run of an offer is called, in this learner and in those that read its export."""
+    """Return the uid of the run of an offer, unique also in learners that read its export."""
     whose = hashlib.blake2b(txn.origin.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"offer-{offer_no}-{whose}"
 
 
-def _add_row(txn: Transaction, said: Report, arm_no: int, run: FoundRun | None = None) -> str:
-    amount = Amount.of(said.reward)
+def _add_row(txn: Transaction, result: Report, arm_no: int, run: FoundRun | None = None) -> str:
+    amount = Amount.of(result.reward)
     flags = None if run is None or not run.standing else outcome_of(txn, run.run_no, arm_no)
     entry = Entry(
         kind="reported",
@@ -214,30 +213,30 @@ def _add_row(txn: Transaction, said: Report, arm_no: int, run: FoundRun | None =
         flags=flags or 0,
         success_micro=amount.success_micro,
         failure_micro=amount.failure_micro,
-        reason=said.reason or "",
+        reason=result.reason or "",
         actor=txn.actor.name,
         at_ms=txn.now_ms,
     )
     act = f"reward-{add_observations(txn, [entry]).numbers[0]}"
     detail: Detail = {
-        "arm": said.arm,
+        "arm": result.arm,
         "kind": "reported",
         "reward": amount.success_micro / MICRO,
         "run": None if run is None else run.uid,
-        "reason": said.reason,
-        "lagged": said.is_lagged,
+        "reason": result.reason,
+        "lagged": result.is_lagged,
     }
     txn.audit("reward", act, detail)
     return act
 
 
-def _reported(txn: Transaction, said: Report, arm_no: int, run: str | None, act: str | None) -> Reported:
+def _reported(txn: Transaction, result: Report, arm_no: int, run: str | None, act: str | None) -> Reported:
     row = arm_row(txn, arm_no)
     if row is None:
-        raise unknown_arm(txn, said.arm)
+        raise unknown_arm(txn, result.arm)
     alpha, beta, pulls = row
     return Reported(
-        arm=said.arm,
+        arm=result.arm,
         run=run,
         id=act,
         alpha=alpha / MICRO,
@@ -247,12 +246,13 @@ def _reported(txn: Transaction, said: Report, arm_no: int, run: str | None, act:
     )
 
 
-# What is known
+# States
 
 
 def arm_states(context: Context, arms: Sequence[str] | None = None) -> States:
-    """Arms (None = all) of which something is known beyond the prior of their type, by id. A learner nobody has
-    heard of has none; asking makes no learner.
+    """Return the arms (None = all) whose state differs from the prior of their type, by id.
+
+    An unknown learner has none, and is not created.
     """
     context.permit("read")
     try:
@@ -260,79 +260,80 @@ def arm_states(context: Context, arms: Sequence[str] | None = None) -> States:
             columns, settings = arm_columns(snapshot), snapshot.settings
     except UnknownLearner:
         return States(arms=(), baseline_rate=LearnerSettings().baseline_rate)
-    wanted = None if arms is None else set(arms)
-    found = []
-    for place, key in enumerate(columns.keys):
-        prior = settings.priors.of(columns.types[place])
-        alpha = int(columns.base_alpha_micro[place] + columns.success_micro[place])
-        beta = int(columns.base_beta_micro[place] + columns.failure_micro[place])
+    requested = None if arms is None else set(arms)
+    states = []
+    for index, key in enumerate(columns.keys):
+        prior = settings.priors.of(columns.types[index])
+        alpha = int(columns.base_alpha_micro[index] + columns.success_micro[index])
+        beta = int(columns.base_beta_micro[index] + columns.failure_micro[index])
         is_moved = (alpha, beta) != (prior.alpha_micro, prior.beta_micro)
-        is_known = is_moved or columns.pulls[place] > 0 or columns.epoch[place] > 0
-        if is_known and (wanted is None or key in wanted):
-            found.append(
+        is_known = is_moved or columns.pulls[index] > 0 or columns.epoch[index] > 0
+        if is_known and (requested is None or key in requested):
+            states.append(
                 ArmState(
                     arm=key,
                     alpha=alpha / MICRO,
                     beta=beta / MICRO,
                     mean=alpha / (alpha + beta),
-                    pulls=int(columns.pulls[place]),
-                    total_reward=int(columns.success_micro[place]) / MICRO,
-                    last_updated=iso(int(columns.last_at_ms[place])),
+                    pulls=int(columns.pulls[index]),
+                    total_reward=int(columns.success_micro[index]) / MICRO,
+                    last_updated=iso(int(columns.last_at_ms[index])),
                 )
             )
-    return States(arms=tuple(found), baseline_rate=settings.baseline_rate)
+    return States(arms=tuple(states), baseline_rate=settings.baseline_rate)
 
 
 # Sessions of clients
 
 
-def start_session(context: Context, name: str, *, fresh: Fresh = {}) -> SessionSeen:  # noqa: B006
-    """Remember that a client begins a session, under an id that it ends it by."""
+def start_session(context: Context, name: str, *, fresh: Fresh = {}) -> SessionView:  # noqa: B006
+    """Record the start of a client's session, and return its id."""
     uid = context.identity()
 
-    def work(txn: Transaction) -> SessionSeen:
+    def work(txn: Transaction) -> SessionView:
         _begin(txn, fresh)
         begin_session(txn, uid, txn.erased.session(name) or "")
-        return _seen(txn, uid)
+        return _session_view(txn, uid)
 
     return context.write("ingest", work, create=True)
 
 
-def finish_session(context: Context, uid: str) -> SessionSeen | None:
-    """Remember that a session ended, in whichever learner it began, of those where who asks may say so; again changes
-    nothing. None: there is no session by that id.
+def finish_session(context: Context, uid: str) -> SessionView | None:
+    """Record the end of a session in the learner where it began; a repeat changes nothing.
+
+    Only learners where the actor may ingest are searched. None: there is no session with that id.
     """
-    for place in _places(context):
-        with place.store.reading(place.learner) as snapshot:
+    for candidate in _contexts(context):
+        with candidate.store.reading(candidate.learner) as snapshot:
             known = session_named(snapshot, uid)
             if known is not None and known.ended_ms is not None:
-                return _seen(snapshot, uid)
+                return _session_view(snapshot, uid)
         if known is not None:
-            return place.write("ingest", lambda txn: _ended(txn, uid))
+            return candidate.write("ingest", lambda txn: _ended(txn, uid))
     return None
 
 
-def _places(context: Context) -> list[Context]:
-    """The context in every learner where who asks may ingest; raises `Denied` where that can be none."""
+def _contexts(context: Context) -> list[Context]:
+    """Return the context of every learner where the actor may ingest; raise `Denied` if there is none."""
     with context.store.reading(context.learner) as snapshot:
-        found = [context.of(name) for name in learners(snapshot)]
-    allowed = [place for place in found if place.may("ingest")]
+        contexts = [context.of(name) for name in learners(snapshot)]
+    allowed = [one for one in contexts if one.may("ingest")]
     if not allowed:
         context.permit("ingest")
     return allowed
 
 
-def _ended(txn: Transaction, uid: str) -> SessionSeen:
+def _ended(txn: Transaction, uid: str) -> SessionView:
     known = session_named(txn, uid)
     if known is not None and known.ended_ms is None:
         end_session(txn, known.number)
-    return _seen(txn, uid)
+    return _session_view(txn, uid)
 
 
-def _seen(facts: Facts, uid: str) -> SessionSeen:
+def _session_view(facts: Facts, uid: str) -> SessionView:
     known = session_named(facts, uid)
     assert known is not None  # noqa: S101 - it was found before
-    return SessionSeen(
+    return SessionView(
         uid=uid,
         learner=facts.name,
         name=known.name,

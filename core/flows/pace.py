@@ -1,4 +1,4 @@
-"""Pace: how much an import does at once."""
+"""Pace of imports: the sizes of their transactions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Final
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """An import that is read within ``at_once_s`` seconds, and no more runs than that, is one transaction.
+class ImportPace:
+    """Limits of one transaction of an import.
 
-    A longer one is told in parts: the first of ``fewest`` runs, each after it of so many (up to ``most``) as keep
-    other writers waiting for about ``hold_s`` seconds. ``clock`` counts seconds.
+    An import of at most ``at_once`` runs, read within ``at_once_s`` seconds, is one transaction. A longer one is
+    written in parts. The first part has ``fewest`` runs. Each later part, up to ``most`` runs, keeps other writers
+    waiting for about ``hold_s`` seconds. ``clock`` returns seconds.
     """
 
     at_once_s: float = 1.0
@@ -24,13 +25,13 @@ class Pace:
     clock: Callable[[], float] = time.monotonic
 
     def next_part(self, n_runs: int, held_s: float) -> int:
-        """How many runs the next part is of, after one of so many that took so long.
+        """Return the size of the next part, after a part of ``n_runs`` that took ``held_s`` seconds.
 
         >>> Pace().next_part(500, 0.05), Pace().next_part(500, 1.0)
         (2000, 500)
         """
-        wanted = round(n_runs * self.hold_s / max(held_s, 1e-6))
-        return min(max(wanted, self.fewest), self.most, 4 * n_runs)
+        n_target = round(n_runs * self.hold_s / max(held_s, 1e-6))
+        return min(max(n_target, self.fewest), self.most, 4 * n_runs)
 
 
-USUAL: Final = Pace()
+USUAL: Final = ImportPace()

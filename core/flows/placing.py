@@ -1,7 +1,7 @@
-"""Placing: orders of evaluations → what each is about, by number and by name, asked for all of them at once.
+"""Resolving of orders of evaluations to the recorded subjects, for many orders at once.
 
-Promises the same of many as of one after the other. Refuses what isn't there, with near matches, unless the order
-says that it is to be made.
+The result is the same as for one order after the other. A missing subject is refused with near matches, unless the
+order creates it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MISSING: Final[dict[Kind, type[UnknownLayer | UnknownExecution]]] = {
 _NONE: Final = FoundExecution(0, 0, "", 0)
 
 
-class PlacedOrder(msgspec.Struct, frozen=True, gc=False):
-    """What an order is about, by number and by name; ``run_revision`` is that of the run."""
+class ResolvedOrder(msgspec.Struct, frozen=True, gc=False):
+    """Subject of an order by number and by name; ``run_revision`` is that of the run."""
 
     layer_no: int
     execution_no: int
@@ -41,16 +41,14 @@ class PlacedOrder(msgspec.Struct, frozen=True, gc=False):
     subject: Subject
 
 
-def place_orders(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[PlacedOrder]:
-    """Orders → what they are about, after asking the record whether it is there; raises what `evaluate` does of it,
-    for the first order that can't be placed.
-    """
-    known = _Known(txn, orders)
-    return [known.placed(order) for order in orders]
+def resolve_orders(txn: Transaction, orders: Sequence[EvaluationOrder]) -> list[ResolvedOrder]:
+    """Return the subjects of orders. Raises the errors of `evaluate` for the first order without one."""
+    known = _Subjects(txn, orders)
+    return [known.resolve(order) for order in orders]
 
 
-class _Known:
-    """What is recorded of all that some orders name."""
+class _Subjects:
+    """Recorded rows of all names in some orders."""
 
     def __init__(self, txn: Transaction, orders: Sequence[EvaluationOrder]) -> None:
         self.txn = txn
@@ -75,33 +73,33 @@ class _Known:
         ]:
             self._flags |= flags_of(txn, places)
 
-    def placed(self, order: EvaluationOrder) -> PlacedOrder:
+    def resolve(self, order: EvaluationOrder) -> ResolvedOrder:
         layer = "" if order.layer is None else self._uids[order.layer]
         layer_no = self._layer_no(order, layer) if layer else 0
         execution = "" if order.execution is None else self._uids[order.execution]
-        found = self._execution(order, execution) if execution else _NONE
-        run_no, run, revision = found.run_no, found.run, found.run_revision
+        execution_row = self._execution(order, execution) if execution else _NONE
+        run_no, run, revision = execution_row.run_no, execution_row.run, execution_row.run_revision
         if order.run is not None:
             named = standing(self.txn, self._runs.get(order.run), order.run)
             run_no, run, revision = named.run_no, named.uid, named.revision
         arm_no = 0 if order.arm is None else self._arm_no(order.arm, run_no)
         subject = Subject(layer=layer, execution=execution, run=run, arm=order.arm or "")
-        return PlacedOrder(layer_no, found.execution_no, run_no, revision, arm_no, subject)
+        return ResolvedOrder(layer_no, execution_row.execution_no, run_no, revision, arm_no, subject)
 
     def _layer_no(self, order: EvaluationOrder, uid: str) -> int:
         if uid not in self._layers:
-            self._layers[uid] = self._made("layer", order.layer, uid, create=order.create)
+            self._layers[uid] = self._created("layer", order.layer, uid, create=order.create)
         return self._layers[uid]
 
     def _execution(self, order: EvaluationOrder, uid: str) -> FoundExecution:
-        """An execution that is made stays unknown where its run doesn't stand."""
+        """Return an execution. A created one stays unknown if its run is not active."""
         if uid not in self._executions:
-            number = self._made("execution", order.execution, uid, create=order.create)
+            number = self._created("execution", order.execution, uid, create=order.create)
             self._executions |= executions_of(self.txn, [uid])
             return self._executions.get(uid, FoundExecution(number, 0, "", 0))
         return self._executions[uid]
 
-    def _made(self, kind: Kind, named: str | None, uid: str, *, create: bool) -> int:
+    def _created(self, kind: Kind, named: str | None, uid: str, *, create: bool) -> int:
         if create:
             return name_subject(self.txn, kind, uid)
         near = near_uids(self.txn, kind, uid)
@@ -121,7 +119,7 @@ class _Known:
 
 
 def _uid(named: str) -> str:
-    """By what layers and executions compare."""
+    """Return the form of a uid in which layers and executions are compared."""
     uid = named.lower()
     if uid.startswith("kairos:"):
         uri = parse_uri(named)

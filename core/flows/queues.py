@@ -1,4 +1,4 @@
-"""Queues: what is to be judged, frozen and counted, made, listed and assigned."""
+"""Queues of items to review: add, list and assign."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from msgspec import Meta
 from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.evaluate import order_of
-from core.flows.frozen import Frozen, check_token, frozen, proposed
-from core.flows.placing import PlacedOrder, place_orders
+from core.flows.frozen import FrozenItem, check_token, frozen, proposed
+from core.flows.placing import ResolvedOrder, resolve_orders
 from core.records.arm import MICRO
 from core.records.judging import EvaluationOrder
 from core.records.limits import MAX_LABEL_CHARS, number, text, whole
@@ -41,7 +41,7 @@ _NEW: Final = "new"
 
 
 def propose_queue(context: Context, asks: QueueAsks | None = None) -> QueueProposal:
-    """What a queue would hold at this moment, counted; `add_queue` with its token makes that and nothing else."""
+    """Count the items that a queue would hold now. `add_queue` with its token adds exactly these."""
     with context.reading("queue") as snapshot:
         return proposed(snapshot, asks or QueueAsks())
 
@@ -93,18 +93,18 @@ def add_queue(
     UnknownRun
         A named run does not exist.
     """
-    wanted = asks or QueueAsks()
+    query = asks or QueueAsks()
     if due_days is not None:
         whole("due_days", due_days, _MOST_DAYS)
     share = _share(controls, control_share)
     with context.reading("queue") as snapshot:
-        found = frozen(snapshot, wanted, blind=blind)
-    check_token(wanted, found, token)
+        items = frozen(snapshot, query, blind=blind)
+    check_token(query, items, token)
     known = [order_of(context, one.subject, one.outcome, arm=one.arm) for one in controls]
     draft = QueueLine(  # checked before anything is written
         id=_NEW,
         name=text("A queue's name", name.strip(), MAX_NAME_CHARS, lowest=1),
-        asks=wanted,
+        asks=query,
         n_reviewers=whole("n_reviewers", n_reviewers, MAX_REVIEWERS, lowest=1),
         blind=bool(blind),
         rubric=rubric.strip(),
@@ -115,7 +115,7 @@ def add_queue(
     seed = context.entropy()
 
     def work(txn: Transaction) -> QueueAnswer:
-        return _add(txn, draft, found, known, seed)
+        return _add(txn, draft, items, known, seed)
 
     return context.write("queue", work)
 
@@ -138,36 +138,36 @@ def _share(controls: Sequence[Control], control_share: float) -> float:
 def _add(
     txn: Transaction,
     line: QueueLine,
-    found: Sequence[Frozen],
+    candidates: Sequence[FrozenItem],
     known: Sequence[EvaluationOrder],
     seed: int,
 ) -> QueueAnswer:
     controls = {
         _controlled(about): order.outcome
-        for order, about in zip(known, place_orders(txn, known), strict=True)
+        for order, about in zip(known, resolve_orders(txn, known), strict=True)
     }
-    wanted = [one for one in found if one.about not in controls]
-    items = _numbered(wanted, controls, seed)
+    chosen = [one for one in candidates if one.about not in controls]
+    items = _numbered(chosen, controls, seed)
     due_ms = None if line.due_ms is None else txn.now_ms + line.due_ms
     queue_no = store_queue(txn, msgspec.structs.replace(line, due_ms=due_ms), items)
     answer = QueueAnswer(
-        id=f"queue-{queue_no}", name=line.name, n_items=len(wanted), n_controls=len(controls)
+        id=f"queue-{queue_no}", name=line.name, n_items=len(chosen), n_controls=len(controls)
     )
-    txn.audit("queue", answer.id, {"name": line.name, "items": len(wanted), "source": line.asks.source})
+    txn.audit("queue", answer.id, {"name": line.name, "items": len(chosen), "source": line.asks.source})
     return answer
 
 
-def _numbered(wanted: Sequence[Frozen], controls: Mapping[Placed, str], seed: int) -> list[Item]:
-    """Items in their order, with known answers anywhere among them, which nothing tells from the others."""
+def _numbered(candidates: Sequence[FrozenItem], controls: Mapping[Placed, str], seed: int) -> list[Item]:
+    """Return the items in order, with controls at random positions, where nothing distinguishes them."""
     rng = np.random.default_rng(seed)
-    items = [Item(0, one.about, one.why) for one in wanted]
+    items = [Item(0, one.about, one.why) for one in candidates]
     for about, outcome in controls.items():
-        why = wanted[int(rng.integers(len(wanted)))].why if wanted else ""
+        why = candidates[int(rng.integers(len(candidates)))].why if candidates else ""
         items.insert(int(rng.integers(len(items) + 1)), Item(0, about, why, control=outcome))
     return [one._replace(item_no=number) for number, one in enumerate(items, 1)]
 
 
-def _controlled(placed: PlacedOrder) -> Placed:
+def _controlled(placed: ResolvedOrder) -> Placed:
     if not placed.execution_no and not placed.run_no:
         raise InvalidInput(
             f"A control must be a run, an arm in one, or an execution, got {placed.subject.uri}.",
@@ -182,8 +182,8 @@ def queues(
     """List review queues with their progress, newest first."""
     now_ms = context.clock()
     with context.reading() as snapshot:
-        found = standing_queues(snapshot, undone=undone)
-        return tuple(_row(snapshot, one, context.actor.name, now_ms) for one in reversed(found))
+        rows = standing_queues(snapshot, undone=undone)
+        return tuple(_row(snapshot, one, context.actor.name, now_ms) for one in reversed(rows))
 
 
 def _row(facts: Facts, queue: Queue, actor: str, now_ms: int) -> QueueRow:
@@ -203,7 +203,7 @@ def _row(facts: Facts, queue: Queue, actor: str, now_ms: int) -> QueueRow:
 
 
 def progress(context: Context, queue: str) -> Progress:
-    """How far a queue is; raises `NotFound`."""
+    """Return the progress of a queue; raise `NotFound`."""
     now_ms = context.clock()
     with context.reading() as snapshot:
         board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
@@ -211,36 +211,36 @@ def progress(context: Context, queue: str) -> Progress:
 
 
 def progress_of(facts: Facts, board: Board, actor: str) -> Progress:
-    """The same of a board, for somebody."""
+    """Return the progress of a board for one reviewer."""
     return board.progress(actor, skips_of(facts, board.queue.queue_no, actor))
 
 
 def assign(context: Context, queue: str, items: Sequence[int], to: str | None) -> int:
-    """Say whose some items are, who is given them first and who alone; None: whoever comes. How many changed.
+    """Assign items to a reviewer (None = anyone), and return how many changed.
 
-    Raises `NotFound` for a queue that isn't there, `InvalidInput` for an item that isn't in it.
+    Raises `NotFound` for an unknown queue, `InvalidInput` for an item outside it.
     """
     whose = "" if to is None else text("The name of a reviewer", to.strip(), MAX_LABEL_CHARS, lowest=1)
 
     def work(txn: Transaction) -> int:
-        found = find_queue(txn, queue)
-        known = board_of(txn, found, txn.now_ms).items
-        strange = [one for one in items if one not in known or known[one].control]
-        if strange:
+        row = find_queue(txn, queue)
+        known = board_of(txn, row, txn.now_ms).items
+        unknown = [one for one in items if one not in known or known[one].control]
+        if unknown:
             raise InvalidInput(
-                f"Items must be in {found.id}, got {strange[0]}.",
+                f"Items must be in {row.id}, got {unknown[0]}.",
                 next_step="Number them as the queue does, from 1 on.",
             )
-        changed = assign_items(txn, found.queue_no, sorted(set(items)), whose)
+        changed = assign_items(txn, row.queue_no, sorted(set(items)), whose)
         if changed:
-            txn.audit("assign", None, {"queue": found.id, "items": changed, "to": to})
+            txn.audit("assign", None, {"queue": row.id, "items": changed, "to": to})
         return changed
 
     return context.write("queue", work)
 
 
 def rater_checks(context: Context, queue: str) -> tuple[RaterChecks, ...]:
-    """How raters did on known answers, and how often they judged alike what they were given twice; by name."""
+    """Return each rater's hits on controls and consistency on repeated items, by name."""
     now_ms = context.clock()
     with context.reading("queue") as snapshot:
         board = board_of(snapshot, find_queue(snapshot, queue), now_ms)

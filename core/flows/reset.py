@@ -1,4 +1,4 @@
-"""Reset: start some arms again. Nothing is deleted; the facts stay readable in the epoch that ends."""
+"""Reset of arms; nothing is deleted, and the facts stay readable in the ended epoch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from core.store.resets import add_reset
 from core.store.transaction import Facts, Transaction
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Which arms a reset is for: named ones, whole types, or (neither given) all.
+class ResetScope(msgspec.Struct, frozen=True, kw_only=True):
+    """Arms of a reset: named ones, whole types, or (without both) all.
 
     >>> Scope().words, Scope(types=("tool",)).words, Scope(arms=("tool:fs:Read",)).words
     ('all arms', 'tools', 'tool:fs:Read')
@@ -52,17 +52,17 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return " and ".join(parts) or "all arms"
 
     def keys(self, facts: Facts, columns: ArmColumns) -> list[str]:
-        """Listed arms in scope; raises `UnknownArm` for a named one that is not listed."""
+        """Return the listed arms in scope; raise `UnknownArm` for a named one that is not listed."""
         listed = set(columns.keys)
         for key in self.arms:
             if key not in listed:
                 raise unknown_arm(facts, key)
-        wanted = set(self.arms)
+        named = set(self.arms)
         everything = not self.arms and not self.types
         return [
             key
             for key, of in zip(columns.keys, columns.types, strict=True)
-            if everything or of in self.types or key in wanted
+            if everything or of in self.types or key in named
         ]
 
 
@@ -85,19 +85,19 @@ def reset(
     arm is in scope. Raises `Conflict` where the learner changed after the revision in ``seen``, or where ``key`` was
     used for other content; then no arm is reset.
     """
-    scope = Scope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
+    scope = ResetScope(arms=tuple(dict.fromkeys(arms)), types=tuple(dict.fromkeys(types)))
     _check(target, reason)
     check_request_key(key)
     payload = reset_payload(scope.arms, scope.types, target, reason)
 
     def work(txn: Transaction) -> ResetAnswer:
-        kept = None if key is None else repeated(txn, key, payload, ResetAnswer)
-        if kept is not None:
-            return kept
+        stored = None if key is None else repeated(txn, key, payload, ResetAnswer)
+        if stored is not None:
+            return stored
         if seen is not None and txn.revision != seen + 1:
             raise Conflict(
-                f"The learner must be as it was seen, at revision {seen:,}, got {txn.revision - 1:,}.",
-                next_step="Look at it again, and confirm that; nothing was reset.",
+                f"The learner must be at revision {seen:,}, got {txn.revision - 1:,}.",
+                next_step="Read it again, and confirm the new revision; nothing was reset.",
             )
         keys = scope.keys(txn, arm_columns(txn))
         if not keys:

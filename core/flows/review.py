@@ -1,4 +1,4 @@
-"""Review: one item after the other: given, held, judged or passed over, so that nothing is judged twice or lost."""
+"""Review of the items of a queue: take, hold, judge or skip them, so that none is judged twice or lost."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from core.records.arm import MICRO
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
 from core.records.limits import shown, whole
-from core.records.queue_lines import AsideLine
+from core.records.queue_lines import SkippedLine
 from core.records.review import (
     MAX_ITEMS,
     Draft,
-    Given,
     ItemAnswer,
     ItemState,
     Meanwhile,
     MyJudgement,
+    NextItem,
     ReviewItem,
     SubmitAnswer,
-    check_aside,
+    check_skip_reason,
 )
 from core.records.times import iso
 from core.store.queues import Item, Queue, add_aside, find_queue
@@ -57,12 +57,14 @@ from core.store.rubrics import rubric_of
 from core.store.transaction import Facts, Transaction
 
 REPEATED_AFTER: Final = 5
-"""How many items somebody must have judged since they judged one that they are given again."""
-_NOBODY: Final = "none"
-_LOOK: Final = "Look at it again, and send yours once more if it is to count all the same."
+"""Minimum number of other judgements before a reviewer gets an own item again."""
+_NO_JUDGEMENT: Final = "none"
+_SEND_AGAIN: Final = "Look at the item again, and send yours again if it still counts."
 
 
-def next_item(context: Context, queue: Annotated[str, Meta(description="The queue's id or name.")]) -> Given:
+def next_item(
+    context: Context, queue: Annotated[str, Meta(description="The queue's id or name.")]
+) -> NextItem:
     """Take the next item of a queue and hold it for ten minutes.
 
     An item that the reviewer holds already comes first, then assigned items, then the rest in the queue's order,
@@ -70,12 +72,13 @@ def next_item(context: Context, queue: Annotated[str, Meta(description="The queu
     reviewer has judged, skipped or passed over. Raises `NotFound`.
     """
     seed = context.entropy()
-    return context.write("judge", lambda txn: _give(txn, find_queue(txn, queue), seed))
+    return context.write("judge", lambda txn: _next(txn, find_queue(txn, queue), seed))
 
 
-def look_at(context: Context, queue: str, item: int, *, seen: str | None = None) -> ReviewItem:
-    """One item as it is at this moment, without holding it; ``seen``: what it said when it was opened, so that it
-    says who has judged it since. Raises `NotFound`.
+def view_item(context: Context, queue: str, item: int, *, seen: str | None = None) -> ReviewItem:
+    """Return the present state of one item, without a hold; raise `NotFound`.
+
+    ``seen`` is the item's value from when it was opened; the answer lists who has judged it since.
     """
     now_ms, me = context.clock(), context.actor.name
     with context.reading("judge") as snapshot:
@@ -84,32 +87,32 @@ def look_at(context: Context, queue: str, item: int, *, seen: str | None = None)
         fresh = _shown(snapshot, board, one, me)
         if seen is None:
             return fresh
-        since = () if one.control else tuple(said.rater for said in _since(board, item, me, seen))
+        since = () if one.control else tuple(judgement.rater for judgement in _since(board, item, me, seen))
         return msgspec.structs.replace(fresh, seen=seen, meanwhile=since)
 
 
 def hold(context: Context, queue: str, item: int) -> int:
-    """Hold an item, or hold it longer; until when, in UTC milliseconds.
+    """Hold an item or extend the hold, and return its end in UTC milliseconds.
 
-    Raises `NotFound`, and `Conflict` where others have its place or it is done with.
+    Raises `NotFound`. Raises `Conflict` if others have it or it is done.
     """
 
     def work(txn: Transaction) -> int:
         board = board_of(txn, find_queue(txn, queue), txn.now_ms)
         one, me = _item(board, item), txn.actor.name
-        kept = board.held_by(me).get(item)
-        if not _may_keep(board, one, me, kept):
+        held = board.held_by(me).get(item)
+        if not _may_keep(board, one, me, held):
             raise Conflict(
-                f"Item {item} of {board.queue.id} is {_whose(board, item, me)}.",
-                next_step="Take the next one; what was typed is kept.",
+                f"Item {item} of {board.queue.id} is {_reason_taken(board, item, me)}.",
+                next_step="Take the next one; the input is stored as a draft.",
             )
-        return hold_item(txn, board.queue.queue_no, item, 0 if kept is None else kept.repeats)
+        return hold_item(txn, board.queue.queue_no, item, 0 if held is None else held.repeats)
 
     return context.write("judge", work)
 
 
 def release(context: Context, queue: str, item: int) -> None:
-    """Let an item go, as whoever leaves the page does; what was typed stays. Raises `NotFound` for the queue."""
+    """Release an item when the reviewer leaves the page; the draft stays. Raises `NotFound` for the queue."""
     context.write("judge", lambda txn: let_go(txn, find_queue(txn, queue).queue_no, item))
 
 
@@ -126,33 +129,32 @@ def submit(
     anyway: bool = False,
     key: str | None = None,
 ) -> SubmitAnswer:
-    """Judge an item and be given the next: evaluation, hold, draft and next hold in one transaction.
+    """Judge an item and take the next: evaluation, hold, draft and next hold in one transaction.
 
     Parameters
     ----------
     queue, item
-        As `next_item` gave them.
+        As `next_item` returned them.
     level
         A level of the queue's rubric, from 1 on; or ``outcome`` with ``score`` (0 to 1).
     feedback
         A remark of 1 to 5,000 characters.
     seen
-        What the item said: where others have judged it since, that is told; and nothing is recorded if it needs no
-        more than theirs.
+        The item's ``seen`` value. Later judgements by others are reported, and nothing is recorded if they suffice.
     anyway
-        Record it although others have the place, or have judged it since.
+        Record it although others have the item, or have judged it since.
     key
-        Idempotency key: the same request under it answers as the first time.
+        Idempotency key: the same request under it returns the first answer.
 
     Raises
     ------
     NotFound
-        The queue or item isn't there.
+        There is no such queue or item.
     InvalidEvaluation
         Neither a level nor an outcome with a score, or both.
     Conflict
-        Others judged it since, or took its place when the hold ran out; what was typed is kept as the draft. Or the
-        key was used for something else.
+        Others judged it since, or took it after the hold ended; the input is stored as the draft. Or the key was used
+        for other content.
     """
     seed = context.entropy()
     typed = Draft(level=level, outcome=outcome, score=score, feedback=feedback)
@@ -175,75 +177,80 @@ def submit(
         raise
 
 
-def skip(context: Context, queue: str, item: int, *, later: bool = False) -> Given:
-    """Pass an item over, for oneself only, and be given the next; ``later``: it comes again after all others, else
-    when `requeue` asks for it. Raises `NotFound`.
+def skip(context: Context, queue: str, item: int, *, later: bool = False) -> NextItem:
+    """Skip an item for this reviewer only, and take the next; raise `NotFound`.
+
+    With ``later`` it returns after all others, else only after `requeue`.
     """
     seed = context.entropy()
 
-    def work(txn: Transaction) -> Given:
-        found = find_queue(txn, queue)
-        _item(board_of(txn, found, txn.now_ms), item)
-        let_go(txn, found.queue_no, item)
-        skip_item(txn, found.queue_no, item, later=later)
-        return _give(txn, found, seed)
+    def work(txn: Transaction) -> NextItem:
+        row = find_queue(txn, queue)
+        _item(board_of(txn, row, txn.now_ms), item)
+        let_go(txn, row.queue_no, item)
+        skip_item(txn, row.queue_no, item, later=later)
+        return _next(txn, row, seed)
 
     return context.write("judge", work)
 
 
 def requeue(context: Context, queue: str, item: int | None = None) -> int:
-    """Be given again what one passed over (None: all of it); how many items. Raises `NotFound` for the queue."""
+    """Bring skipped items (None: all) back for this reviewer, and return how many; raise `NotFound` for the queue."""
     return context.write("judge", lambda txn: unskip_items(txn, find_queue(txn, queue).queue_no, item))
 
 
-def set_aside(context: Context, queue: str, item: int, reason: str) -> ItemAnswer:
-    """Say why an item can't be judged, and be given the next; `undo` takes it back.
+def exclude_item(context: Context, queue: str, item: int, reason: str) -> ItemAnswer:
+    """Report why an item can't be judged, and take the next; `undo` reverts it.
 
-    It is done with once two people say so, or an operator. Raises `NotFound`, `InvalidInput` for a reason that hasn't
-    1 to 500 characters, and `Conflict` where it is done with, or one has said so already.
+    The item is done once two people, or one operator, report it. Raises `NotFound`, `InvalidInput` for a reason
+    without 1 to 500 characters, and `Conflict` if it is done or was reported by this reviewer.
     """
-    seed, said = context.entropy(), check_aside(reason.strip())
+    seed, reason_text = context.entropy(), check_skip_reason(reason.strip())
 
     def work(txn: Transaction) -> ItemAnswer:
         board = board_of(txn, find_queue(txn, queue), txn.now_ms)
-        _check_aside(board, _item(board, item).item_no, txn.actor.name)
-        line = AsideLine(
-            id="new", queue=board.queue.uid, item=item, reason=said, final=may(txn.actor, "queue", txn.name)
+        _check_excludable(board, _item(board, item).item_no, txn.actor.name)
+        line = SkippedLine(
+            id="new",
+            queue=board.queue.uid,
+            item=item,
+            reason=reason_text,
+            final=may(txn.actor, "queue", txn.name),
         )
         act = f"aside-{add_aside(txn, line)}"
-        txn.audit("aside", act, {"queue": board.queue.id, "item": item, "reason": said})
-        _put_away(txn, board.queue, item)
+        txn.audit("aside", act, {"queue": board.queue.id, "item": item, "reason": reason_text})
+        _clear(txn, board.queue, item)
         state = board_of(txn, board.queue, txn.now_ms).state(item)
         return ItemAnswer(
-            id=act, queue=board.queue.id, item=item, state=state, next=_give(txn, board.queue, seed)
+            id=act, queue=board.queue.id, item=item, state=state, next=_next(txn, board.queue, seed)
         )
 
     return context.write("judge", work)
 
 
 def keep_draft(context: Context, queue: str, item: int, draft: Draft | None) -> None:
-    """Keep for seven days what one has typed and not sent; None throws it away. Raises `NotFound` for the queue."""
+    """Store an unsent draft for seven days; None deletes it. Raises `NotFound` for the queue."""
     context.write(
         "judge", lambda txn: write_draft(txn, find_queue(txn, queue).queue_no, _number(item), draft)
     )
 
 
 def draft(context: Context, queue: str, item: int) -> Draft | None:
-    """What one has typed and not sent. Raises `NotFound` for the queue."""
+    """Return the reviewer's unsent draft. Raises `NotFound` for the queue."""
     now_ms = context.clock()
     with context.reading("judge") as snapshot:
-        found = find_queue(snapshot, queue)
-        return draft_of(snapshot, found.queue_no, item, context.actor.name, now_ms)
+        row = find_queue(snapshot, queue)
+        return draft_of(snapshot, row.queue_no, item, context.actor.name, now_ms)
 
 
 def my_last(context: Context, limit: int = 20) -> tuple[MyJudgement, ...]:
-    """One's own latest evaluations, newest first, each with the id that undo takes."""
+    """List the reviewer's latest evaluations, newest first, each with the id for `undo`."""
     with context.reading("judge") as snapshot:
         return judged_last(snapshot, context.actor.name, limit=whole("limit", limit, MAX_ITEMS, lowest=1))
 
 
 def take_back(context: Context, acts: Sequence[str]) -> int:
-    """Undo several acts of one's own as one: all of them or none; how many. Raises what `undo` does."""
+    """Undo several own acts as one, all or none, and return how many. Raises the errors of `undo`."""
 
     def work(txn: Transaction) -> int:
         return len([undo_in(txn, txn.actor, act) for act in dict.fromkeys(acts)])
@@ -251,28 +258,32 @@ def take_back(context: Context, acts: Sequence[str]) -> int:
     return context.write("undo_own", work)
 
 
-# Giving
+# Choosing the next item
 
 
-def _give(txn: Transaction, queue: Queue, seed: int) -> Given:
-    """The next item, held; every other item of the queue is let go."""
+def _next(txn: Transaction, queue: Queue, seed: int) -> NextItem:
+    """Return the next item with a hold; all other holds of the reviewer in the queue end."""
     board, me = board_of(txn, queue, txn.now_ms), txn.actor.name
     skipped = skips_of(txn, queue.queue_no, me)
-    chosen = _kept(board, me) or _drawn(txn, board, me, skipped, seed) or _following(board, me, skipped)
+    chosen = (
+        _held_item(board, me)
+        or _repeat_or_control(txn, board, me, skipped, seed)
+        or _next_in_order(board, me, skipped)
+    )
     let_go_of_others(txn, queue.queue_no, 0 if chosen is None else chosen[0].item_no)
     progress = progress_of(txn, board, me)
     if chosen is None:
-        return Given(item=None, progress=progress)
+        return NextItem(item=None, progress=progress)
     one, repeats = chosen
     until_ms = hold_item(txn, queue.queue_no, one.item_no, repeats)
-    return Given(item=_shown(txn, board, one, me, Hold(until_ms, repeats)), progress=progress)
+    return NextItem(item=_shown(txn, board, one, me, Hold(until_ms, repeats)), progress=progress)
 
 
 Chosen = tuple[Item, int]
-"""An item, and the judgement that is to be given again (0: none)."""
+"""An item, and the number of the judgement to repeat (0: none)."""
 
 
-def _kept(board: Board, me: str) -> Chosen | None:
+def _held_item(board: Board, me: str) -> Chosen | None:
     for number, held in sorted(board.held_by(me).items()):
         one = board.items.get(number)
         if one is not None and _may_keep(board, one, me, held):
@@ -281,7 +292,7 @@ def _kept(board: Board, me: str) -> Chosen | None:
 
 
 def _may_keep(board: Board, one: Item, me: str, held: Hold | None) -> bool:
-    """Whether an item may be, or stay, open to somebody."""
+    """Return whether an item may be, or stay, open to a reviewer."""
     if held is not None and held.repeats:
         mine = board.judged.get(one.item_no, {}).get(me)
         return mine is not None and mine.number == held.repeats
@@ -290,8 +301,8 @@ def _may_keep(board: Board, one: Item, me: str, held: Hold | None) -> bool:
     return board.is_for(one, me)
 
 
-def _following(board: Board, me: str, skipped: Mapping[int, int]) -> Chosen | None:
-    """The next in order: what is assigned comes first, what was put off last."""
+def _next_in_order(board: Board, me: str, skipped: Mapping[int, int]) -> Chosen | None:
+    """Return the next item in order: assigned ones first, postponed ones last."""
     open_to = [one for one in board.items.values() if board.is_for(one, me)]
     fresh = [one for one in open_to if one.item_no not in skipped]
     if fresh:
@@ -301,10 +312,12 @@ def _following(board: Board, me: str, skipped: Mapping[int, int]) -> Chosen | No
     return (later[0], 0) if later else None
 
 
-def _drawn(txn: Transaction, board: Board, me: str, skipped: Mapping[int, int], seed: int) -> Chosen | None:
-    """Now and then something else instead of the next, if there is a next: a known answer, or one's own again."""
+def _repeat_or_control(
+    txn: Transaction, board: Board, me: str, skipped: Mapping[int, int], seed: int
+) -> Chosen | None:
+    """Return a control or a repeat of an own item with the queue's probability, if there is a next item."""
     rng = np.random.default_rng(seed)
-    if rng.random() * MICRO >= board.queue.control_micro or _following(board, me, skipped) is None:
+    if rng.random() * MICRO >= board.queue.control_micro or _next_in_order(board, me, skipped) is None:
         return None
     again = {one.item_no for one in repeats_of(txn, board.queue.queue_no) if one.rater == me}
     past = board.of(me)[:-REPEATED_AFTER]
@@ -314,17 +327,17 @@ def _drawn(txn: Transaction, board: Board, me: str, skipped: Mapping[int, int], 
         if one.control and me not in board.judged.get(one.item_no, {})
     ]
     choices += [(board.items[number], judged.number) for number, judged in past if number not in again]
-    aside = {number for number, by in board.asides.items() if any(name == me for name, _, _ in by)}
-    choices = [one for one in choices if one[0].item_no not in skipped and one[0].item_no not in aside]
+    excluded = {number for number, by in board.asides.items() if any(name == me for name, _, _ in by)}
+    choices = [one for one in choices if one[0].item_no not in skipped and one[0].item_no not in excluded]
     return choices[int(rng.integers(len(choices)))] if choices else None
 
 
 def _shown(facts: Facts, board: Board, one: Item, me: str, held: Hold | None = None) -> ReviewItem:
-    """An item as somebody is shown it; one that they judge again as if they never had."""
+    """Return an item as the reviewer sees it. A repeated one appears as if it had not been judged."""
     queue, number = board.queue, one.item_no
     held = board.held_by(me).get(number) if held is None else held
     again = held is not None and held.repeats > 0
-    others = {name: said for name, said in board.judged.get(number, {}).items() if name != me}
+    others = {name: judgement for name, judgement in board.judged.get(number, {}).items() if name != me}
     mine = None if again else board.judged.get(number, {}).get(me)
     named = named_item(facts, one.about)
     rubric = rubric_of(facts, queue.rubric) if queue.rubric else None
@@ -359,22 +372,22 @@ def _state_shown(board: Board, one: Item, n_others: int, *, again: bool) -> Item
 
 
 def _newest(board: Board, item: int, me: str) -> str:
-    """The latest judgement of an item by somebody else, as `submit` is given it back."""
-    numbers = [said.number for name, said in board.judged.get(item, {}).items() if name != me]
-    return f"evaluation-{max(numbers)}" if numbers else _NOBODY
+    """Return the id of the latest judgement by another reviewer, for `submit`."""
+    numbers = [judgement.number for name, judgement in board.judged.get(item, {}).items() if name != me]
+    return f"evaluation-{max(numbers)}" if numbers else _NO_JUDGEMENT
 
 
 # Judging
 
 
 def _item(board: Board, item: int) -> Item:
-    found = board.items.get(item)
-    if found is None:
+    row = board.items.get(item)
+    if row is None:
         raise NotFound(
-            f"There is no item {shown(item)} in {board.queue.id}, or its run is there no more.",
+            f"There is no item {shown(item)} in {board.queue.id}, or its run no longer exists.",
             next_step="Take the next one.",
         )
-    return found
+    return row
 
 
 def _number(item: int) -> int:
@@ -382,7 +395,7 @@ def _number(item: int) -> int:
 
 
 def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None) -> None:
-    """Raise `Conflict` where others did something that whoever sends this doesn't know of."""
+    """Raise `Conflict` if others acted on the item in a way that the sender has not seen."""
     number = one.item_no
     since = [] if seen is None else _since(board, number, me, seen)
     if since and not _needs(board, number, me):
@@ -390,7 +403,7 @@ def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None
         score = "" if latest.score is None else f" ({latest.score:g})"
         raise Conflict(
             f"Item {number} of {board.queue.id} was judged {latest.outcome}{score} by {latest.rater} meanwhile.",
-            next_step=_LOOK,
+            next_step=_SEND_AGAIN,
         )
     is_mine = me in board.judged.get(number, {}) or one.control != ""
     if is_mine or (held is not None and held.until_ms > board.now_ms):
@@ -398,43 +411,44 @@ def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None
     if not board.is_open(number) or not board.has_place(number, me):
         ended = "" if held is None else f"Your hold ended at {iso(held.until_ms)}, and it"
         raise Conflict(
-            f"{ended or f'Item {number} of {board.queue.id}'} is {_whose(board, number, me)}; nothing was sent.",
-            next_step=f"What was typed is kept. {_LOOK}",
+            f"{ended or f'Item {number} of {board.queue.id}'} is {_reason_taken(board, number, me)}. "
+            "Nothing was sent.",
+            next_step=f"The input is stored as a draft. {_SEND_AGAIN}",
         )
 
 
 def _since(board: Board, item: int, me: str, seen: str) -> list[Meanwhile]:
-    """What others judged since an item was looked at, the latest last; of a blind queue nothing."""
+    """Return the judgements of others since the item was opened, the latest last; none for a blind queue."""
     if board.queue.blind:
         return []
     known = int(seen.rpartition("-")[2]) if seen.startswith("evaluation-") and seen[11:].isdecimal() else 0
     newer = [
-        (said.number, name, said)
-        for name, said in board.judged.get(item, {}).items()
-        if name != me and said.number > known
+        (judgement.number, name, judgement)
+        for name, judgement in board.judged.get(item, {}).items()
+        if name != me and judgement.number > known
     ]
-    return [Meanwhile(rater=name, outcome=said.outcome, score=said.score) for _, name, said in sorted(newer)]
+    return [Meanwhile(rater=name, outcome=one.outcome, score=one.score) for _, name, one in sorted(newer)]
 
 
 def _needs(board: Board, item: int, me: str) -> bool:
-    """Whether an item needs one judgement more than those of others."""
+    """Return whether an item needs one more judgement than those of others."""
     return len(board.judged.get(item, {}).keys() - {me}) < board.queue.n_reviewers
 
 
-def _whose(board: Board, item: int, me: str) -> str:
-    """Why an item is not to be had, in words that tell nothing of what others made of it."""
+def _reason_taken(board: Board, item: int, me: str) -> str:
+    """Return why an item is not available, without revealing the judgements of others."""
     state = board.state(item)
     if state in {"done", "set_aside"}:
         return "done with meanwhile" if state == "done" else "set aside meanwhile"
     if me in board.judged.get(item, {}):
         return "judged by you already"
     if board.items[item].assigned_to not in {"", me}:
-        return "assigned to somebody else"
-    return "somebody else's now"
+        return "assigned to another reviewer"
+    return "held by another reviewer now"
 
 
 def _order(txn: Transaction, queue: Queue, one: Item, typed: Draft, key: str | None) -> EvaluationOrder:
-    """What was typed, as the evaluation that it is."""
+    """Return the draft as an order of an evaluation."""
     outcome, score = _judgement(txn, queue, typed)
     subject = named_item(txn, one.about).subject
     return EvaluationOrder(
@@ -481,29 +495,30 @@ def _submitted(
     answer = evaluated(txn, [order])[0]
     if held is not None and held.repeats:
         note_repeat(txn, queue.queue_no, number, held.repeats, int(answer.id.rpartition("-")[2]))
-    _put_away(txn, queue, number)
+    _clear(txn, queue, number)
     return SubmitAnswer(
         evaluation=answer,
         hold_ran_out=held is not None and held.until_ms <= board.now_ms,
         meanwhile=(),
         suggestion=suggestion_of(txn, one.about, order.outcome, order.score),
-        next=_give(txn, queue, seed),
+        next=_next(txn, queue, seed),
     )
 
 
-def _put_away(txn: Transaction, queue: Queue, item: int) -> None:
-    """Whoever acts is done with an item."""
+def _clear(txn: Transaction, queue: Queue, item: int) -> None:
+    """Delete hold, draft and skip of an item for the actor."""
     let_go(txn, queue.queue_no, item)
     write_draft(txn, queue.queue_no, item, None)
     unskip_items(txn, queue.queue_no, item)
 
 
-def _check_aside(board: Board, item: int, me: str) -> None:
+def _check_excludable(board: Board, item: int, me: str) -> None:
     if any(name == me for name, _, _ in board.asides.get(item, ())):
         raise Conflict(
             f"Item {item} of {board.queue.id} is set aside by you already.", next_step="Take the next one."
         )
     if not board.is_open(item) and not board.items[item].control and item not in board.held_by(me):
         raise Conflict(
-            f"Item {item} of {board.queue.id} is {_whose(board, item, me)}.", next_step="Take the next one."
+            f"Item {item} of {board.queue.id} is {_reason_taken(board, item, me)}.",
+            next_step="Take the next one.",
         )

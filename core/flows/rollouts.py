@@ -1,9 +1,9 @@
-"""Rollouts: events that OpenReward's client uploads → episodes.
+"""Rollouts: events that OpenReward's client uploads, turned into episodes.
 
-Events come late, twice and in any order. What was sent is on disk before anything is made of it; a rollout that has
-started is told as an episode, anew whenever more of it came, and one that hasn't waits for that, listed. Nothing is
-kept of what was said but lengths, and what tells equal arguments and metadata; where the setting ``keep_texts`` is
-on, the texts too, until they are erased with their episode. Files whose events wait for a start are held likewise.
+Events come late, repeated and in any order. They are on disk before they are processed. A rollout that has started is
+written as an episode, again whenever more events came. One that has not started waits and is listed. Of texts only
+lengths and digests of arguments and metadata are stored. With the setting ``keep_texts`` texts are stored until they
+are erased with their episode. Events of files that wait for a start are held the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.permissions import authorise
 from core.records.episode import Episode
 from core.records.kept_texts import cut, keepable
 from core.records.rollout import EventsTaken, RefusedEvent, RolloutRow
-from core.records.rollout_event import Message, Sent, Started, Updated
+from core.records.rollout_event import Message, RolloutEvent, Started, Updated
 from core.records.times import iso
 from core.store.episodes import keyed, retell_episodes
 from core.store.reads import learners
@@ -50,77 +50,79 @@ _UPDATED: Final = msgspec.json.Decoder(Updated)
 _MESSAGE: Final = msgspec.json.Decoder(Message)
 
 
-class _Taking:
-    """What is kept of the events of one upload, and why others are not."""
+class _Upload:
+    """Events of one upload: those to store, and those refused with reasons."""
 
-    def __init__(self, facts: Transaction, sent: Sequence[tuple[int, Sent]]) -> None:
+    def __init__(self, facts: Transaction, events: Sequence[tuple[int, RolloutEvent]]) -> None:
         self.refused: list[RefusedEvent] = []
         self.n_known = 0
         self.fresh: dict[str, dict[int, Message]] = defaultdict(dict)
         self._now_ms = facts.now_ms
-        self._places: dict[str, dict[int, Message]] = defaultdict(dict)
-        self.rollouts = rollouts_of(facts, sorted({event.rollout for _, event in sent}))
-        self._read(facts, [event for _, event in sent if isinstance(event, Message)])
-        for place, event in sent:
+        self._messages: dict[str, dict[int, Message]] = defaultdict(dict)
+        self.rollouts = rollouts_of(facts, sorted({event.rollout for _, event in events}))
+        self._read(facts, [event for _, event in events if isinstance(event, Message)])
+        for index, event in events:
             try:
                 self._take(event)
             except Flaw as problem:
-                self.refused.append(RefusedEvent(place=place, error=f"The event {problem}."))
+                self.refused.append(RefusedEvent(place=index, error=f"The event {problem}."))
 
     def _read(self, facts: Facts, messages: Sequence[Message]) -> None:
-        wanted: dict[str, set[int]] = defaultdict(set)
+        indexes: dict[str, set[int]] = defaultdict(set)
         for one in messages:
-            wanted[one.rollout].add(one.index)
-        for uid, places in wanted.items():
-            found = messages_at(facts, uid, sorted(places))
-            self._places[uid] = {place: _MESSAGE.decode(content) for place, content in found.items()}
+            indexes[one.rollout].add(one.index)
+        for uid, places in indexes.items():
+            contents = messages_at(facts, uid, sorted(places))
+            self._messages[uid] = {index: _MESSAGE.decode(content) for index, content in contents.items()}
 
-    def _take(self, event: Sent) -> None:
+    def _take(self, event: RolloutEvent) -> None:
         rollout = self.rollouts.get(event.rollout, KeptRollout(event.rollout))
         if isinstance(event, Message):
-            known = self._places[event.rollout].get(event.index)
+            known = self._messages[event.rollout].get(event.index)
             check_known(known, event)
             is_new = known is None
-            self._places[event.rollout][event.index] = event
+            self._messages[event.rollout][event.index] = event
             if is_new:
                 self.fresh[event.rollout][event.index] = event
-            told = rollout
+            changed = rollout
         elif isinstance(event, Started):
             if rollout.started and _STARTED.decode(rollout.started) != event:
                 raise Flaw("starts a rollout that was started before, with other content (conflict)")
-            is_new, told = not rollout.started, rollout._replace(started=_encoded(event))
+            is_new, changed = not rollout.started, rollout._replace(started=_encoded(event))
         else:
             before = _UPDATED.decode(rollout.updated) if rollout.updated else None
             after = later(before, event)
-            is_new, told = after != before, rollout._replace(updated=_encoded(after))
+            is_new, changed = after != before, rollout._replace(updated=_encoded(after))
         self.n_known += not is_new
         if is_new:
-            self.rollouts[event.rollout] = told._replace(n_events=told.n_events + 1, last_ms=self._now_ms)
+            self.rollouts[event.rollout] = changed._replace(
+                n_events=changed.n_events + 1, last_ms=self._now_ms
+            )
 
     def keep(self, txn: Transaction) -> None:
         messages = {
-            uid: {place: _encoded(event) for place, event in places.items()}
+            uid: {index: _encoded(event) for index, event in places.items()}
             for uid, places in self.fresh.items()
         }
         keep_rollouts(txn, self.rollouts.values(), messages)
 
 
 def take_events(context: Context, events: Sequence[object]) -> EventsTaken:
-    """Keep events, each by itself, and tell the rollouts that have started; all of it is on disk when this returns.
+    """Store events one by one, and write the rollouts that have started; all is on disk when this returns.
 
-    Raises `InvalidInput` where not one of them can be kept, and `StoreBusy` where too much waits already.
+    Raises `InvalidInput` if no event is valid, and `StoreBusy` if too many events are waiting.
     """
     refused: list[RefusedEvent] = []
-    sent: list[tuple[int, Sent]] = []
+    numbered: list[tuple[int, RolloutEvent]] = []
     n_unknown = 0
-    for place, event in enumerate(events):
+    for index, event in enumerate(events):
         try:
-            found = event_of(event)
+            parsed = event_of(event)
         except Flaw as problem:
-            refused.append(RefusedEvent(place=place, error=f"The event {problem}."))
+            refused.append(RefusedEvent(place=index, error=f"The event {problem}."))
         else:
-            n_unknown += found is None
-            sent += [] if found is None else [(place, found)]
+            n_unknown += parsed is None
+            numbered += [] if parsed is None else [(index, parsed)]
     if refused and len(refused) == len(events):
         raise InvalidInput(
             f"Events must be as OpenReward's client sends them. {refused[0].error}",
@@ -128,7 +130,7 @@ def take_events(context: Context, events: Sequence[object]) -> EventsTaken:
         )
 
     def work(txn: Transaction) -> EventsTaken:
-        taken = _taken(txn, sent)
+        taken = _write_events(txn, numbered)
         return structs.replace(
             taken,
             unknown=n_unknown,
@@ -138,105 +140,107 @@ def take_events(context: Context, events: Sequence[object]) -> EventsTaken:
     return context.write("ingest", work, create=True)
 
 
-def hold_events(context: Context, events: Sequence[Sent]) -> EventsTaken:
-    """Keep events of files whose rollouts others start, or whose others wait; those that have started are told.
+def hold_events(context: Context, events: Sequence[RolloutEvent]) -> EventsTaken:
+    """Store events of files whose rollouts start elsewhere, or that wait for other events.
 
-    That is no act of the import: undoing it leaves them, as it leaves what was uploaded.
+    This is no act of the import: undoing the import leaves them, like uploaded events.
     """
-    return context.write("ingest", lambda txn: _taken(txn, list(enumerate(events))), create=True)
+    return context.write("ingest", lambda txn: _write_events(txn, list(enumerate(events))), create=True)
 
 
-def _taken(txn: Transaction, sent: Sequence[tuple[int, Sent]]) -> EventsTaken:
-    """Keep events that can be read, each by its place, and tell the rollouts that have started."""
-    taking = _Taking(txn, [(place, _to_keep(txn, event)) for place, event in sent])
-    taking.keep(txn)
-    told: list[str] = []
+def _write_events(txn: Transaction, events: Sequence[tuple[int, RolloutEvent]]) -> EventsTaken:
+    """Store valid events by their index, and write the rollouts that have started."""
+    upload = _Upload(txn, [(index, _stored_form(txn, event)) for index, event in events])
+    upload.keep(txn)
+    episodes: list[str] = []
     n_repeated = 0
     while due := due_rollouts(txn, txn.now_ms, _AT_ONCE):
-        uids, more = _tell(txn, due)
-        told += uids
+        uids, more = _write_episodes(txn, due)
+        episodes += uids
         n_repeated += more
     return EventsTaken(
-        kept=len(sent) - len(taking.refused) - taking.n_known,
-        known=taking.n_known,
+        kept=len(events) - len(upload.refused) - upload.n_known,
+        known=upload.n_known,
         unknown=0,
         repeated=n_repeated,
-        refused=tuple(taking.refused),
-        episodes=tuple(told),
-        waiting=tuple(uid for uid, one in taking.rollouts.items() if not one.started),
+        refused=tuple(upload.refused),
+        episodes=tuple(episodes),
+        waiting=tuple(uid for uid, one in upload.rollouts.items() if not one.started),
     )
 
 
-def _encoded(event: Sent) -> str:
+def _encoded(event: RolloutEvent) -> str:
     return _ENCODER.encode(event).decode()
 
 
-def _to_keep(txn: Transaction, event: Sent) -> Sent:
-    """A message as it is kept: its digests under the learner's key, as those of steps are; its text if texts are."""
+def _stored_form(txn: Transaction, event: RolloutEvent) -> RolloutEvent:
+    """Return a message as it is stored: digests under the learner's key, and the text only if texts are stored."""
     if not isinstance(event, Message):
         return event
-    is_kept = txn.settings.keep_texts and event.content
-    content = cut(keepable(event.content)) if is_kept and event.content else None
+    has_text = txn.settings.keep_texts and event.content
+    content = cut(keepable(event.content)) if has_text and event.content else None
     if event.args_digest is event.meta_digest is None:
         return structs.replace(event, content=content)
     args, meta = keyed(txn, event.args_digest, event.meta_digest)
     return structs.replace(event, content=content, args_digest=args, meta_digest=meta)
 
 
-def _tell(txn: Transaction, due: Sequence[KeptRollout]) -> tuple[tuple[str, ...], int]:
-    """Tell rollouts as they are now; the uids of their episodes, and how many events repeated a reward."""
-    told: list[Episode] = []
+def _write_episodes(txn: Transaction, due: Sequence[KeptRollout]) -> tuple[tuple[str, ...], int]:
+    """Write rollouts as episodes. Return their uids, and how many events repeated a reward."""
+    episodes: list[Episode] = []
     noted: list[tuple[KeptRollout, str]] = []
     n_repeated = 0
     for one in due:
         rollouts = Rollouts()
-        said = ""
+        problem_text = ""
         for event in _events(txn, one):
             try:
                 rollouts.add(event)
             except Flaw as problem:
-                said = f"An event {problem}."
-        for found in rollouts.episodes():
-            if isinstance(found, str):
-                said = found
+                problem_text = f"An event {problem}."
+        for episode in rollouts.episodes():
+            if isinstance(episode, str):
+                problem_text = episode
             else:
-                told.append(found)
-        noted.append((one, said))
+                episodes.append(episode)
+        noted.append((one, problem_text))
         n_repeated += rollouts.n_repeated
-    retell_episodes(txn, told)
+    retell_episodes(txn, episodes)
     note_rollouts(txn, noted)
-    drop_rollout_texts(txn, [one.uid for one in told if txn.erased and txn.erased.has("episode", one.uid)])
-    return tuple(one.uid for one in told), n_repeated
+    drop_rollout_texts(
+        txn, [one.uid for one in episodes if txn.erased and txn.erased.has("episode", one.uid)]
+    )
+    return tuple(one.uid for one in episodes), n_repeated
 
 
-def _events(facts: Facts, one: KeptRollout) -> list[Sent]:
-    found: list[Sent] = [_STARTED.decode(one.started)]
+def _events(facts: Facts, one: KeptRollout) -> list[RolloutEvent]:
+    events: list[RolloutEvent] = [_STARTED.decode(one.started)]
     if one.updated:
-        found.append(_UPDATED.decode(one.updated))
-    return [*found, *(_MESSAGE.decode(content) for content in messages_of(facts, one.uid))]
+        events.append(_UPDATED.decode(one.updated))
+    return [*events, *(_MESSAGE.decode(content) for content in messages_of(facts, one.uid))]
 
 
 def settle_rollouts(context: Context) -> int:
-    """Tell every rollout that is to be told by now, and forget what nobody adds to any more; how many were told."""
+    """Write every due rollout, delete abandoned ones, and return how many were written."""
     context.permit("ingest")
-    n_told = 0
+    n_written = 0
     while True:
         with context.store.reading(context.learner) as snapshot:
             is_due = bool(due_rollouts(snapshot, context.clock(), 1))
             is_old = has_old_rollouts(snapshot, context.clock())
         if is_due:
-            found, _ = context.write(
-                "ingest", lambda txn: _tell(txn, due_rollouts(txn, txn.now_ms, _AT_ONCE))
+            uids, _ = context.write(
+                "ingest", lambda txn: _write_episodes(txn, due_rollouts(txn, txn.now_ms, _AT_ONCE))
             )
-            n_told += len(found)
+            n_written += len(uids)
             continue
         if is_old:
             context.write("ingest", forget_rollouts)
-        return n_told
+        return n_written
 
 
 def settle_all_rollouts(context: Context) -> None:
-    """The same for every learner; what can't be done now is done the next time."""
+    """Settle the rollouts of every learner. Learners with a store error are settled next time."""
     authorise(context.actor, "ingest", None)
     with context.store.reading(context.learner) as snapshot:
         names = learners(snapshot)

@@ -1,4 +1,4 @@
-"""Rubrics: versions by which people judge: defined, listed with their levels, and taken back by `undo`."""
+"""Rubrics: versions of criteria and levels by which people judge."""
 
 from __future__ import annotations
 
@@ -46,14 +46,12 @@ def rubrics(context: Context) -> tuple[RubricRow, ...]:
 
 
 def rubric_levels(context: Context, version: str) -> tuple[Level, ...]:
-    """The levels of a version, from the one that 1 stands for on; those of a rubric that names none where nobody has
-    defined it.
-    """
+    """Return the levels of a version, level 1 first; the default levels for an undefined version."""
     with context.reading() as snapshot:
         return levels_of(snapshot, version)
 
 
 def levels_of(facts: Facts, version: str) -> tuple[Level, ...]:
-    """The same at a moment that is open."""
+    """Return the levels of a version in an open snapshot."""
     known = rubric_of(facts, version) if version else None
     return LEVELS if known is None else known[1].levels

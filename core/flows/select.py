@@ -1,4 +1,4 @@
-"""Select: which arms go into the next prompt, and why. A read: recording the run is what is remembered."""
+"""Selection of the arms of the next prompt, with reasons. It only reads: the recorded run stores the selection."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ def select(
     offered and none is known.
     """
     context.permit("select")
-    # With arms on offer a learner may be new: it is made when its first run is recorded.
+    # With arms on offer the learner may be new. Its first recorded run creates it.
     with context.reading("select") if arms is None else context.store.reading(context.learner) as snapshot:
         columns = arm_columns(snapshot)
         settings, revision = snapshot.settings, snapshot.revision
     if arms is not None:
         columns = offered(columns, arms, settings)
-    wanted = overridden(settings, budget_tokens, k)
-    return with_guidance(select_arms(columns, wanted, seed=context.entropy(), revision=revision))
+    effective = overridden(settings, budget_tokens, k)
+    return with_guidance(select_arms(columns, effective, seed=context.entropy(), revision=revision))
 
 
 def with_guidance(chosen: Selection) -> Selection:
-    """The selection with what the prompt is to say of arms left out."""
+    """Return the selection with the guidance text for its excluded arms."""
     return msgspec.structs.replace(chosen, guidance=guidance(chosen.excluded))
 
 
 def overridden(settings: LearnerSettings, budget_tokens: int | None, k: int | None) -> LearnerSettings:
-    """Settings with this call's own budget and count."""
+    """Return the settings with this call's own budget and count."""
     changes = {"budget_tokens": budget_tokens, "k": k}
-    given = {name: value for name, value in changes.items() if value is not None}
-    return msgspec.structs.replace(settings, **given)
+    overrides = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(settings, **overrides)
 
 
 def offered(columns: ArmColumns, arms: Sequence[Arm], settings: LearnerSettings) -> ArmColumns:
-    """The columns of the arms on offer, sorted by id; what is unknown of them starts at its prior."""
+    """Return the columns of the arms on offer, sorted by id. Unknown values start at the arm's prior."""
     by_key = {arm.key: arm for arm in arms}
     known = columns.where(np.array([key in by_key for key in columns.keys], dtype=np.bool_))
     fresh = [arm for key, arm in by_key.items() if key not in set(known.keys)]
     whole = _joined(known, _at_prior(fresh, settings))
     costs = [by_key[key].token_cost for key in whole.keys]
-    given = np.array([UNKNOWN if cost is None else cost for cost in costs], dtype=np.int64)
-    return replace(whole, token_cost=np.where(given == UNKNOWN, whole.token_cost, given))
+    stated = np.array([UNKNOWN if cost is None else cost for cost in costs], dtype=np.int64)
+    return replace(whole, token_cost=np.where(stated == UNKNOWN, whole.token_cost, stated))
 
 
 def _at_prior(arms: Sequence[Arm], settings: LearnerSettings) -> ArmColumns:
@@ -98,7 +98,7 @@ def _joined(left: ArmColumns, right: ArmColumns) -> ArmColumns:
         one, other = getattr(left, name), getattr(right, name)
         if isinstance(one, tuple):
             both = one + other
-            values[name] = tuple(both[place] for place in order)
+            values[name] = tuple(both[index] for index in order)
         else:
             values[name] = np.concatenate([one, other])[order]
     return ArmColumns(**values)

@@ -1,4 +1,4 @@
-"""Settings: an operator changes some; each is logged, in force at once, and can be undone."""
+"""Settings: changes are logged, take effect at once, and can be undone."""
 
 from __future__ import annotations
 
@@ -37,47 +37,47 @@ def change(
 def change_all(
     context: Context, changes: Mapping[str, object], *, seen: LearnerSettings | None = None
 ) -> list[SettingAnswer]:
-    """Put several settings in force, all of them or none; each is an act of its own.
+    """Change several settings, all or none; each change is an act of its own.
 
-    ``seen`` is what the person had before their eyes: `Conflict` is raised where one of these settings has
-    another value by now, so that nobody's choice is overwritten unseen.
+    ``seen`` holds the settings that the user viewed. Raises `Conflict` if one of the changed settings has another
+    value now, so that no concurrent change is overwritten.
     """
 
     def work(txn: Transaction) -> list[SettingAnswer]:
         if seen is not None:
-            _refuse_unseen(seen, txn.settings, changes)
+            _refuse_outdated(seen, txn.settings, changes)
         changed_all(txn.settings, changes)  # all are checked before the first is written
         return [put(txn, name, value) for name, value in changes.items()]
 
     return context.write("settings", work, create=True)
 
 
-def _refuse_unseen(seen: LearnerSettings, now: LearnerSettings, changes: Mapping[str, object]) -> None:
+def _refuse_outdated(viewed: LearnerSettings, now: LearnerSettings, changes: Mapping[str, object]) -> None:
     for name in changes:
-        known, standing = getattr(seen, name, None), getattr(now, name, None)
-        if known != standing:
+        known, active = getattr(viewed, name, None), getattr(now, name, None)
+        if known != active:
             raise Conflict(
-                f"{name} must still be {_words(msgspec.to_builtins(known))}, as it was seen, got "
-                f"{_words(msgspec.to_builtins(standing))}: somebody else changed it meanwhile.",
+                f"{name} must still be {_words(msgspec.to_builtins(known))}, got "
+                f"{_words(msgspec.to_builtins(active))}; another user changed it meanwhile.",
                 next_step="Look at the new value, then change it again if you still want to.",
             )
 
 
 def put(txn: Transaction, name: str, value: object) -> SettingAnswer:
-    """Put a setting in force inside a transaction that is open."""
+    """Change a setting inside an open transaction."""
     before = txn.settings
-    wanted = getattr(changed(before, name, value), name)
-    plain = msgspec.to_builtins(wanted)
+    new_value = getattr(changed(before, name, value), name)
+    plain = msgspec.to_builtins(new_value)
     was = msgspec.to_builtins(getattr(before, name))
     if plain == was:
         return SettingAnswer(id=None, name=name, value=plain, before=was)
-    act = f"setting-{add_setting(txn, name, wanted)}"
+    act = f"setting-{add_setting(txn, name, new_value)}"
     txn.audit("setting", act, {"name": name, "value": _words(plain), "before": _words(was)})
     return SettingAnswer(id=act, name=name, value=plain, before=was)
 
 
 def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> LearnerSettings:
-    """The settings with some changed, checked.
+    """Return the settings with several changes, checked.
 
     >>> changed_all(LearnerSettings(), {"k": 3, "min_pulls": 0}).k
     3
@@ -88,7 +88,7 @@ def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> Lea
 
 
 def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSettings:
-    """The settings with one changed, checked.
+    """Return the settings with one change, checked.
 
     >>> changed(LearnerSettings(), "baseline_rate", 0.2).baseline_rate
     0.2
@@ -106,7 +106,7 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
         return msgspec.convert({**plain, name: whole}, LearnerSettings)
     except msgspec.ValidationError as problem:
         own = problem.__cause__
-        if isinstance(own, ArmscopeError):  # what our own records say needs no words around it
+        if isinstance(own, ArmscopeError):  # the error of our own record needs no addition
             raise InvalidSetting(own.problem, next_step=own.next_step) from problem
         raise InvalidSetting(
             f"{name} {_allowed(name) or 'has another form'}, got {str(value)[:80]!r}: {problem}.",
@@ -115,7 +115,7 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
 
 
 def _allowed(name: str) -> str:
-    """The values of a setting that has a few, for the error that refuses another; else nothing."""
+    """Return the allowed values of a setting with few values, for an error; else ""."""
     kind = get_type_hints(LearnerSettings)[name]
     return f"must be {' or '.join(get_args(kind))}" if get_origin(kind) is Literal else ""
 

@@ -1,4 +1,4 @@
-"""Steps: how far long work has come, for whoever follows it."""
+"""Steps: the progress of long work."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 Progress = Callable[[int, int], None]
-"""Called with how many are done, of how many."""
+"""Callback with the number of steps done and the total."""
 
 
 class Steps:
-    """So many steps, some of which are done.
+    """Counter of a number of steps, with a callback.
 
-    >>> said = []
-    >>> list(Steps(2, lambda done, total: said.append((done, total))).each("ab")), said
+    >>> calls = []
+    >>> list(Steps(2, lambda done, total: calls.append((done, total))).each("ab")), calls
     (['a', 'b'], [(1, 2), (2, 2)])
     """
 
@@ -25,13 +25,13 @@ class Steps:
         self._progress = progress
 
     def take(self, n_steps: int = 1) -> None:
-        """Count steps that are done."""
+        """Count finished steps."""
         self._n_done += n_steps
         if self._progress is not None:
             self._progress(self._n_done, self._n_steps)
 
     def each(self, items: Iterable[_T]) -> Iterator[_T]:
-        """The same items, each a step."""
+        """Yield the items, each as one step."""
         for item in items:
             self.take()
             yield item

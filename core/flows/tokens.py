@@ -1,4 +1,4 @@
-"""Tokens: made, listed and revoked by operators of all learners; the secret is shown once, by who makes it."""
+"""Tokens of programs: operators of all learners create, list and revoke them. The secret is shown once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from core.errors import Conflict, InvalidInput, NotFound
 from core.flows.context import Context
-from core.flows.giving import refuse_more_than_held
+from core.flows.granting import check_may_grant
 from core.records.actor import Scope
 from core.records.limits import whole
 from core.records.times import DAY_MS
@@ -19,7 +19,7 @@ from core.records.token import (
     MAX_DAYS,
     MAX_LEARNERS,
     SECRET_BITS,
-    TokenMade,
+    NewToken,
     TokenRow,
     check_scopes,
     check_token_name,
@@ -41,42 +41,55 @@ def create_token(
     learners: Annotated[Sequence[str] | None, Meta(description="In these learners only.")] = None,
     days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="Days until it ends.")] = DEFAULT_DAYS,
     bridge: Annotated[bool, Meta(description="It passes on messages of a chat, with their senders.")] = False,
-) -> TokenMade:
+) -> NewToken:
     """Create a token for a program; only this answer has its secret.
 
     ``learners`` None = all of them. Raises `Conflict` for a name that a token has or had, and `Denied` for more
     rights than the actor has.
     """
     name = check_token_name(name)
-    wanted = check_scopes(scopes)
-    places = None if learners is None else _places(learners)
+    checked_scopes = check_scopes(scopes)
+    learner_names = None if learners is None else _learner_names(learners)
     days = whole("A token's days", days, MAX_DAYS, lowest=1)
     secret = secret_of(secrets.randbits(SECRET_BITS))
 
-    def work(txn: Transaction) -> TokenMade:
-        for grant in granted_scopes(wanted, places):
-            refuse_more_than_held(txn.actor, grant)
+    def work(txn: Transaction) -> NewToken:
+        for grant in granted_scopes(checked_scopes, learner_names):
+            check_may_grant(txn.actor, grant)
         if token_row(txn, name) is not None:
             raise Conflict(
-                f"A token must have a name that none ever had, got {name!r}: what was done by it stays told apart.",
-                next_step="Give it another, for example one with the year.",
+                f"A token's name must be new, because acts are stored under it, got {name!r}.",
+                next_step="Use another name, for example with the year.",
             )
         expires_ms = txn.now_ms + days * DAY_MS
         digest = digest_of(secret)
-        add_token(txn, digest, name, scopes=wanted, learners=places, expires_ms=expires_ms, is_bridge=bridge)
-        made = token_row(txn, name)
-        assert made is not None  # noqa: S101 - it was written just now
-        where = None if places is None else ", ".join(places)
-        said: Detail = {"token": made.id, "name": name, "scopes": ", ".join(wanted), "learners": where}
-        txn.audit("token_create", None, {**said, "days": days, **({"bridge": True} if bridge else {})})
-        return TokenMade(token=made, secret=secret)
+        add_token(
+            txn,
+            digest,
+            name,
+            scopes=checked_scopes,
+            learners=learner_names,
+            expires_ms=expires_ms,
+            is_bridge=bridge,
+        )
+        row = token_row(txn, name)
+        assert row is not None  # noqa: S101 - it was written just now
+        where = None if learner_names is None else ", ".join(learner_names)
+        detail: Detail = {
+            "token": row.id,
+            "name": name,
+            "scopes": ", ".join(checked_scopes),
+            "learners": where,
+        }
+        txn.audit("token_create", None, {**detail, "days": days, **({"bridge": True} if bridge else {})})
+        return NewToken(token=row, secret=secret)
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
 def tokens(context: Context) -> tuple[TokenRow, ...]:
     """List all tokens, ended ones too, without their secrets."""
-    with context.governing() as snapshot:
+    with context.reading_admin() as snapshot:
         return token_rows(snapshot)
 
 
@@ -87,20 +100,20 @@ def revoke_token(context: Context, token: Annotated[str, Meta(description="Its i
     """
 
     def work(txn: Transaction) -> TokenRow:
-        found = token_row(txn, token)
-        if found is None:
+        row = token_row(txn, token)
+        if row is None:
             raise NotFound(
                 f"There is no token {token[:60]!r}.", next_step="List them with: armscope token list"
             )
-        if found.revoked_ms is None:
-            store_revoked(txn, found.id)
-            txn.audit("token_revoke", None, {"token": found.id, "name": found.name})
-        return token_row(txn, found.id) or found
+        if row.revoked_ms is None:
+            store_revoked(txn, row.id)
+            txn.audit("token_revoke", None, {"token": row.id, "name": row.name})
+        return token_row(txn, row.id) or row
 
-    return context.govern(work)
+    return context.write_admin(work)
 
 
-def _places(learners: Sequence[str]) -> tuple[str, ...]:
+def _learner_names(learners: Sequence[str]) -> tuple[str, ...]:
     if not 1 <= len(learners) <= MAX_LEARNERS:
         raise InvalidInput(
             f"A token must name 1 to {MAX_LEARNERS} learners, or be for every one, got {len(learners)}.",

@@ -1,8 +1,8 @@
-"""Traces: spans that OpenTelemetry's exporters send → runs.
+"""Traces: spans from OpenTelemetry's exporters, recorded as runs.
 
-What was sent is on disk before anything is made of it. A trace is a run as soon as its root span is there; spans that
-come later let the run grow, as a longer copy of a transcript does. One without a root waits for an hour after its
-last span, is made a run then, and is listed as such.
+Spans are on disk before they are processed. A trace becomes a run as soon as its root span is there. Later spans
+extend the run, like a longer copy of a transcript. A trace without a root becomes a run one hour after its last span,
+and is listed as such.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from core.store.traces import (
 from core.store.transaction import Facts, Transaction
 
 SILENT_MS: Final = HOUR_MS
-"""After so long without a span a trace is told as it is."""
+"""Time after the last span until a trace without a root becomes a run."""
 _AT_ONCE: Final = 50
-"""Traces that are told in one write."""
+"""Maximum number of traces in one write."""
 _LISTED: Final = 1_000
 
 
-class _Telling(NamedTuple):
-    """A trace with the run that it tells, or why it tells none."""
+class _TraceRun(NamedTuple):
+    """A trace with its run, or with the reason why it has none."""
 
     trace: KeptTrace
     n_spans: int
     run: Run | None
-    said: str
+    problem: str
 
 
-def take_spans(context: Context, sent: Sent) -> SpansTaken:
-    """Keep spans, and tell the traces whose roots are there as runs; all of it is on disk when this returns.
+def take_spans(context: Context, batch: Sent) -> SpansTaken:
+    """Store spans, and record the traces with a root as runs; all is on disk when this returns.
 
-    Sent again, or told twice, they change nothing. Raises `StoreBusy` where too much waits already.
+    A repeat changes nothing. Raises `StoreBusy` if too many spans are waiting.
     """
     by_trace: dict[str, list[Packed]] = defaultdict(list)
-    for one in sent.spans:
+    for one in batch.spans:
         by_trace[one.trace].append(_packed(one))
     context.permit("ingest", create=True)
     n_beyond = 0
     if by_trace:
         n_beyond = context.write("ingest", lambda txn: keep_spans(txn, by_trace), create=True)
     settled = settle_traces(context)
-    reasons = Counter(sent.refused)
+    reasons = Counter(batch.refused)
     if n_beyond:
         reasons[f"A trace must have at most {MAX_SPANS:,} spans."] += n_beyond
     words = [f"{reason} ({number_of(n, 'span')})" for reason, n in sorted(reasons.items())]
@@ -76,7 +76,7 @@ def take_spans(context: Context, sent: Sent) -> SpansTaken:
     if settled.rootless:
         words.append(f"{number_of(settled.rootless, 'trace')} without a root became runs after an hour.")
     return SpansTaken(
-        kept=len(sent.spans) - n_beyond,
+        kept=len(batch.spans) - n_beyond,
         refused=reasons.total(),
         runs=settled.runs,
         words=" ".join(words),
@@ -88,36 +88,36 @@ def _packed(one: TracedSpan) -> Packed:
 
 
 def settle_traces(context: Context) -> Settled:
-    """Tell every trace as a run that is to be told by now, and forget what nobody adds to any more."""
+    """Record every due trace as a run, and delete abandoned ones."""
     context.permit("ingest")
     n_runs, n_rootless, unread = 0, 0, dict[str, None]()
     while True:
         with context.store.reading(context.learner) as snapshot:
             due = due_traces(snapshot, context.clock() - SILENT_MS, _AT_ONCE)
-            told = list(_told(snapshot, due))
+            results = list(_runs_of(snapshot, due))
             is_old = has_old(snapshot, context.clock())
-        if not told:
+        if not results:
             if is_old:
                 context.write("ingest", forget_old)
             return Settled(runs=n_runs, rootless=n_rootless, unread=tuple(unread))
-        n_runs += context.write("ingest", lambda txn, told=told: _record(txn, told))  # type: ignore[misc]
-        n_rootless += sum(one.run is not None and not one.trace.is_rooted for one in told)
-        unread |= dict.fromkeys(one.said for one in told if one.said)
+        n_runs += context.write("ingest", lambda txn, results=results: _record(txn, results))  # type: ignore[misc]
+        n_rootless += sum(one.run is not None and not one.trace.is_rooted for one in results)
+        unread |= dict.fromkeys(one.problem for one in results if one.problem)
 
 
-def _told(facts: Facts, due: Sequence[KeptTrace]) -> Iterator[_Telling]:
+def _runs_of(facts: Facts, due: Sequence[KeptTrace]) -> Iterator[_TraceRun]:
     for trace in due:
         spans = [unpacked(content) for content in spans_of(facts, trace.uid)]
-        told = told_by(spans) if spans else "Its spans are gone."
-        if isinstance(told, str):
-            yield _Telling(trace, trace.n_spans, None, told)
+        run = told_by(spans) if spans else "Its spans are gone."
+        if isinstance(run, str):
+            yield _TraceRun(trace, trace.n_spans, None, run)
         else:
-            yield _Telling(trace, trace.n_spans, None if told.empty else told, "")
+            yield _TraceRun(trace, trace.n_spans, None if run.empty else run, "")
 
 
-def _record(txn: Transaction, told: Sequence[_Telling]) -> int:
-    """Tell runs; how many are new or went on. A telling that is no longer than what is known tells nothing."""
-    runs = [one.run for one in told if one.run is not None]
+def _record(txn: Transaction, results: Sequence[_TraceRun]) -> int:
+    """Record runs, and return how many are new or longer. A run no longer than the stored one is left out."""
+    runs = [one.run for one in results if one.run is not None]
     ranks, passive = known_ranks(txn, [run.uid for run in runs]), told_sessions(txn)
     batch = [
         judge(run, txn.settings, "passive" if run.session in passive else None)
@@ -125,12 +125,12 @@ def _record(txn: Transaction, told: Sequence[_Telling]) -> int:
         if run.rank > ranks.get(run.uid, -1)
     ]
     add_runs(txn, batch)
-    note_told(txn, [(one.trace.uid, one.n_spans, one.said) for one in told])
+    note_told(txn, [(one.trace.uid, one.n_spans, one.problem) for one in results])
     return len(batch)
 
 
 def settle_everywhere(context: Context) -> None:
-    """The same for every learner; what can't be done now is done the next time."""
+    """Settle the traces of every learner. Learners with a store error are settled next time."""
     authorise(context.actor, "ingest", None)
     with context.store.reading(context.learner) as snapshot:
         names = learners(snapshot)
@@ -151,14 +151,16 @@ def traces(context: Context) -> list[TraceRow]:
 
 
 def _row(one: KeptTrace) -> TraceRow:
-    is_told = one.n_told > 0 and not one.said
-    state: TraceState = "unread" if one.said else "rootless" if is_told and not one.is_rooted else "waiting"
+    is_recorded = one.n_told > 0 and not one.said
+    state: TraceState = (
+        "unread" if one.said else "rootless" if is_recorded and not one.is_rooted else "waiting"
+    )
     return TraceRow(
         trace=one.uid,
         session=one.session or None,
         state=state,
         spans=one.n_spans,
         last_at=iso(one.last_ms) or "",
-        run=TRACES + one.uid if is_told else None,
+        run=TRACES + one.uid if is_recorded else None,
         said=one.said or None,
     )

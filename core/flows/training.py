@@ -1,8 +1,7 @@
-"""Training exports: what was asked and answered, with what was judged of it → a file to train on, and its manifest.
+"""Training exports: instructions, answers and evaluations, written to a training file with a manifest.
 
-Whether a row may be trained on is computed from its record and the thresholds in force while it is written, whatever
-was held of it when it was judged. Rows are written as they are read, in the order in which they were judged: a file
-of any length takes no more memory than what the manifest counts by (some hundred bytes a row, of no text).
+Eligibility is computed from the record and the active thresholds during the export. Rows are streamed in the order of
+their evaluations. Memory is only needed for the manifest's counts: a few hundred bytes per row, without texts.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from msgspec import Meta
 
 from core.flows.context import Context
 from core.flows.new_file import new_file
-from core.flows.training_counts import Counting, Kept
-from core.formats.kairos import preference_jsonl, reward_jsonl, sft_jsonl, trace_jsonl
+from core.flows.training_counts import TrainingCounts
+from core.formats.kairos import TrainingRow, preference_jsonl, reward_jsonl, sft_jsonl, trace_jsonl
 from core.formats.kairos_table import reward_csv
 from core.records.evaluation import Grade, Thresholds
 from core.records.layer import LayerUri
@@ -110,30 +109,30 @@ def export_training(
         since_ms=only["since_ms"],
         until_ms=only["until_ms"],
     )
-    beside = target.with_name(target.name + MANIFEST_END) if manifest else None
+    manifest_path = target.with_name(target.name + MANIFEST_END) if manifest else None
     with ExitStack() as files:
-        second = None if beside is None else files.enter_context(new_file(beside))
+        second = None if manifest_path is None else files.enter_context(new_file(manifest_path))
         file = files.enter_context(new_file(target))
-        made = training_into(context, file, target.name, query)
+        result = training_into(context, file, target.name, query)
         if second is not None:
-            second.write(msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n")
-    name = None if beside is None else str(beside)
-    return TrainingAnswer(file=str(target), rows=made.rows, manifest_file=name, manifest=made)
+            second.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    name = None if manifest_path is None else str(manifest_path)
+    return TrainingAnswer(file=str(target), rows=result.rows, manifest_file=name, manifest=result)
 
 
 def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQuery) -> TrainingManifest:
-    """The same into an open file, which is called ``name``, all of one moment; what its manifest says."""
+    """Write the rows of one snapshot into an open file called ``name``, and return the manifest."""
     with context.reading_for_export("export_training") as snapshot:
-        counting = Counting(query, snapshot.settings.thresholds, snapshot.settings.trusted_graders)
-        told, size_bytes = sha256(), 0
-        for block in _blocks(_lines(snapshot, query, counting)):
+        counts = TrainingCounts(query, snapshot.settings.thresholds, snapshot.settings.trusted_graders)
+        digest, size_bytes = sha256(), 0
+        for block in _blocks(_lines(snapshot, query, counts)):
             file.write(block)
-            told.update(block)
+            digest.update(block)
             size_bytes += len(block)
         return TrainingManifest(
             armscope=__version__,
             file=name,
-            sha256=told.hexdigest(),
+            sha256=digest.hexdigest(),
             size_bytes=size_bytes,
             made_at=iso(context.clock()),
             made_by=context.actor.name,
@@ -142,12 +141,12 @@ def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQ
             revision=snapshot.revision,
             query=query,
             thresholds=snapshot.settings.thresholds,
-            **counting.told(snapshot),
+            **counts.manifest_counts(snapshot),
         )
 
 
 def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines with their ends, as many together as are worth a call of the system."""
+    """Yield lines with line ends, in blocks large enough for one system call."""
     block: list[bytes] = []
     n_bytes = 0
     for line in lines:
@@ -161,11 +160,11 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _uid(name: str) -> str:
-    """A layer by its URI or its uid, as it compares."""
+    """Return the comparable form of a layer's URI or uid."""
     return LayerUri.parse(name).key if name.lower().startswith("kairos:") else name.lower()
 
 
-def _wanted(query: TrainingQuery) -> TrainingFilter:
+def _filter_of(query: TrainingQuery) -> TrainingFilter:
     return TrainingFilter(
         adapters=query.adapters,
         layers=query.layers,
@@ -177,21 +176,21 @@ def _wanted(query: TrainingQuery) -> TrainingFilter:
     )
 
 
-def _lines(snapshot: Snapshot, query: TrainingQuery, counting: Counting) -> Iterator[bytes]:
-    """The file's lines without their ends; every row that is kept becomes one."""
-    thresholds, judged = snapshot.settings.thresholds, judged_pairs(snapshot, _wanted(query))
+def _lines(snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts) -> Iterator[bytes]:
+    """Yield the file's lines without line ends."""
+    thresholds, judged = snapshot.settings.thresholds, judged_pairs(snapshot, _filter_of(query))
     if query.format == "preference_jsonl":
-        return _preferences(snapshot, query, counting, judged)
+        return _preferences(snapshot, query, counts, judged)
     if query.format == "sft_jsonl":
-        rows = counting.rows(judged, _is_sample, once=True)
+        rows = counts.rows(judged, _is_sample, once=True)
         return sft_jsonl(rows, thresholds, include_reward=query.include_reward)
-    rows = counting.rows(judged, _is_any)
+    rows = counts.rows(judged, _is_any)
     if query.format == "reward_jsonl":
         return reward_jsonl(rows, thresholds)
     if query.format == "reward_csv":
         return reward_csv(rows, thresholds)
     return trace_jsonl(
-        _and_unjudged(snapshot, query, counting, rows), thresholds, include_reward=query.include_reward
+        _and_unjudged(snapshot, query, counts, rows), thresholds, include_reward=query.include_reward
     )
 
 
@@ -204,28 +203,28 @@ def _is_sample(graded: Grade) -> bool:
 
 
 def _and_unjudged(
-    snapshot: Snapshot, query: TrainingQuery, counting: Counting, rows: Iterator[Kept]
-) -> Iterator[Kept]:
-    """Pairs that nobody has judged come last; who asks for what certain raters said doesn't ask for them."""
+    snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts, rows: Iterator[TrainingRow]
+) -> Iterator[TrainingRow]:
+    """Yield unjudged pairs after the rows, unless the query filters by rater, rubric or time."""
     yield from rows
     is_about_judges = (
         query.raters or query.rubrics or query.since_ms is not None or query.until_ms is not None
     )
     if not is_about_judges:
-        yield from counting.unjudged(all_pairs(snapshot, _wanted(query)))
+        yield from counts.unjudged(all_pairs(snapshot, _filter_of(query)))
 
 
 def _preferences(
-    snapshot: Snapshot, query: TrainingQuery, counting: Counting, judged: Iterator[list[Told]]
+    snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts, judged: Iterator[list[Told]]
 ) -> Iterator[bytes]:
-    """Read twice: first who is best in each group, by numbers alone, then the texts of those."""
+    """Read the pairs twice: first find the best of each group by numbers alone, then read their texts."""
     thresholds: Thresholds = snapshot.settings.thresholds
-    texts: Callable[[Told], Told] = lambda told: _with_texts(snapshot, told)  # noqa: E731
-    for chosen, rejected in counting.best(judged, texts):
+    texts: Callable[[Told], Told] = lambda row: _with_texts(snapshot, row)  # noqa: E731
+    for chosen, rejected in counts.best(judged, texts):
         pair = [chosen, msgspec.structs.replace(rejected, instruction=chosen.instruction)]
         yield from preference_jsonl(pair, thresholds, pairing=query.pairing)
 
 
-def _with_texts(snapshot: Snapshot, told: Told) -> Told:
-    instruction, response = texts_of_pair(snapshot, told.execution_no, told.layer_no)
-    return told._replace(instruction=instruction, response=response)
+def _with_texts(snapshot: Snapshot, row: Told) -> Told:
+    instruction, response = texts_of_pair(snapshot, row.execution_no, row.layer_no)
+    return row._replace(instruction=instruction, response=response)

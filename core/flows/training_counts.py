@@ -1,6 +1,6 @@
-"""Counting: pairs and what was judged of them → the rows of a training file, and all that its manifest counts.
+"""Training counts: the rows of a training file and the counts of its manifest.
 
-Numbers of rows are kept in arrays, a few bytes a row; of texts nothing is kept.
+Each row needs a few bytes in arrays. Texts are not stored.
 """
 
 from __future__ import annotations
@@ -38,36 +38,35 @@ from core.store.reads.training import Told
 from core.store.rubrics import rubric_of
 from core.store.transaction import Snapshot
 
-Kept = TrainingRow
 TEST_SHARE: Final = 0.1
 MOST_LISTED: Final = 1_000
 MOST_RATERS: Final = 50
-"""Raters who are told a weight: those who judged most."""
+"""Maximum number of raters with a suggested weight, the busiest first."""
 _NAMES_KNOWN: Final = 4_096
 _LAYER_BITS: Final = 32
-_WORDS: Final = {label: place for place, label in enumerate(LABELS)}
-_REJECTED: Final = _WORDS["rejected"]
+_LABEL_CODES: Final = {label: code for code, label in enumerate(LABELS)}
+_REJECTED: Final = _LABEL_CODES["rejected"]
 _FEWEST_SHARED: Final = 2
 _BLOCKERS_OF: Final = attrgetter("sft_blockers", "preference_blockers")
 
 
-class _Pick(NamedTuple):
-    """The best of its group so far, without its texts."""
+class _Candidate(NamedTuple):
+    """Best row of a group so far, without its texts."""
 
     stated: float
     row: Told
 
 
 @dataclass
-class _Group:
-    """Of one instruction, or of one layer."""
+class _BestOfGroup:
+    """Best success and failure of one instruction or layer."""
 
-    success: _Pick | None = None
-    failure: _Pick | None = None
+    success: _Candidate | None = None
+    failure: _Candidate | None = None
 
 
-class Counting:
-    """One export; what it has come to is `told` when all rows were read."""
+class TrainingCounts:
+    """Counts of one export; `manifest_counts` is complete when all rows were read."""
 
     def __init__(self, query: TrainingQuery, thresholds: Thresholds, trusted: Collection[str] = ()) -> None:
         self._query = query
@@ -94,34 +93,29 @@ class Counting:
 
     def rows(
         self, judged: Iterable[Sequence[Told]], accepts: Callable[[Grade], bool], *, once: bool = False
-    ) -> Iterator[Kept]:
-        """Rows that are kept, each of which becomes a line; ``once``: one for each pair."""
+    ) -> Iterator[TrainingRow]:
+        """Yield the accepted rows, each one line; ``once``: one per pair."""
         for part in judged:
             yield from self._rows_of(self._eligible(part, accepts), once=once)
 
-    def unjudged(self, pairs: Iterable[Sequence[Told]]) -> Iterator[Kept]:
-        """Rows of pairs of which no evaluation was read."""
+    def unjudged(self, pairs: Iterable[Sequence[Told]]) -> Iterator[TrainingRow]:
+        """Yield the rows of pairs without an evaluation so far."""
         for part in pairs:
-            yield from self._rows_of(
-                [
-                    manifest_counts
-                    for manifest_counts in part
-                    if _pair(manifest_counts) not in self._used_pairs
-                ]
-            )
+            yield from self._rows_of([row for row in part if _pair(row) not in self._used_pairs])
 
     def best(
         self, judged: Iterable[Sequence[Told]], with_texts: Callable[[Told], Told]
-    ) -> Iterator[tuple[Kept, Kept]]:
-        """Of each group with an eligible success and an eligible failure the best of both: each the one with the
-        highest score that was given, of equals the first.
+    ) -> Iterator[tuple[TrainingRow, TrainingRow]]:
+        """Yield the best eligible success and failure of each group that has both.
+
+        The best one has the highest stated score; of equal ones it is the first.
         """
-        groups: dict[str, _Group] = {}
+        groups: dict[str, _BestOfGroup] = {}
         for part in judged:
             eligible = self._eligible(part, attrgetter("exportable_for_preference"))
-            for told, kinds in zip(eligible, self._secrets(eligible), strict=True):
-                if self._is_row(told, kinds):
-                    self._compare(groups.setdefault(self._group(told), _Group()), told)
+            for row, kinds in zip(eligible, self._secrets(eligible), strict=True):
+                if self._is_row(row, kinds):
+                    self._compare(groups.setdefault(self._group(row), _BestOfGroup()), row)
         for group in groups.values():
             if group.success is None or group.failure is None:
                 self._left_out["no_other"] += 1
@@ -134,88 +128,88 @@ class Counting:
             self._write_both(chosen, rejected, pair)
             yield pair
 
-    def _group(self, told: Told) -> str:
-        return told.digest if self._query.pairing == "prompt" else f"{told.layer}:{told.layer_index}"
+    def _group(self, row: Told) -> str:
+        return row.digest if self._query.pairing == "prompt" else f"{row.layer}:{row.layer_index}"
 
-    def _compare(self, group: _Group, told: Told) -> None:
-        known = getattr(group, told.outcome)
-        stated = told.score or 0.0
+    def _compare(self, group: _BestOfGroup, row: Told) -> None:
+        known = getattr(group, row.outcome)
+        stated = row.score or 0.0
         if known is not None:
             self._left_out["not_best"] += 1
         if known is None or stated > known.stated:
-            setattr(group, told.outcome, _Pick(stated, told._replace(instruction=None, response=None)))
+            setattr(group, row.outcome, _Candidate(stated, row._replace(instruction=None, response=None)))
 
     def _eligible(self, part: Sequence[Told], accepts: Callable[[Grade], bool]) -> list[Told]:
-        """Those whose grade is wanted. What an evaluation says is counted, whether or not it becomes a row."""
+        """Return the rows with an accepted grade. Every evaluation is counted, even if it becomes no row."""
         thresholds, who = self._thresholds, self._raters
         grades = [
-            known_grade(told.outcome, told.score, told.rater, told.model, told.rubric, thresholds=thresholds)
-            for told in part
+            known_grade(row.outcome, row.score, row.rater, row.model, row.rubric, thresholds=thresholds)
+            for row in part
         ]
         self._blockers.update(map(_BLOCKERS_OF, grades))
-        self._rubrics.update([told.rubric for told in part])
+        self._rubrics.update([row.rubric for row in part])
         self._n_evaluations += len(part)
-        self._claimed.update([told.claimed_by for told in part if told.claimed_by])
+        self._claimed.update([row.claimed_by for row in part if row.claimed_by])
         words = [both for both in zip(part, grades, strict=True) if not both[0].claimed_by]
-        self._pairs.extend([_pair(told) for told, _ in words])
-        self._who.extend([who.setdefault((told.rater, told.model), len(who)) for told, _ in words])
-        self._labels.extend([_WORDS[graded.label] for _, graded in words])
+        self._pairs.extend([_pair(row) for row, _ in words])
+        self._who.extend([who.setdefault((row.rater, row.model), len(who)) for row, _ in words])
+        self._labels.extend([_LABEL_CODES[graded.label] for _, graded in words])
         self._scores.extend([graded.signed_score for _, graded in words])
         if self._query.format == "trace_jsonl":
             self._used_pairs.update(map(_pair, part))
-        eligible = [told for told, graded in zip(part, grades, strict=True) if accepts(graded)]
+        eligible = [row for row, graded in zip(part, grades, strict=True) if accepts(graded)]
         if len(eligible) < len(part):
             self._left_out["not_eligible"] += len(part) - len(eligible)
-        proven = [told for told in eligible if not self._is_unproven(told)]
+        proven = [row for row in eligible if not self._is_unproven(row)]
         if len(proven) < len(eligible):
             self._left_out["claimed"] += len(eligible) - len(proven)
         return proven
 
-    def _is_unproven(self, told: Told) -> bool:
-        """Whether who rated is only claimed, by a token that nobody trusts, and a model is to be tuned by it."""
+    def _is_unproven(self, row: Told) -> bool:
+        """Return whether only an untrusted token claims the rater, and the format is for tuning a model."""
         tunes = self._query.format in {"sft_jsonl", "preference_jsonl"}
-        return tunes and bool(told.claimed_by) and told.claimed_by not in self._trusted
+        return tunes and bool(row.claimed_by) and row.claimed_by not in self._trusted
 
-    def _rows_of(self, part: Sequence[Told], *, once: bool = False) -> list[Kept]:
-        """Rows of those that can be one; what keeps the others from it is counted."""
+    def _rows_of(self, part: Sequence[Told], *, once: bool = False) -> list[TrainingRow]:
+        """Return the rows that pass all checks, and count why others do not."""
         first, rows = self._n_rows, []
-        for told, kinds in zip(part, self._secrets(part), strict=True):
-            if self._is_row(told, kinds, once=once):
+        for row, kinds in zip(part, self._secrets(part), strict=True):
+            if self._is_row(row, kinds, once=once):
                 self._n_rows += 1
-                rows.append(told)
-        self._sessions.extend([_name_of(_session(told)) for told in rows])
-        self._digests.extend([_signed(told.digest) for told in rows])
+                rows.append(row)
+        self._sessions.extend([_name_of(_session(row)) for row in rows])
+        self._digests.extend([_signed(row.digest) for row in rows])
         self._line_of_link.extend(range(first, self._n_rows))
         training_rows = list(map(_training_row, rows))
         self._texts.extend([hash((row.instruction, row.response)) for row in training_rows])
         return training_rows
 
-    def _is_row(self, told: Told, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
-        """Whether a pair may be a row; where it may not, that is counted."""
-        reason = self._why_not(told, once=once)
+    def _is_row(self, row: Told, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
+        """Return whether a pair may be a row; count the reason if not."""
+        reason = self._reason_against(row, once=once)
         if reason is None and kinds:
-            self._suspect(told, kinds)
+            self._suspect(row, kinds)
             reason = None if self._query.with_secrets else "secret"
         if reason is not None:
             self._left_out[reason] += 1
             return False
         if once:
-            self._used_pairs.add(_pair(told))
+            self._used_pairs.add(_pair(row))
         return True
 
-    def _why_not(self, told: Told, *, once: bool) -> str | None:
-        if told.instruction is None or told.response is None:
+    def _reason_against(self, row: Told, *, once: bool) -> str | None:
+        if row.instruction is None or row.response is None:
             return "no_text"
-        if once and _pair(told) in self._used_pairs:
+        if once and _pair(row) in self._used_pairs:
             return "second_opinion"
-        is_shaped = _is_object(told.instruction) and _is_object(told.response)
+        is_shaped = _is_object(row.instruction) and _is_object(row.response)
         return None if is_shaped else "other_shape"
 
     def _secrets(self, part: Sequence[Told]) -> list[tuple[SecretKind, ...]]:
-        """What each row would seem to hold, in its texts and then in its feedback."""
-        in_texts = secrets_in_all([f"{told.instruction}\n{told.response}" for told in part])
-        if self._writes_feedback and any(told.feedback is not None for told in part):
-            in_feedback = secrets_in_all([told.feedback or "" for told in part])
+        """Return the kinds of secrets that each row may hold, in its texts and its feedback."""
+        in_texts = secrets_in_all([f"{row.instruction}\n{row.response}" for row in part])
+        if self._writes_feedback and any(row.feedback is not None for row in part):
+            in_feedback = secrets_in_all([row.feedback or "" for row in part])
             return [
                 tuple(dict.fromkeys(one + other)) for one, other in zip(in_texts, in_feedback, strict=True)
             ]
@@ -227,35 +221,35 @@ class Counting:
             return False
         return self._query.include_reward or self._query.format in {"reward_jsonl", "reward_csv"}
 
-    def _suspect(self, told: Told, kinds: tuple[str, ...]) -> None:
+    def _suspect(self, row: Told, kinds: tuple[str, ...]) -> None:
         self._n_suspicions += 1
         if len(self._suspicions) < MOST_LISTED:
             is_written = self._query.with_secrets and self._query.format != "preference_jsonl"
             line = self._n_rows + self._first_line if is_written else None
             self._suspicions.append(
-                Suspicion(line=line, execution=told.execution, layer=told.layer, kinds=kinds)
+                Suspicion(line=line, execution=row.execution, layer=row.layer, kinds=kinds)
             )
 
-    def _write_both(self, chosen: Told, rejected: Told, pair: tuple[Kept, Kept]) -> None:
+    def _write_both(self, chosen: Told, rejected: Told, pair: tuple[TrainingRow, TrainingRow]) -> None:
         self._link(chosen)
         self._link(rejected)
         self._link(chosen._replace(digest=rejected.digest))
         self._texts.append(hash((pair[0].instruction, pair[0].response, pair[1].response)))
         self._n_rows += 1
 
-    def _link(self, told: Told) -> None:
-        self._sessions.append(_name_of(_session(told)))
-        self._digests.append(_signed(told.digest))
+    def _link(self, row: Told) -> None:
+        self._sessions.append(_name_of(_session(row)))
+        self._digests.append(_signed(row.digest))
         self._line_of_link.append(self._n_rows)
 
-    # What is said of them
+    # The manifest
 
-    def told(self, snapshot: Snapshot) -> dict[str, Any]:
-        """What the manifest says that is counted, by name."""
+    def manifest_counts(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Return the counted members of the manifest by name."""
         item = np.unique(_column(self._pairs), return_inverse=True)[1].astype(np.int64)
         labels = np.frombuffer(self._labels, dtype=np.int8).astype(np.int64)
         opinions = _Opinions(item, _column(self._who), labels, np.frombuffer(self._scores)).latest(
-            self._nobody()
+            self._unsigned()
         )
         return {
             "rows": self._n_rows,
@@ -274,8 +268,8 @@ class Counting:
             "suspicions_count": self._n_suspicions,
         }
 
-    def _nobody(self) -> int:
-        """The number of whoever named neither a person nor a model; -1 where nobody did so."""
+    def _unsigned(self) -> int:
+        """Return the number of the rater without a name or model; -1 if there is none."""
         return self._raters.get(("", ""), -1)
 
     def _blocked(self, which: int) -> dict[Blocker, int]:
@@ -295,8 +289,8 @@ class Counting:
         )
 
     def _split(self) -> Split:
-        aside = held_out(_column(self._sessions), _column(self._digests), TEST_SHARE)
-        lines = np.unique(_column(self._line_of_link)[aside])
+        is_test = held_out(_column(self._sessions), _column(self._digests), TEST_SHARE)
+        lines = np.unique(_column(self._line_of_link)[is_test])
         return Split(
             share=TEST_SHARE,
             train=self._n_rows - len(lines),
@@ -306,18 +300,18 @@ class Counting:
 
 
 class _Opinions(NamedTuple):
-    """Evaluations as columns: which pair, by whom, label and signed score."""
+    """Evaluations as columns: pair, rater, label and signed score."""
 
     item: Ints
     rater: Ints
     label: Ints
     score: Floats
 
-    def latest(self, nobody: int) -> _Opinions:
-        """The last of each rater of each pair; what nobody signed is not known to be another's."""
-        kept = np.flatnonzero(self.rater != nobody)[::-1]
-        places = self.item[kept] * (int(self.rater.max(initial=0)) + 1) + self.rater[kept]
-        first = kept[np.unique(places, return_index=True)[1]]
+    def latest(self, unsigned: int) -> _Opinions:
+        """Return the last evaluation of each pair by each rater, without unsigned ones."""
+        signed = np.flatnonzero(self.rater != unsigned)[::-1]
+        keys = self.item[signed] * (int(self.rater.max(initial=0)) + 1) + self.rater[signed]
+        first = signed[np.unique(keys, return_index=True)[1]]
         first.sort()
         return _Opinions(self.item[first], self.rater[first], self.label[first], self.score[first])
 
@@ -326,7 +320,7 @@ class _Opinions(NamedTuple):
         return np.asarray(self.label != _REJECTED, dtype=np.int64)
 
     def n_disputed(self) -> int:
-        """Pairs that some held to be a success, and some a failure."""
+        """Return the number of pairs with both a success and a failure."""
         n = np.bincount(self.item)
         n_successes = np.bincount(self.item, self.outcome)
         return int(((n_successes > 0) & (n_successes < n)).sum())
@@ -338,22 +332,23 @@ class _Opinions(NamedTuple):
             ("signed_score", self.score, "interval"),
         )
         return tuple(
-            _said(of, agreement(self.item, value, metric, seed=seed)) for of, value, metric in columns
+            _agreement_record(of, agreement(self.item, value, metric, seed=seed))
+            for of, value, metric in columns
         )
 
     def weights(self, raters: Sequence[tuple[str, str]], seed: int) -> tuple[SuggestedWeight, ...]:
-        """Of those who judged most, by what share of chance they part from the others in their outcomes."""
+        """Return a suggested weight for the busiest raters, from their chance-corrected agreement with the others."""
         shared = np.bincount(self.item)[self.item] >= _FEWEST_SHARED if len(self.item) else self.item > 0
         busiest = Counter(self.rater.tolist()).most_common(MOST_RATERS)
         of_rest = against_rest(
             self.item[shared], self.rater[shared], self.outcome[shared], "nominal", seed=seed
         )
-        beside = {one.rater: one for one in of_rest}
-        found = []
+        by_rater = {one.rater: one for one in of_rest}
+        weights = []
         for number, _ in busiest:
             rater, model = raters[number]
-            one = beside.get(number)
-            found.append(
+            one = by_rater.get(number)
+            weights.append(
                 SuggestedWeight(
                     rater=model or rater,
                     kind=grader_kind(rater, model),
@@ -364,18 +359,18 @@ class _Opinions(NamedTuple):
                     items=0 if one is None else one.agreement.n_items,
                 )
             )
-        return tuple(found)
+        return tuple(weights)
 
 
-def _said(of: str, found: Agreement) -> RatersAgree:
+def _agreement_record(of: str, result: Agreement) -> RatersAgree:
     return RatersAgree(
         of=of,
-        alpha=found.alpha,
-        lower=found.lower,
-        upper=found.upper,
-        missing=found.missing,
-        raw=found.raw,
-        items=found.n_items,
+        alpha=result.alpha,
+        lower=result.lower,
+        upper=result.upper,
+        missing=result.missing,
+        raw=result.raw,
+        items=result.n_items,
     )
 
 
@@ -383,33 +378,33 @@ def _column(numbers: array[int]) -> Ints:
     return np.frombuffer(numbers, dtype=np.int64)
 
 
-def _training_row(told: Told) -> TrainingRow:
+def _training_row(row: Told) -> TrainingRow:
     reward = None
-    if told.evaluation_no:
-        blank = told.blank
+    if row.evaluation_no:
+        blank = row.blank
         reward = Reward(
-            outcome=told.outcome,
-            score=told.score,
-            feedback=told.feedback,
-            rater=told.rater or given_name("", blank, 0),
-            llm_model_id=told.model or given_name("", blank, 1),
-            rubric_version=told.rubric or given_name("", blank, 2),
-            rated_at_ms=told.rated_ms,
+            outcome=row.outcome,
+            score=row.score,
+            feedback=row.feedback,
+            rater=row.rater or given_name("", blank, 0),
+            llm_model_id=row.model or given_name("", blank, 1),
+            rubric_version=row.rubric or given_name("", blank, 2),
+            rated_at_ms=row.rated_ms,
         )
     return TrainingRow(
-        execution=told.execution,
-        adapter_uri=told.adapter,
-        layer_uri=f"kairos://layer/{told.layer}",
-        layer_index=told.layer_index,
-        at_ms=told.at_ms,
-        instruction=_on_one_line(told.instruction or "{}"),
-        response=_on_one_line(told.response or "{}"),
+        execution=row.execution,
+        adapter_uri=row.adapter,
+        layer_uri=f"kairos://layer/{row.layer}",
+        layer_index=row.layer_index,
+        at_ms=row.at_ms,
+        instruction=_on_one_line(row.instruction or "{}"),
+        response=_on_one_line(row.response or "{}"),
         reward=reward,
     )
 
 
 def _on_one_line(text: str) -> str:
-    """A JSON text as it was kept, numbers as they were written, unless it would end its line."""
+    """Return a stored JSON text unchanged, unless it contains a line end."""
     return rewritten(text) if "\n" in text or "\r" in text else text
 
 
@@ -417,8 +412,8 @@ def _is_object(text: str) -> bool:
     return text[:1] == "{" or text.lstrip()[:1] == "{"
 
 
-def _pair(told: Told) -> int:
-    return told.execution_no << _LAYER_BITS | told.layer_no
+def _pair(row: Told) -> int:
+    return row.execution_no << _LAYER_BITS | row.layer_no
 
 
 def _digest_of(text: str) -> int:
@@ -427,8 +422,8 @@ def _digest_of(text: str) -> int:
     )
 
 
-def _session(told: Told) -> str:
-    return told.session or f"execution {told.execution}"
+def _session(row: Told) -> str:
+    return row.session or f"execution {row.execution}"
 
 
 @lru_cache(maxsize=_NAMES_KNOWN)
@@ -437,13 +432,13 @@ def _name_of(session: str) -> int:
 
 
 def _signed(digest: str) -> int:
-    """The first 64 bits of a digest, as an array holds them."""
-    found = int(digest[:16] or "0", 16)
-    return found - (1 << 64) if found >> 63 else found
+    """Return the first 64 bits of a digest as a signed integer."""
+    value = int(digest[:16] or "0", 16)
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _ranges(lines: Ints) -> tuple[tuple[int, int], ...]:
-    """Numbers in order → ranges, both ends included.
+    """Return sorted numbers as ranges, both ends included.
 
     >>> _ranges(np.array([1, 2, 3, 7]))
     ((1, 3), (7, 7))

@@ -1,4 +1,4 @@
-"""Undo: take any act back: a reward, a reset, an import, a setting, an undo."""
+"""Undo and redo of any act: a reward, a reset, an import, a setting, an undo."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def undo(
 
 
 def undo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
-    """The same inside a transaction that is open."""
+    """Undo an act inside an open transaction, like `undo`."""
     batch = find_batch(txn, act_id)
     if batch is not None:
         return _undo_batch(txn, actor, batch)
@@ -71,7 +71,7 @@ def redo(
 
 
 def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
-    """The same inside a transaction that is open."""
+    """Redo an act inside an open transaction, like `redo`."""
     batch = find_batch(txn, act_id)
     if batch is not None:
         return _redo_batch(txn, actor, batch)
@@ -87,7 +87,7 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
 
 
 def _undo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
-    """Take back what of a batch still stands; the undo that is answered is the one that took back the last of it."""
+    """Undo the active acts of a batch. The answer has the undo of the last one."""
     _permit(txn, actor, batch.acts)
     standing = [act for act in batch.acts if not act.undone]
     if standing:
@@ -99,7 +99,7 @@ def _undo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
 
 
 def _redo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
-    """Let all of a batch stand again."""
+    """Make all acts of a batch active again."""
     undos = undos_of(txn, batch)
     if not undos:
         return UndoAnswer(id=batch.id, undone=batch.id, kind=batch.kind, count=len(batch.acts))
@@ -119,13 +119,13 @@ def _permit(txn: Transaction, actor: Actor, acts: Sequence[Act]) -> None:
 
 
 def _audit(txn: Transaction, numbers: Sequence[int], details: Sequence[Detail]) -> None:
-    """Note each undo by itself."""
+    """Write an audit entry for each undo."""
     changes = [(f"undo-{number}", detail) for number, detail in zip(numbers, details, strict=True)]
     txn.audit_all("undo", changes)
 
 
 def _batch_of(txn: Transaction, undo: Act) -> str:
-    """The id of the batch that an undo is of."""
+    """Return the id of the batch of an undo."""
     batch = find_batch(txn, f"undos-{undo.number}")
     return undo.id if batch is None else batch.id
 

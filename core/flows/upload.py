@@ -1,6 +1,6 @@
-"""Drop: files that arrive as bytes, say from a browser → the importer, by way of a private folder.
+"""Upload: files that arrive as bytes, imported through a private temporary folder.
 
-Their names are only told, never used as paths. The folder is gone when the import has ended, however it ended.
+Their names are only displayed, never used as paths. The folder is removed when the import ends, also on an error.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from core.records.run import Phase, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uploaded:
-    """A file as it came: its name is foreign text."""
+class ReceivedFile:
+    """An uploaded file; its name is foreign text."""
 
     name: str
     size_bytes: int
@@ -30,9 +30,9 @@ class Uploaded:
 
 def import_uploaded(
     context: Context,
-    files: Sequence[Uploaded],
+    files: Sequence[ReceivedFile],
     *,
-    tools: Uploaded | None = None,
+    tools: ReceivedFile | None = None,
     format: str | None = None,
     unit: Unit | None = None,
     phase: Phase | None = None,
@@ -41,18 +41,18 @@ def import_uploaded(
     limits: Limits | None = None,
     each_event: bool = False,
 ) -> ImportAnswer:
-    """Import files as `import_files` does, all of them as one act; an unreadable one among several is named.
+    """Import files like `import_files`, all as one act. An unreadable one among several is listed.
 
-    Raises `InvalidInput` where they are more than ``at_most_bytes`` together, before anything is read.
+    Raises `InvalidInput` before reading if they exceed ``at_most_bytes`` together.
     """
     context.permit("ingest")
     _refuse_too_much(files, at_most_bytes)
-    with Spool(Limits()) as spool, Spool(Limits()) as aside:
+    with Spool(Limits()) as spool, Spool(Limits()) as tools_spool:
         names = {_put(file, spool): told_name(file.name) for file in files}
         paths = list(names)[:1] if len(files) == 1 else [spool.folder]
         tools_file = None
         if tools is not None:
-            tools_file = _put(tools, aside)
+            tools_file = _put(tools, tools_spool)
             names[tools_file] = told_name(tools.name)
         return import_files(
             context,
@@ -68,7 +68,7 @@ def import_uploaded(
         )
 
 
-def _refuse_too_much(files: Sequence[Uploaded], at_most_bytes: int) -> None:
+def _refuse_too_much(files: Sequence[ReceivedFile], at_most_bytes: int) -> None:
     if not files:
         raise InvalidInput("There must be a file to import, got none.", next_step="Choose one or more files.")
     n_bytes = sum(file.size_bytes for file in files)
@@ -80,15 +80,15 @@ def _refuse_too_much(files: Sequence[Uploaded], at_most_bytes: int) -> None:
         )
 
 
-def _put(file: Uploaded, spool: Spool) -> Path:
+def _put(file: ReceivedFile, spool: Spool) -> Path:
     file.content.seek(0)
     try:
-        place = spool.place(file.name)
-        with place.open("xb") as target:
+        path = spool.place(file.name)
+        with path.open("xb") as target:
             shutil.copyfileobj(file.content, target)
     except OSError as problem:
         raise InvalidInput(
             f"The files must fit into the folder for temporary files, got: {problem.strerror}.",
             next_step="Make room there, or import them with the command armscope import FILE.",
         ) from problem
-    return place
+    return path

@@ -1,9 +1,9 @@
-"""Watch: import what appears and grows below some paths, again and again.
+"""Watch: import new and changed files below some paths, repeatedly.
 
-Files are looked at by size and time of change, which works on every file system and needs nothing installed. A
-change is on disk as soon as it is told. All that one watching brings is one act: a session grows hundreds of
-times, and an act for each would say the same of its runs hundreds of times over; so one ``undo`` takes it back.
-Undone in the meantime, it stays undone, and what comes next is another act.
+Size and modification time detect a change, which works on every file system without extra packages. A change is on
+disk as soon as it is reported. All imports of one watch are one act, so one ``undo`` reverts them: a session grows
+hundreds of times, and separate acts would repeat its runs. If the act is undone meanwhile, it stays undone, and the
+next change starts a new one.
 """
 
 from __future__ import annotations
@@ -35,43 +35,43 @@ def watch(
     phase: Phase | None = None,
     limits: Limits | None = None,
 ) -> Iterator[ImportAnswer | UnreadableSource]:
-    """Import what is there, then what changes after every ``pause``; ends when that raises.
+    """Import existing files, then changed ones after every ``pause``; end when that raises.
 
-    A file that can't be read is yielded as its error, and looked at again when it has changed.
+    An unreadable file is yielded as its error, and read again after its next change.
 
     Raises
     ------
     UnreadableSource
-        There is nothing by one of the names.
+        A path does not exist.
     """
     _check_exist(paths)
     take = partial(
         import_files, context, format=format, unit=unit, tools_file=tools_file, phase=phase, limits=limits
     )
-    return _watched(paths, pause, Imports(take), only_transcripts=format is None)
+    return _watched(paths, pause, ContinuedImport(take), only_transcripts=format is None)
 
 
 def _watched(
-    paths: Sequence[Path], pause: Callable[[], None], imports: Imports, *, only_transcripts: bool
+    paths: Sequence[Path], pause: Callable[[], None], imports: ContinuedImport, *, only_transcripts: bool
 ) -> Iterator[ImportAnswer | UnreadableSource]:
-    seen: dict[Path, Stamp] = {}
+    stamps: dict[Path, Stamp] = {}
     while True:
         now = _stamps(paths)
-        changed = [path for path, stamp in now.items() if seen.get(path) != stamp]
-        seen = now
+        changed = [path for path, stamp in now.items() if stamps.get(path) != stamp]
+        stamps = now
         yield from imports.of([path for path in changed if not only_transcripts or is_transcript(path)])
         pause()
 
 
 @dataclass
-class Imports:
-    """Imports that are one act."""
+class ContinuedImport:
+    """Imports that extend one act."""
 
     take: Callable[..., ImportAnswer]
     act: str | None = None
 
     def of(self, files: Sequence[Path]) -> Iterator[ImportAnswer | UnreadableSource]:
-        """One import of all; file by file where one of them holds the others back."""
+        """Import the files together, or one by one if one of them is unreadable."""
         if not files:
             return
         try:
@@ -88,7 +88,7 @@ class Imports:
 
 
 def has_news(answer: ImportAnswer) -> bool:
-    """Whether an import brought anything that was not known."""
+    """Return whether an import added anything new."""
     return answer.runs > answer.duplicates or answer.n_told > answer.n_told_before
 
 
@@ -102,18 +102,18 @@ def _check_exist(paths: Sequence[Path]) -> None:
 
 
 def _stamps(paths: Sequence[Path]) -> dict[Path, Stamp]:
-    found: dict[Path, Stamp] = {}
+    stamps: dict[Path, Stamp] = {}
     for path in files_in(paths):
         try:
             state = path.stat()
         except OSError:  # it has gone again
             continue
-        found[path] = (state.st_size, state.st_mtime_ns)
-    return found
+        stamps[path] = (state.st_size, state.st_mtime_ns)
+    return stamps
 
 
 def is_transcript(path: Path) -> bool:
-    """Whether a file can be imported; what is no transcript yet may become one, and is looked at again then."""
+    """Return whether a file can be imported. Other files may become transcripts and are checked again on a change."""
     try:
         return session_of_report(path) is not None or recognise(path) not in {None, TOOLS}
     except UnreadableSource:

@@ -1,7 +1,6 @@
-"""Webhooks: added and taken away by operators of all learners; their messages, handed out to whoever sends them.
+"""Webhooks: add and remove them, and hand their messages to a sender.
 
-Taking away is undone by adding again, which brings the same webhook back with what it had not been told yet; adding
-is undone by taking away.
+Adding a removed webhook again restores it with its pending messages.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from core.records.alert import (
     PAGES_AT,
     SECRET_FROM,
     Message,
-    Sent,
+    SendResult,
     WebhookRow,
     check_pages,
     check_secret_from,
@@ -59,21 +58,21 @@ def add_webhook(
     """
     url = check_webhook(url, private=private)
     pages, secret_from = check_pages(pages), check_secret_from(secret_from)
-    place = None if learner is None else check_learner(learner)
+    scope = None if learner is None else check_learner(learner)
 
     def work(txn: Transaction) -> WebhookRow:
-        number = put_webhook(txn, url, place, pages, secret_from, private)
+        number = put_webhook(txn, url, scope, pages, secret_from, private)
         if len(webhook_rows(txn)) > MAX_WEBHOOKS:
             raise NotApplicable(
-                f"There may be {MAX_WEBHOOKS} webhooks, and there are as many.",
-                next_step="Take one away first: armscope alert remove ID",
+                f"There must be at most {MAX_WEBHOOKS} webhooks, got one more.",
+                next_step="Remove one first: armscope alert remove ID",
             )
-        made = webhook_row(txn, number)
-        assert made is not None  # noqa: S101 - it was written just now
-        txn.audit("webhook_add", None, {"webhook": made.id, "host": _host(url), "learner": place})
-        return made
+        row = webhook_row(txn, number)
+        assert row is not None  # noqa: S101 - it was written just now
+        txn.audit("webhook_add", None, {"webhook": row.id, "host": _host(url), "learner": scope})
+        return row
 
-    return context.govern(work, "alerts")
+    return context.write_admin(work, "alerts")
 
 
 def remove_webhook(
@@ -85,17 +84,17 @@ def remove_webhook(
     """
 
     def work(txn: Transaction) -> WebhookRow:
-        found = _webhook(txn, webhook)
-        number = number_of(found.id)
+        row = _webhook(txn, webhook)
+        number = number_of(row.id)
         take_webhook_away(txn, number)
-        txn.audit("webhook_remove", None, {"webhook": found.id, "host": _host(found.url)})
-        return webhook_row(txn, number) or found
+        txn.audit("webhook_remove", None, {"webhook": row.id, "host": _host(row.url)})
+        return webhook_row(txn, number) or row
 
-    return context.govern(work, "alerts")
+    return context.write_admin(work, "alerts")
 
 
 def take_test(context: Context, webhook: str) -> Message:
-    """A message that tells nothing, to be sent at once to the webhook of an id or URL; it is tried once."""
+    """Return a test message for the webhook of an id or URL. It is sent at once, and tried only once."""
     origin = context.identity()
 
     def work(txn: Transaction) -> Message:
@@ -104,44 +103,44 @@ def take_test(context: Context, webhook: str) -> Message:
         assert taken is not None  # noqa: S101 - it was written just now
         return taken
 
-    return context.govern(work, "alerts")
+    return context.write_admin(work, "alerts")
 
 
-def take_due(context: Context, *, but: Collection[str] = ()) -> Message | None:
-    """The message that has waited longest, to be sent by whoever gets it and by nobody else; None: there is none.
+def take_due(context: Context, *, skipped: Collection[str] = ()) -> Message | None:
+    """Claim the oldest due message for one sender, or return None.
 
-    ``but`` are webhooks that are left alone for now.
+    ``skipped`` are webhooks that are left alone for now.
     """
-    with context.governing("alerts") as snapshot:
-        if _due(snapshot, context.clock(), but) is None:
+    with context.reading_admin("alerts") as snapshot:
+        if _due(snapshot, context.clock(), skipped) is None:
             return None
 
     def work(txn: Transaction) -> Message | None:
-        number = _due(txn, txn.now_ms, but)
+        number = _due(txn, txn.now_ms, skipped)
         return None if number is None else take_message(txn, number)
 
-    return context.govern(work, "alerts")
+    return context.write_admin(work, "alerts")
 
 
-def settle(context: Context, message: Message, sent: Sent) -> None:
-    """Note what came of a try: one that failed is made again after a pause, ten times at most."""
-    context.govern(lambda txn: settle_message(txn, message, sent.result, ok=sent.ok), "alerts")
+def settle(context: Context, message: Message, result: SendResult) -> None:
+    """Store the result of an attempt. A failed message is retried after a pause, at most ten times."""
+    context.write_admin(lambda txn: settle_message(txn, message, result.result, ok=result.ok), "alerts")
 
 
-def _due(facts: Facts, now_ms: int, but: Collection[str]) -> int | None:
-    told = [number_of(one.id) for one in webhook_rows(facts) if one.id not in but]
-    return due_message(facts, now_ms, told)
+def _due(facts: Facts, now_ms: int, skipped: Collection[str]) -> int | None:
+    numbers = [number_of(one.id) for one in webhook_rows(facts) if one.id not in skipped]
+    return due_message(facts, now_ms, numbers)
 
 
-def _webhook(facts: Facts, wanted: str) -> WebhookRow:
-    found = next((one for one in webhook_rows(facts) if wanted in {one.id, one.url}), None)
-    if found is None:
+def _webhook(facts: Facts, id_or_url: str) -> WebhookRow:
+    row = next((one for one in webhook_rows(facts) if id_or_url in {one.id, one.url}), None)
+    if row is None:
         raise NotFound(
             "There is no webhook of that id or URL.", next_step="List them with: armscope alert list"
         )
-    return found
+    return row
 
 
 def _host(url: str) -> str:
-    """What the log keeps of a URL: its path may hold a secret."""
+    """Return the part of a URL that the log stores: its path may hold a secret."""
     return urlsplit(url).hostname or ""

@@ -25,36 +25,36 @@ def page() -> None:
     title = st.container(gap="small")
     choosing = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with choosing:
-        wanted = filters.run_filter()
+        chosen = filters.run_filter()
         by = filters.rows_by()
-    cursor, direction = filters.place()
-    seen = queries.seen_runs(wanted, cursor, direction, by)
-    at_newest = filters.at_newest(seen.page, cursor, direction)
-    narrowed, year = filters.narrowed(wanted), here.frame.last_at_ms
+    cursor, direction = filters.page_start()
+    view = queries.runs_view(chosen, cursor, direction, by)
+    at_newest = filters.at_newest(view.page, cursor, direction)
+    narrowed, year = filters.narrowed(chosen), here.frame.last_at_ms
     with title:
-        sentence(sentences.runs(seen, newest=at_newest, narrowed=narrowed), here.tokens)
-        muted(sentences.runs_counted(seen, newest=at_newest, narrowed=narrowed, year_of_ms=year))
-    if seen.page.rows and here.may("queue"):
+        sentence(sentences.runs(view, newest=at_newest, narrowed=narrowed), here.tokens)
+        muted(sentences.runs_counted(view, newest=at_newest, narrowed=narrowed, year_of_ms=year))
+    if view.page.rows and here.may("queue"):
         with choosing:
             st.space("stretch")
-            link(pages.REVIEW, "Queue these for review", **address.new_queue(wanted))
-    if seen.page.rows:
+            link(pages.REVIEW, "Queue these for review", **address.new_queue(chosen))
+    if view.page.rows:
         with panel("Arms × runs", still="the table below still works"):
-            drawn = pictured_once(
-                ("heat map", wanted, cursor, direction, by),
-                lambda: heatmap(seen.cells, seen.page.rows, here.tokens, compact=here.compact),
+            figure = pictured_once(
+                ("heat map", chosen, cursor, direction, by),
+                lambda: heatmap(view.cells, view.page.rows, here.tokens, compact=here.compact),
             )
-            note = sentences.runs_rest(seen, by)
-            if here.compact and len(seen.page.rows) > COMPACT_RUNS:
+            note = sentences.runs_rest(view, by)
+            if here.compact and len(view.page.rows) > COMPACT_RUNS:
                 note += f"; the newest {COMPACT_RUNS} of these runs"
-            section("Arms × runs", note, table=drawn.table, key="heat")
-            heat_legend(here.tokens, seen.page.rows)
-            run_chart(drawn, seen.page.rows, key="heat map")
+            section("Arms × runs", note, table=figure.table, key="heat")
+            heat_legend(here.tokens, view.page.rows)
+            run_chart(figure, view.page.rows, key="heat map")
     with panel("The runs", still="the picture above still works"):
         section("The runs", "newest first; a click opens one")
-        filters.paging(seen.page, cursor, direction)
-        if seen.page.rows:
-            run_table.table(seen.page.rows)
+        filters.paging(view.page, cursor, direction)
+        if view.page.rows:
+            run_table.table(view.page.rows)
 
 
 page()

@@ -32,21 +32,21 @@ class Bar:
     """One row: what is agreed on, and how far."""
 
     name: str
-    found: Agreement
+    agreement: Agreement
 
 
-def bars(seen: AgreementReport) -> tuple[Bar, ...]:
+def bars(report: AgreementReport) -> tuple[Bar, ...]:
     """The three, the coarsest first."""
     return (
-        Bar(name="outcome", found=seen.outcome),
-        Bar(name="label", found=seen.label),
-        Bar(name="score", found=seen.score),
+        Bar(name="outcome", agreement=report.outcome),
+        Bar(name="label", agreement=report.label),
+        Bar(name="score", agreement=report.score),
     )
 
 
-def agreement(seen: AgreementReport, look: Tokens, *, compact: bool = False) -> Chart:
+def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -> Chart:
     """Alpha with its interval on outcome, label and score."""
-    shown = bars(seen)
+    shown = bars(report)
     low = _low(shown)
     row_px = COMPACT_ROW_PX if compact else ROW_PX + 6
     ticks = np.arange(low, 1 + _STEP / 2, _STEP).tolist()
@@ -66,7 +66,7 @@ def agreement(seen: AgreementReport, look: Tokens, *, compact: bool = False) -> 
         shapes=[_limit(limit, look) for limit in (0.0, TENTATIVE, RELIABLE) if limit > low],
         annotations=[*_words(low, look), *_beside(shown, low, look, row_px, compact=compact)],
     )
-    alt = f"Krippendorff's alpha with 95% interval: {'; '.join(f'{bar.name} {said(bar.found)}' for bar in shown)}."
+    alt = f"Krippendorff's alpha with 95% interval: {'; '.join(f'{bar.name} {alpha_words(bar.agreement)}' for bar in shown)}."
     shift = 0.2 if compact else 0.0
     return chart_of(_traces(shown, look, shift), layout, alt=alt, table=_table(shown))
 
@@ -80,26 +80,28 @@ def figure(value: float) -> str:
     return wording.signed_minus(f"{value:.2f}")
 
 
-def span(found: Agreement) -> str:
+def span(result: Agreement) -> str:
     """The limits of its interval, rounded outwards; – without one."""
-    if found.lower is None or found.upper is None:
+    if result.lower is None or result.upper is None:
         return wording.MISSING
-    low, high = wording.outwards(found.lower, found.upper, 2)
+    low, high = wording.outwards(result.lower, result.upper, 2)
     return wording.signed_minus(f"{max(low, -1.0):.2f} to {min(high, 1.0):.2f}")
 
 
-def said(found: Agreement) -> str:
+def alpha_words(result: Agreement) -> str:
     """An agreement in words: its figure, interval and word, or why there is none."""
-    if found.alpha is None:
-        return _WHY.get(found.missing or "no_pairs", "none")
-    if found.word is None:
-        return f"{figure(found.alpha)}, too few for an interval"
-    return f"{figure(found.alpha)}, {span(found)}, {found.word}"
+    if result.alpha is None:
+        return _WHY.get(result.missing or "no_pairs", "none")
+    if result.word is None:
+        return f"{figure(result.alpha)}, too few for an interval"
+    return f"{figure(result.alpha)}, {span(result)}, {result.word}"
 
 
 def _low(shown: Sequence[Bar]) -> float:
     """Return the start of the axis: 0, or the quarter below the lowest value."""
-    known = [value for bar in shown for value in (bar.found.alpha, bar.found.lower) if value is not None]
+    known = [
+        value for bar in shown for value in (bar.agreement.alpha, bar.agreement.lower) if value is not None
+    ]
     return max(float(np.floor(min([0.0, *known]) / _STEP) * _STEP), -1.0)
 
 
@@ -120,7 +122,7 @@ def _limit(at: float, look: Tokens) -> dict[str, Any]:
 
 def _words(low: float, look: Tokens) -> list[dict[str, Any]]:
     """The three words under the stretch of the axis that they are of."""
-    place: dict[str, Any] = {"yref": "paper", "y": 0, "yanchor": "top", "xanchor": "center"}
+    position: dict[str, Any] = {"yref": "paper", "y": 0, "yanchor": "top", "xanchor": "center"}
     return [
         theme.label(
             look,
@@ -129,7 +131,7 @@ def _words(low: float, look: Tokens) -> list[dict[str, Any]]:
             yshift=-40 if word == "tentative" else -24,  # its stretch is narrower than the word
             color=look.muted,
             size=theme.AXIS_PX,
-            **place,
+            **position,
         )
         for left, right, word in _ZONES
     ]
@@ -139,13 +141,13 @@ def _beside(
     shown: Sequence[Bar], low: float, look: Tokens, row_px: int, *, compact: bool
 ) -> list[dict[str, Any]]:
     names = [bar.name for bar in shown]
-    numbers = ["" if bar.found.alpha is None else figure(bar.found.alpha) for bar in shown]
-    spans = ["" if bar.found.lower is None else span(bar.found) for bar in shown]
-    place: dict[str, Any] = {"yref": "y", "row_px": row_px}
+    numbers = ["" if bar.agreement.alpha is None else figure(bar.agreement.alpha) for bar in shown]
+    spans = ["" if bar.agreement.lower is None else span(bar.agreement) for bar in shown]
+    position: dict[str, Any] = {"yref": "y", "row_px": row_px}
     missing = [
         theme.label(
             look,
-            said(bar.found),
+            alpha_words(bar.agreement),
             x=low,
             y=row + (0.2 if compact else 0),
             xanchor="left",
@@ -153,30 +155,32 @@ def _beside(
             color=look.muted,
         )
         for row, bar in enumerate(shown)
-        if bar.found.alpha is None
+        if bar.agreement.alpha is None
     ]
     if compact:
-        place |= {"yshift": 19, "down": 0.2}
+        position |= {"yshift": 19, "down": 0.2}
         both = [f"{number}   {limits}" for number, limits in zip(numbers, spans, strict=True)]
         return [
-            theme.column(look, names, x=0, xanchor="left", **place),
-            theme.column(look, both, x=1, xanchor="right", **place),
+            theme.column(look, names, x=0, xanchor="left", **position),
+            theme.column(look, both, x=1, xanchor="right", **position),
             *missing,
         ]
     return [
-        theme.column(look, names, x=0, xanchor="right", xshift=-12, **place),
-        theme.column(look, numbers, x=1, xanchor="right", xshift=38, **place),
-        theme.column(look, spans, x=1, xanchor="right", xshift=116, color=look.muted, **place),
+        theme.column(look, names, x=0, xanchor="right", xshift=-12, **position),
+        theme.column(look, numbers, x=1, xanchor="right", xshift=38, **position),
+        theme.column(look, spans, x=1, xanchor="right", xshift=116, color=look.muted, **position),
         *missing,
     ]
 
 
 def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
-    known = [(row, bar, bar.found.alpha) for row, bar in enumerate(shown) if bar.found.alpha is not None]
+    known = [
+        (row, bar, bar.agreement.alpha) for row, bar in enumerate(shown) if bar.agreement.alpha is not None
+    ]
     limits = [
-        (row, bar.found.lower, bar.found.upper)
+        (row, bar.agreement.lower, bar.agreement.upper)
         for row, bar, _ in known
-        if bar.found.lower is not None and bar.found.upper is not None
+        if bar.agreement.lower is not None and bar.agreement.upper is not None
     ]
     lines: Trace = {
         "type": "scatter",
@@ -199,7 +203,7 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
             "opacity": 1,
         },
         "hovertext": [
-            f"<b>{bar.name}</b><br>alpha {said(bar.found)}<br>{wording.things(bar.found.n_items, 'thing')} judged by "
+            f"<b>{bar.name}</b><br>alpha {alpha_words(bar.agreement)}<br>{wording.things(bar.agreement.n_items, 'thing')} judged by "
             "two or more"
             for _, bar, _ in known
         ],
@@ -212,11 +216,14 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
 def _table(shown: Sequence[Bar]) -> dict[str, list[str | int | float]]:
     return {
         "on": [bar.name for bar in shown],
-        "alpha": [wording.MISSING if bar.found.alpha is None else figure(bar.found.alpha) for bar in shown],
-        "95% interval": [span(bar.found) for bar in shown],
-        "in words": [bar.found.word or said(bar.found) for bar in shown],
-        "exactly the same": [
-            wording.MISSING if bar.found.raw is None else wording.percent(bar.found.raw, 0) for bar in shown
+        "alpha": [
+            wording.MISSING if bar.agreement.alpha is None else figure(bar.agreement.alpha) for bar in shown
         ],
-        "judged by two or more": [bar.found.n_items for bar in shown],
+        "95% interval": [span(bar.agreement) for bar in shown],
+        "in words": [bar.agreement.word or alpha_words(bar.agreement) for bar in shown],
+        "exactly the same": [
+            wording.MISSING if bar.agreement.raw is None else wording.percent(bar.agreement.raw, 0)
+            for bar in shown
+        ],
+        "judged by two or more": [bar.agreement.n_items for bar in shown],
     }

@@ -10,14 +10,14 @@ from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
 
-def runs(seen: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
+def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
     """Return the mean number of included arms and the number of runs without learning; or that no run matches."""
-    rows = seen.page.rows
+    rows = view.page.rows
     if not rows:
-        if seen.page.cut_short:
+        if view.page.cut_short:
             return (
                 "None of the ",
-                Phrase(f"{wording.count(seen.page.n_looked_at)} runs"),
+                Phrase(f"{wording.count(view.page.n_looked_at)} runs"),
                 " looked at passes the filters.",
             )
         return (Phrase("No run"), " passes the filters." if narrowed else " lies in this span.")
@@ -55,17 +55,17 @@ def _why(silent: Sequence[RunRow]) -> str:
     return "made no real tool call"
 
 
-def runs_counted(seen: RunsView, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> str:
+def runs_counted(view: RunsView, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> str:
     """Return how many runs match, and which are shown."""
-    rows, page = seen.page.rows, seen.page
+    rows, page = view.page.rows, view.page
     if not rows:
-        return _looked(seen, year_of_ms)
-    total = "" if seen.n_runs is None else f" of {wording.things(seen.n_runs, 'run')}"
+        return _looked(view, year_of_ms)
+    total = "" if view.n_runs is None else f" of {wording.things(view.n_runs, 'run')}"
     if narrowed and total:
-        total += " that passes the filters" if seen.n_runs == 1 else " that pass the filters"
+        total += " that passes the filters" if view.n_runs == 1 else " that pass the filters"
     which = "the newest " if newest else ""
-    said = f"Shown: {which}{wording.count(len(rows))}{total}, {_span(rows, year_of_ms)}."
-    return f"{said} {_looked(seen, year_of_ms)}" if page.cut_short else said
+    words = f"Shown: {which}{wording.count(len(rows))}{total}, {_span(rows, year_of_ms)}."
+    return f"{words} {_looked(view, year_of_ms)}" if page.cut_short else words
 
 
 def _span(rows: Sequence[RunRow], year_of_ms: int | None) -> str:
@@ -73,27 +73,27 @@ def _span(rows: Sequence[RunRow], year_of_ms: int | None) -> str:
     timed = [row.at_ms for row in rows if row.at_ms is not None]
     if not timed:
         return "without a time"
-    first, last = (wording.moment(at_ms, year_of_ms=year_of_ms) for at_ms in (timed[-1], timed[0]))
+    first, last = (wording.minute(at_ms, year_of_ms=year_of_ms) for at_ms in (timed[-1], timed[0]))
     return f"{first} UTC" if first == last else f"{first} to {last} UTC"
 
 
-def _looked(seen: RunsView, year_of_ms: int | None) -> str:
+def _looked(view: RunsView, year_of_ms: int | None) -> str:
     """Return how far the search went for rare matches; a click continues it."""
-    page = seen.page
+    page = view.page
     if page.cut_short:
         at = page.onward
         back = (
             ""
             if at is None or at.at_ms is None
-            else f", back to {wording.moment(at.at_ms, year_of_ms=year_of_ms)} UTC"
+            else f", back to {wording.minute(at.at_ms, year_of_ms=year_of_ms)} UTC"
         )
         return f"{wording.count(page.n_looked_at)} runs were looked at{back}; there may be more further on."
     return "Widen the filters, or the time span in the row above."
 
 
-def runs_rest(seen: RunsView, by: str) -> str:
+def runs_rest(view: RunsView, by: str) -> str:
     """Return how many arms of these runs are not shown."""
-    n_shown, n_rest = len(seen.cells.keys), seen.cells.n_rest
+    n_shown, n_rest = len(view.cells.keys), view.cells.n_rest
     if not n_rest:
         return f"{wording.things(n_shown, 'arm')}, grouped by type"
     which = "most often in" if by == "most in" else "last used"

@@ -16,7 +16,7 @@ from dashboard.pages import HELP, OVERVIEW, PAGES, Page
 from dashboard.widgets import address
 
 _FOLDER: Final = PACKAGE / "app_pages"
-_MADE: Final = "armscope pages"
+_PAGES: Final = "armscope pages"
 
 
 def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str, list[StreamlitPage]]:
@@ -28,11 +28,11 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
     has_many = n_learners > 1 or context.may("members")
     if presenting:
         # An address copied from somebody at work is none the less one of ours.
-        return {"": [_made(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
+        return {"": [_page_of(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
         if context.may(page.needs):
-            shown.setdefault(page.group, []).append(_made(page, has_many))
+            shown.setdefault(page.group, []).append(_page_of(page, has_many))
         else:
             shown.setdefault("", []).append(_closed(context, page))
     return shown
@@ -40,39 +40,39 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
 
 def every() -> list[StreamlitPage]:
     """All pages, for where none can be shown: the address of any is none the less one of ours."""
-    return [_made(page) for page in PAGES]
+    return [_page_of(page) for page in PAGES]
 
 
-def _made(page: Page, has_many: bool = True) -> StreamlitPage:
+def _page_of(page: Page, has_many: bool = True) -> StreamlitPage:
     """The same object for navigation and links; made once in a session, as it looks for its file."""
-    made: dict[tuple[str, bool], StreamlitPage] = st.session_state.setdefault(_MADE, {})
+    pages: dict[tuple[str, bool], StreamlitPage] = st.session_state.setdefault(_PAGES, {})
     is_hidden = page.is_hidden or (page.is_of_many and not has_many)
-    if (page.name, is_hidden) not in made:
-        made[page.name, is_hidden] = st.Page(
+    if (page.name, is_hidden) not in pages:
+        pages[page.name, is_hidden] = st.Page(
             _FOLDER / f"{page.name}.py",
             title=page.title,
             url_path=page.name,
             default=page == OVERVIEW,
             visibility="hidden" if is_hidden else "visible",
         )
-    return made[page.name, is_hidden]
+    return pages[page.name, is_hidden]
 
 
 def _left_out(page: Page) -> StreamlitPage:
     """Return a page that a presentation leaves out: it shows the reason, and a link."""
 
-    def said() -> None:
+    def show_reason() -> None:
         st.title(f"{page.title} is no part of a presentation.", anchor=False)
         st.markdown(":gray[Nothing is changed while presenting. Behind “Presenting” it is switched off.]")
         link(OVERVIEW, "Overview")
 
-    return st.Page(said, title=page.title, url_path=page.name, visibility="hidden")
+    return st.Page(show_reason, title=page.title, url_path=page.name, visibility="hidden")
 
 
 def _closed(context: Context, page: Page) -> StreamlitPage:
     """Return a page for others: it is in no menu, and shows who may open it."""
 
-    def said() -> None:
+    def show_reason() -> None:
         st.title(f"{page.title} is not open to you.", anchor=False)
         try:
             context.permit(page.needs)
@@ -81,7 +81,7 @@ def _closed(context: Context, page: Page) -> StreamlitPage:
             st.markdown(f":gray[{wording.literal(str(problem))}]")
         link(OVERVIEW, "Overview")
 
-    return st.Page(said, title=page.title, url_path=page.name, visibility="hidden")
+    return st.Page(show_reason, title=page.title, url_path=page.name, visibility="hidden")
 
 
 def go(page: Page, **more: str | Sequence[str]) -> NoReturn:
@@ -89,17 +89,17 @@ def go(page: Page, **more: str | Sequence[str]) -> NoReturn:
 
     What a widget is bound to can't be given along, and the filters' widgets put themselves there again.
     """
-    st.switch_page(_made(page), query_params=more)
+    st.switch_page(_page_of(page), query_params=more)
 
 
 def link(page: Page, words: str, **more: str | Sequence[str]) -> None:
     """A link with an arrow that takes the filters along; ``more`` adds to the address."""
     st.page_link(
-        _made(page),
+        _page_of(page),
         label=words,
         icon=":material/arrow_forward:",
         icon_position="right",
-        query_params={**address.kept(), **more},
+        query_params={**address.lasting_values(), **more},
     )
 
 

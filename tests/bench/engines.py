@@ -266,7 +266,7 @@ _OF_RUNS: Final[Mapping[str, Question]] = {
     "confidence": queries.confidence,
     "chances": queries.inclusion,
     "savings": queries.savings,
-    "runs with their heat map": queries.seen_runs,
+    "runs with their heat map": queries.runs_view,
     "one run": lambda context: queries.run(context, "run-00000007"),
     "an arm's path": lambda context: queries.arm_path(context, _ARM),
     "an arm's runs": lambda context: queries.arm_runs(context, _ARM),
@@ -279,7 +279,7 @@ _OF_RUNS: Final[Mapping[str, Question]] = {
     "learners": learners,
 }
 _OF_EVALUATIONS: Final[Mapping[str, Question]] = {
-    "evaluations": queries.seen_evaluations,
+    "evaluations": queries.page_of_evaluations,
     "bias watch": queries.bias_watch,
     "agreement": queries.agreement,
     "layers": queries.layers,

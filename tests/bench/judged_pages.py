@@ -15,7 +15,7 @@ from core.flows.evaluate import MAX_BATCH, evaluate_all
 from core.flows.learn import record_all
 from core.flows.queries.evaluations import grades_of, ready
 from core.flows.queues import add_queue, propose_queue, queues
-from core.flows.review import look_at
+from core.flows.review import view_item
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.review import About, Order, QueueAsks
@@ -117,7 +117,7 @@ def _half_done(context: Context, *, n_items: int) -> None:
 
 def _open_item(context: Context) -> None:
     (row,) = queues(context)
-    look_at(context, row.progress.queue, row.progress.total)
+    view_item(context, row.progress.queue, row.progress.total)
 
 
 def _counted(context: Context, *, order: Order, about: About = "run") -> None:

@@ -12,7 +12,7 @@ from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
-from core.flows.kairos import answered, reward_call, reward_given
+from core.flows.kairos import answered, reward_call, record_reward
 from core.flows.settings import change
 from core.flows.training import export_training
 from core.formats.kairos import RewardInput, read_reward
@@ -59,7 +59,7 @@ def test_reward_calls_are_stored_and_added_up_as_kairos_does(
 @pytest.mark.parametrize("vector", load("kairos_execute_reward", "executeReward.uri"))
 def test_only_a_layer_is_rewarded(vector: Vector, context: Context) -> None:
     def call() -> bytes:
-        return reward_given(context, given(vector.input))
+        return record_reward(context, given(vector.input))
 
     if vector.error:
         found = answered(call)
@@ -91,7 +91,7 @@ def asked(context: Context, call: Json) -> bytes:
     try:
         read_reward(body)
     except ArmscopeError:
-        return reward_given(context, given(call))
+        return record_reward(context, given(call))
     return reward_call(context, body)
 
 

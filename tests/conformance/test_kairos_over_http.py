@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
 from core.doors.http.kairos import ROUTES
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.kairos import reward_given
+from core.flows.kairos import record_reward
 from core.flows.settings import change
 from core.formats.kairos import read_reward
 from tests.conformance.rewarding import Json, Rewarded, hold
@@ -38,8 +38,8 @@ def context(tmp_path: Path) -> Iterator[Context]:
 
 @contextmanager
 def asking(context: Context) -> Iterator[Asking]:
-    desk = Desk(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
-    made = Asking(app=Api(desk, ROUTES, listener=Listener(local=context.actor)))
+    service = Service(store=context.store, learner="default", clock=context.clock, entropy=context.entropy)
+    made = Asking(app=Api(service, ROUTES, listener=Listener(local=context.actor)))
     try:
         yield made
     finally:
@@ -69,7 +69,7 @@ def asked(context: Context, call: Json) -> bytes:
         return found.body
     refused(found)
     assert queries.revision(context).revision == before
-    return reward_given(context, given(call))
+    return record_reward(context, given(call))
 
 
 def refused(found: Answered) -> None:

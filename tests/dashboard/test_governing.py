@@ -233,7 +233,7 @@ def test_a_role_is_changed_in_a_learner_and_what_changed_since_is_not_overwritte
     assert by_name(context, "bo").roles[1] == Grant(role="reviewer", learner="default")
     set_role(context, "bo", "operator", learner="default")
     page.button("undo person").click().run()
-    assert "changed by somebody else meanwhile" in said(page)
+    assert "Another user changed" in said(page)
     assert by_name(context, "bo").roles[1] == Grant(role="operator", learner="default")
 
 

@@ -379,7 +379,7 @@ def test_what_is_made_when_somebody_clicks_is_made_by_what_they_may_do_then(cont
     set_role(context, "jo", "viewer")
     now = still(drawn)
     assert (now.may("reset"), now.may("read")) == (False, True)
-    assert now.frame.sight != drawn.frame.sight, "nothing kept for an operator is for a viewer"
+    assert now.frame.visibility != drawn.frame.visibility, "nothing kept for an operator is for a viewer"
     remove_member(context, "jo")
     assert not [action for action in get_args(Action) if still(drawn).may(action)]
 

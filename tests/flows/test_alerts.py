@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput, InvalidSetting, NotApplicable, NotFound, StoreDamaged
 from core.flows import export, maintenance, queries
-from core.flows.alerts import Ask, alerts, look
+from core.flows.alerts import FindAlarms, alerts, look
 from core.flows.audit import audit
 from core.flows.context import Context
 from core.flows.identity import note_denied
@@ -29,7 +29,7 @@ from core.records.alert import (
     MAX_WEBHOOKS,
     Alarm,
     Message,
-    Sent,
+    SendResult,
     body_of,
     pause_ms,
 )
@@ -51,7 +51,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-def finding(*alarms: Alarm) -> Ask:
+def finding(*alarms: Alarm) -> FindAlarms:
     """Whoever asks a learner finds this."""
     return lambda context: [alarm for alarm in alarms if alarm.learner == context.learner]
 
@@ -65,8 +65,8 @@ def taken(context: Context) -> list[Message]:
     return found
 
 
-def came(message: Message, result: str) -> Sent:
-    return Sent(webhook=message.webhook.id, message=message.uid, result=result, ok=result == "200")
+def came(message: Message, result: str) -> SendResult:
+    return SendResult(webhook=message.webhook.id, message=message.uid, result=result, ok=result == "200")
 
 
 def told(messages: list[Message]) -> list[tuple[str, str]]:
@@ -136,16 +136,16 @@ def test_where_nobody_is_told_nothing_is_looked_for_and_nothing_written(desk: De
     def nobody(context: Context) -> tuple[Alarm, ...]:
         raise AssertionError(context.learner)
 
-    look(desk.context, ask=nobody)
+    look(desk.context, find=nobody)
     assert alerts(desk.context).alerts == ()
     remove_webhook(desk.context, add_webhook(desk.context, URL).id)
-    look(desk.context, ask=nobody)
+    look(desk.context, find=nobody)
 
 
 def test_a_learners_revision_does_not_move(desk: Desk) -> None:
     add_webhook(desk.context, URL)
     before = queries.revision(desk.context).moment
-    look(desk.context, ask=finding(POISON))
+    look(desk.context, find=finding(POISON))
     taken(desk.context)
     assert queries.revision(desk.context).moment == before
 
@@ -173,7 +173,7 @@ def test_what_comes_and_goes_is_told_once(
             elif stands and gone_since is not None and desk.now_ms - gone_since >= CLEAR_MS:
                 expected.append("cleared")
                 stands, gone_since = False, None
-            look(context, ask=finding(*[POISON] * held))
+            look(context, find=finding(*[POISON] * held))
             desk.pass_minutes(minutes)
         assert [message.state for message in taken(context)] == expected
         assert queries.verify(context).clean
@@ -182,11 +182,11 @@ def test_what_comes_and_goes_is_told_once(
 def test_each_condition_stands_by_itself(desk: Desk) -> None:
     add_webhook(desk.context, URL)
     other = msgspec.structs.replace(POISON, object="file")
-    assert look(desk.context, ask=finding(POISON, other, SILENT)).raised == ("alert-1", "alert-2", "alert-3")
-    look(desk.context, ask=finding(other))
+    assert look(desk.context, find=finding(POISON, other, SILENT)).raised == ("alert-1", "alert-2", "alert-3")
+    look(desk.context, find=finding(other))
     desk.pass_minutes(60)
-    assert look(desk.context, ask=finding(other)).cleared == ("alert-1", "alert-3")
-    assert look(desk.context, ask=finding(POISON)).raised == ("alert-4",)
+    assert look(desk.context, find=finding(other)).cleared == ("alert-1", "alert-3")
+    assert look(desk.context, find=finding(POISON)).raised == ("alert-4",)
     seen = alerts(desk.context, limit=2).alerts
     assert [(one.id, one.cleared_ms is None) for one in seen] == [("alert-4", True), ("alert-3", False)]
 
@@ -195,7 +195,7 @@ def test_a_learner_that_cannot_be_read_keeps_its_alerts_and_nobody_elses(desk: D
     create_learner(desk.context, "sales")
     add_webhook(desk.context, URL)
     of_sales = msgspec.structs.replace(POISON, learner="sales")
-    look(desk.context, ask=finding(POISON, of_sales))
+    look(desk.context, find=finding(POISON, of_sales))
 
     def broken(context: Context) -> list[Alarm]:
         if context.learner == "default":
@@ -204,7 +204,7 @@ def test_a_learner_that_cannot_be_read_keeps_its_alerts_and_nobody_elses(desk: D
 
     for _ in range(3):
         with pytest.raises(StoreDamaged):
-            look(desk.context, ask=broken)
+            look(desk.context, find=broken)
         desk.pass_minutes(40)
     standing = [one.learner for one in alerts(desk.context).alerts if one.cleared_ms is None]
     assert standing == ["default"]
@@ -212,7 +212,7 @@ def test_a_learner_that_cannot_be_read_keeps_its_alerts_and_nobody_elses(desk: D
 
 def test_a_message_is_one_persons_until_its_time_is_over(desk: Desk) -> None:
     add_webhook(desk.context, URL)
-    look(desk.context, ask=finding(POISON))
+    look(desk.context, find=finding(POISON))
     first = take_due(desk.context)
     assert first is not None
     assert take_due(desk.context) is None
@@ -231,7 +231,7 @@ def test_a_message_is_one_persons_until_its_time_is_over(desk: Desk) -> None:
 
 def test_what_fails_is_tried_again_ever_later_and_given_up(desk: Desk) -> None:
     add_webhook(desk.context, URL)
-    look(desk.context, ask=finding(POISON))
+    look(desk.context, find=finding(POISON))
     waits, uids = [], set()
     for tries in range(1, MAX_TRIES + 1):
         message = take_due(desk.context)
@@ -253,7 +253,7 @@ def test_what_fails_is_tried_again_ever_later_and_given_up(desk: Desk) -> None:
 def test_a_webhook_that_is_taken_away_is_told_nothing_and_comes_back_with_what_waits(desk: Desk) -> None:
     made = add_webhook(desk.context, URL)
     add_webhook(desk.context, "https://other.example/")
-    look(desk.context, ask=finding(POISON))
+    look(desk.context, find=finding(POISON))
     gone = remove_webhook(desk.context, URL)
     assert (gone.id, gone.removed_ms is None) == (made.id, False)
     assert [message.webhook.id for message in taken(desk.context)] == ["webhook-2"]
@@ -285,7 +285,7 @@ def test_ids_are_nobody_elses(desk: Desk, tmp_path: Path) -> None:
     uids = set()
     for one in (desk.context, other.context):
         add_webhook(one, URL)
-        look(one, ask=finding(POISON, SILENT))
+        look(one, find=finding(POISON, SILENT))
         uids |= {message.uid for message in taken(one)}
     assert len(uids) == 4
     other.context.store.close()
@@ -294,7 +294,7 @@ def test_ids_are_nobody_elses(desk: Desk, tmp_path: Path) -> None:
 def test_there_are_twenty_at_most(desk: Desk) -> None:
     for number in range(MAX_WEBHOOKS):
         add_webhook(desk.context, f"{URL}/{number}")
-    with pytest.raises(NotApplicable, match="as many"):
+    with pytest.raises(NotApplicable, match="at most 20"):
         add_webhook(desk.context, URL)
     assert len(alerts(desk.context).webhooks) == MAX_WEBHOOKS
 
@@ -336,7 +336,7 @@ def test_other_fields_are_checked(desk: Desk) -> None:
 
 def test_a_backup_has_them_an_export_of_a_learner_never(desk: Desk, tmp_path: Path) -> None:
     add_webhook(desk.context, URL)
-    look(desk.context, ask=finding(POISON))
+    look(desk.context, find=finding(POISON))
     with (tmp_path / "all.jsonl").open("wb") as file:
         export.export_into(desk.context, file, "-")
     assert b"hooks.example" not in (tmp_path / "all.jsonl").read_bytes()

@@ -11,7 +11,7 @@ from core.errors import UnknownArm
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
-from core.flows.queries import ArmRuns, Learned, LedgerPlace
+from core.flows.queries import ArmRuns, ArmObservation, LedgerCursor
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
@@ -46,10 +46,10 @@ def context(tmp_path: Path) -> Context:
     return context
 
 
-def walked(context: Context, arm: str, limit: int) -> list[Learned]:
+def walked(context: Context, arm: str, limit: int) -> list[ArmObservation]:
     """The whole ledger, page by page."""
-    rows: list[Learned] = []
-    place: LedgerPlace | None = LedgerPlace()
+    rows: list[ArmObservation] = []
+    place: LedgerCursor | None = LedgerCursor()
     while place is not None:
         page = queries.arm_ledger(context, arm, after=place, limit=limit)
         assert len(page.rows) <= limit
@@ -114,8 +114,8 @@ def test_marks_say_what_happened_on_the_way(context: Context) -> None:
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
 def test_the_ledger_holds_every_observation_once(context: Context, limit: int) -> None:
     rows = walked(context, A, limit)
-    seen = [one for one in rows if one.given is None]
-    given = [one.given.id for one in rows if one.given is not None]
+    seen = [one for one in rows if one.entry is None]
+    given = [one.entry.id for one in rows if one.entry is not None]
     assert sorted(given) == ["reward-1", "reward-2", "reward-3"]
     observed = [run for run in queries.runs(context, 99) if run.outcome == "observed"]
     assert sorted(str(one.run) for one in seen) == sorted(run.uid for run in observed)
@@ -145,7 +145,7 @@ def test_the_mean_moved_is_the_difference_of_one_observation(context: Context) -
     assert unused.mean_moved == pytest.approx(alpha / (alpha + beta) - alpha / (alpha + beta - 1))
     old = next(one for one in walked(context, A, 25) if not one.is_present_epoch)
     assert old.mean_moved == 0.0
-    corrected = next(one for one in walked(context, A, 25) if one.run == "run-46" and one.given is None)
+    corrected = next(one for one in walked(context, A, 25) if one.run == "run-46" and one.entry is None)
     assert (corrected.counts, corrected.mean_moved) == (False, 0.0)
 
 

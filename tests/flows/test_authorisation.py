@@ -37,8 +37,8 @@ from core.flows import (
 from core.flows.context import Context
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
-from core.flows.kairos import export_call, reward_call, reward_given
-from core.flows.learners import create_learner, fleet_moment, learners
+from core.flows.kairos import export_call, reward_call, record_reward
+from core.flows.learners import create_learner, fleet_version, learners
 from core.flows.members import members, restore_member
 from core.flows.names import learner_names
 from core.flows.reset import reset
@@ -46,13 +46,13 @@ from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
 from core.flows.training import training_into
 from core.flows.undo import redo, undo
-from core.flows.upload import Uploaded, import_uploaded
+from core.flows.upload import ReceivedFile, import_uploaded
 from core.flows.watch import watch
 from core.formats.kairos import read_reward
 from core.formats.otlp import Sent as SentSpans
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Grant, Role
-from core.records.alert import Message, Sent
+from core.records.alert import Message, SendResult
 from core.records.arm import Arm
 from core.records.batch import BatchLine
 from core.records.evaluation_page import EvaluationFilter
@@ -118,7 +118,7 @@ EVERY = EvaluationFilter(
 def dropped(context: Context, file: Path) -> object:
     """A file as a browser would bring it."""
     content = file.read_bytes()
-    one = Uploaded(name=file.name, size_bytes=len(content), content=io.BytesIO(content))
+    one = ReceivedFile(name=file.name, size_bytes=len(content), content=io.BytesIO(content))
     return import_uploaded(context, [one], at_most_bytes=1_000_000)
 
 
@@ -139,7 +139,7 @@ def chosen(context: Context) -> object:
 def restored(context: Context, _: Path) -> object:
     """A member as they are."""
     first, *_others = members(acting(context, "operator"))
-    return restore_member(context, first, seen=first)
+    return restore_member(context, first, current=first)
 
 
 def a_test(context: Context) -> Message:
@@ -151,7 +151,7 @@ def a_test(context: Context) -> Message:
 def settled(context: Context) -> None:
     """What came of a message that somebody took, if it was allowed them."""
     message = a_test(replace(context, actor=Actor(name="mara")))
-    sent = Sent(webhook="webhook-1", message=message.uid, result="200", ok=True)
+    sent = SendResult(webhook="webhook-1", message=message.uid, result="200", ok=True)
     webhooks.settle(context, message, sent)
 
 
@@ -170,9 +170,9 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.resets": ("read", lambda context, _: queries.resets(context)),
     "queries.changes": ("read", lambda context, _: queries.changes(context)),
     "queries.acts": ("read", lambda context, _: queries.acts(context, before=9)),
-    "queries.seen_runs": ("read", lambda context, _: queries.seen_runs(context)),
+    "queries.runs_view": ("read", lambda context, _: queries.runs_view(context)),
     "queries.listed_runs": ("read", lambda context, _: queries.listed_runs(context)),
-    "queries.sight": ("read", lambda context, _: queries.sight(context)),
+    "queries.visibility": ("read", lambda context, _: queries.visibility(context)),
     "queries.imports": ("read", lambda context, _: queries.imports(context)),
     "queries.environment": ("read", lambda context, _: queries.environment(context, "sums")),
     "queries.without_episode": ("read", lambda context, _: queries.without_episode(context)),
@@ -190,9 +190,9 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.unread": ("read", lambda context, _: queries.unread(context)),
     "export.export_into": ("read", lambda context, _: export.export_into(context, io.BytesIO(), "-")),
     "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
-    "learners.fleet_moment": ("read", lambda context, _: fleet_moment(context)),
+    "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),
-    "maintenance.place": ("read", lambda context, _: maintenance.place(context)),
+    "maintenance.database_facts": ("read", lambda context, _: maintenance.database_facts(context)),
     "members.restore_member": ("members", restored),
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [run_of("x")])),
     "upload.import_uploaded": ("ingest", lambda context, folder: dropped(context, folder / FILE)),
@@ -212,9 +212,9 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         "read",
         lambda context, _: order_of(context, RUN, "success"),
     ),
-    "queries.seen_evaluations": (
+    "queries.page_of_evaluations": (
         "read",
-        lambda context, _: queries.seen_evaluations(context, EVERY, before=9),
+        lambda context, _: queries.page_of_evaluations(context, EVERY, before=9),
     ),
     "queries.bias_watch": ("read", lambda context, _: queries.bias_watch(context)),
     "queries.evaluated": ("read", lambda context, _: queries.evaluated(context)),
@@ -232,7 +232,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         lambda context, _: evaluate_all(context, [EvaluationOrder(run=RUN, outcome="success")]),
     ),
     "kairos.reward_call": ("evaluate", lambda context, _: reward_call(context, CALLED)),
-    "kairos.reward_given": ("evaluate", lambda context, _: reward_given(context, read_reward(CALLED))),
+    "kairos.record_reward": ("evaluate", lambda context, _: record_reward(context, read_reward(CALLED))),
     "kairos.export_call": ("export_training", lambda context, _: export_call(context, EXPORTED)),
     "training.training_into": (
         "export_training",
@@ -245,10 +245,10 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queues.progress": ("read", lambda context, _: queues.progress(context, QUEUE)),
     "queues.assign": ("queue", lambda context, _: queues.assign(context, QUEUE, [1], None)),
     "queues.rater_checks": ("queue", lambda context, _: queues.rater_checks(context, QUEUE)),
-    "review.look_at": ("judge", lambda context, _: review.look_at(context, QUEUE, 1)),
+    "review.view_item": ("judge", lambda context, _: review.view_item(context, QUEUE, 1)),
     "review.hold": ("judge", lambda context, _: review.hold(context, QUEUE, 1)),
     "review.release": ("judge", lambda context, _: review.release(context, QUEUE, 1)),
-    "review.set_aside": ("judge", lambda context, _: review.set_aside(context, QUEUE, 1, "cut off")),
+    "review.exclude_item": ("judge", lambda context, _: review.exclude_item(context, QUEUE, 1, "cut off")),
     "review.submit": (
         "judge",
         lambda context, _: review.submit(context, QUEUE, 1, level=3, anyway=True),

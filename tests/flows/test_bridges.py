@@ -59,7 +59,7 @@ def test_a_sender_is_one_member_until_somebody_takes_it_back(context: Context) -
 
 def test_nobody_is_whom_they_can_t_be(context: Context) -> None:
     invite_member(context, ISSUER, "jo@example.com", name="jo")
-    with pytest.raises(NotApplicable, match="invited"):
+    with pytest.raises(NotApplicable, match="invitation"):
         add_sender(context, "jo", "slack", "U3")
     with pytest.raises(NotFound):
         add_sender(context, "nobody", "slack", "U3")

@@ -81,14 +81,14 @@ def shown(shared_data: Path, folder: Path, n_files: int, seed: int) -> Counter[s
         name, content = sources[number % len(sources)]
         path = folder / name
         path.write_bytes(damaged(content, dice))
-        before = queries.sight(context)
+        before = queries.visibility(context)
         try:
             answer = import_files(context, [path])
             became["read"] += 1
             became["rejected lines"] += answer.rejected_count
         except ArmscopeError:
             became["refused"] += 1
-            assert queries.sight(context) == before, "a refused file leaves nothing behind"
+            assert queries.visibility(context) == before, "a refused file leaves nothing behind"
         path.unlink()
         if number % _VERIFIED_EVERY == _VERIFIED_EVERY - 1:
             assert queries.verify(context).clean

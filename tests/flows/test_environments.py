@@ -154,7 +154,7 @@ def test_a_line_shows_what_had_been_paid_and_gaps_before_it(world: Context) -> N
 def test_an_environment_tells_how_it_pays_and_what_was_left_out(world: Context) -> None:
     story = queries.environment(world, "sums")
     of = [one for one in PLAYED if one.environment == "sums"]
-    assert story.seen.n == len(of)
+    assert story.summary.n == len(of)
     assert [one.pattern for one in story.design.patterns] == ["sparse", "binary"]
     assert [one.kind for one in story.design.findings] == ["delayed"]
     assert story.design.looked_at == len(of)
@@ -166,7 +166,7 @@ def test_an_environment_tells_how_it_pays_and_what_was_left_out(world: Context) 
         groups = [one for one in story.groups if one.kind == kind]
         assert sum(one.n for one in groups) == len(of)
     assert {one.name for one in story.groups if one.kind == "model"} == {"large", "small"}
-    assert story.seen.n_tasks is not None, "several attempts at one task are clustered"
+    assert story.summary.n_tasks is not None, "several attempts at one task are clustered"
 
 
 def test_an_unknown_environment_is_asked_back(world: Context) -> None:

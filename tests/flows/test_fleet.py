@@ -15,7 +15,7 @@ from core.errors import Denied
 from core.flows import alerts, queries
 from core.flows.context import Context
 from core.flows.learn import record_all
-from core.flows.learners import Kept, LearnerSummary, create_learner, fleet_moment, learners
+from core.flows.learners import GlanceCache, LearnerSummary, create_learner, fleet_version, learners
 from core.flows.queries.savings import usage_in
 from core.flows.settings import change
 from core.flows.undo import undo
@@ -142,7 +142,7 @@ def test_states(context: Context) -> None:
         "watches": "passive",
     }
     assert found["quiet"].alarms == ("silent",)
-    assert [name for name, one in found.items() if one.needs_somebody] == ["quiet"]
+    assert [name for name, one in found.items() if one.needs_attention] == ["quiet"]
 
 
 def test_alerts_that_stand_are_told_to_whoever_may_read_the_learner(context: Context) -> None:
@@ -150,7 +150,7 @@ def test_alerts_that_stand_are_told_to_whoever_may_read_the_learner(context: Con
         fill(context, name, days=9)
     add_webhook(context, "https://hooks.example/")
     holds = [Alarm(learner="a", kind="poisoned", object="tool", count=2)]
-    alerts.look(context, ask=lambda one: [alarm for alarm in holds if alarm.learner == one.learner])
+    alerts.look(context, find=lambda one: [alarm for alarm in holds if alarm.learner == one.learner])
     assert {one.name: one.alarms for one in learners(context)} == {"a": ("poisoned",), "b": ()}
     only_b = Actor(name="v", grants=(Grant(role="viewer", learner="b"),), role=None)
     assert [(one.name, one.state) for one in learners(replace(context, actor=only_b))] == [("b", "selecting")]
@@ -159,7 +159,7 @@ def test_alerts_that_stand_are_told_to_whoever_may_read_the_learner(context: Con
 def test_whoever_may_read_none_is_told_nothing(context: Context) -> None:
     fill(context, "a")
     nobody = replace(context, actor=Actor(name="n", role=None))
-    for ask in (learners, fleet_moment):
+    for ask in (learners, fleet_version):
         with pytest.raises(Denied):
             ask(nobody)
 
@@ -211,7 +211,7 @@ def test_one_that_cannot_be_read_is_named_and_the_others_are_shown(context: Cont
     found = {one.name: one for one in learners(context)}
     spoiled = found.pop("agent 3")
     assert spoiled.state == "unreadable"
-    assert spoiled.needs_somebody
+    assert spoiled.needs_attention
     assert spoiled.problem
     assert (spoiled.runs, spoiled.last_run) == (None, None)
     before.pop("agent 3")
@@ -222,7 +222,7 @@ def test_what_is_kept_is_what_would_be_read(context: Context) -> None:
     """After every act the list is the same with and without what was kept, and only who changed is read."""
     for name in NAMES:
         fill(context, name)
-    kept: Kept = {}
+    kept: GlanceCache = {}
     moments = set()
     acts: list[Callable[[], object]] = [
         lambda: None,
@@ -233,8 +233,8 @@ def test_what_is_kept_is_what_would_be_read(context: Context) -> None:
     ]
     for act in acts:
         act()
-        moments.add(fleet_moment(context))
-        assert learners(context, kept=kept) == learners(context)
+        moments.add(fleet_version(context))
+        assert learners(context, cache=kept) == learners(context)
         assert len(kept) == len(learners(context))
     assert len(moments) == len(acts)
-    assert not any("usage_day" in sql for sql in _statements(lambda: learners(context, kept=kept)))
+    assert not any("usage_day" in sql for sql in _statements(lambda: learners(context, cache=kept)))

@@ -26,7 +26,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.importing.files import Steps, import_in_steps
+from core.flows.importing.files import ImportSteps, import_in_steps
 from core.flows.learn import record
 from core.flows.note import note
 from core.flows.reset import reset
@@ -51,7 +51,7 @@ class InParts(Machine):
     def __init__(self) -> None:
         super().__init__()
         self.slow = replace(self.context, pace=IN_PARTS)
-        self.steps: Steps | None = None
+        self.steps: ImportSteps | None = None
         self.told: list[tuple[str, int]] = []
         self.named: list[Words] = []
         self.latest: str | None = None
@@ -168,7 +168,7 @@ class Twins:
         assert _told(answer) == _told(import_files(self.once, [file], unit=unit))
         self.check()
 
-    def _go_through(self, steps: Steps, between: Iterator[Callable[[Context], object]]) -> ImportAnswer:
+    def _go_through(self, steps: ImportSteps, between: Iterator[Callable[[Context], object]]) -> ImportAnswer:
         while True:
             try:
                 next(steps)

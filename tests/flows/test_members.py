@@ -147,9 +147,9 @@ def test_inviting_again_begins_anew_and_who_was_removed_comes_back_as_who_they_w
 def test_names_are_nobody_elses_ever(context: Context) -> None:
     add_member(context, ID, "u-1", "jo")
     remove_member(context, "jo")
-    with pytest.raises(Conflict, match="nobody ever had"):
+    with pytest.raises(Conflict, match="must be new"):
         add_member(context, ID, "u-2", "jo")
-    with pytest.raises(Conflict, match="nobody ever had"):
+    with pytest.raises(Conflict, match="must be new"):
         invite_member(context, ID, "x@example.com", name="jo")
     for wrong in ("token:ci", "", " jo", "j\no", "x" * 101):
         with pytest.raises(InvalidInput):
@@ -232,16 +232,16 @@ def test_what_was_done_to_a_member_is_taken_back_but_for_what_ended_with_it(cont
     for name, act in acts:
         before = members(context)
         (was,) = (one for one in before if one.name == name)
-        foreseen = act(operator.rehearsing())
+        foreseen = act(operator.for_rehearsal())
         assert members(context) == before, "a rehearsal changes nothing"
         done = act(operator)
         assert (foreseen.member.roles, foreseen.revoked) == (done.member.roles, done.revoked)
-        back = restore_member(operator, was, seen=done.member)
+        back = restore_member(operator, was, current=done.member)
         assert members(context) == before
         if was.removed_ms is None:
-            restore_member(operator, done.member, seen=back.member)
+            restore_member(operator, done.member, current=back.member)
             assert [one.roles for one in members(context) if one.name == name] == [done.member.roles]
-            restore_member(operator, was, seen=next(one for one in members(context) if one.name == name))
+            restore_member(operator, was, current=next(one for one in members(context) if one.name == name))
     with pytest.raises(Unidentified):
         actor_of_token(context.store, made.secret, now_ms=context.clock())
     assert signed_in(context, "u-bo").roles("support") == {"operator", "reviewer"}
@@ -255,13 +255,13 @@ def test_what_somebody_changed_meanwhile_is_not_taken_back_over_it(context: Cont
     other = add_member(context, ID, "u-jo", "jo", role="operator").member
     for one in (was, other):
         with pytest.raises(Conflict, match="meanwhile"):
-            restore_member(operator, one, seen=seen)
+            restore_member(operator, one, current=seen)
     assert signed_in(context, "u-bo").roles(None) == {"operator"}
     remove_member(context, "jo")
     remove_member(context, "bo")
     (now,) = (one for one in members(context) if one.name == "ann")
     with pytest.raises(NotApplicable, match="last operator"):
-        restore_member(context, msgspec.structs.replace(now, roles=()), seen=now)
+        restore_member(context, msgspec.structs.replace(now, roles=()), current=now)
 
 
 def test_what_goes_beyond_a_smaller_role_is_revoked_with_it(context: Context) -> None:

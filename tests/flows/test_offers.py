@@ -24,7 +24,7 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import UNIFORM, Arm
 from core.records.observation import RewardOutcome
-from core.records.offer import ArmState, Asked, Report, Reported
+from core.records.offer import ArmState, SelectionOptions, Report, Reported
 from core.records.selection import Selection
 from tests.engine import content
 from tests.flows.world import HOUR_MS, START_MS, context_at
@@ -46,7 +46,7 @@ def ticking(path: Path, start_ms: int = START_MS) -> Context:
 
 
 def offered(context: Context, k: int = 3, session: str | None = None) -> Selection:
-    chosen = offer(context, ARMS, Asked(k=k), session=session).selection
+    chosen = offer(context, ARMS, SelectionOptions(k=k), session=session).selection
     assert chosen is not None
     return chosen
 
@@ -194,13 +194,13 @@ def test_a_passive_learner_records_and_learns_nothing_of_its_offers(context: Con
 
 def test_seeds_boost_and_limits_hold_for_one_call(context: Context) -> None:
     told(context, KEYS[0], 1.0)
-    asked = Asked(k=2, seed_arms=(KEYS[0], KEYS[5]), seed_boost=5.0, min_pulls=0)
+    asked = SelectionOptions(k=2, seed_arms=(KEYS[0], KEYS[5]), seed_boost=5.0, min_pulls=0)
     first = offer(context, ARMS, asked).selection
     assert first is not None
     assert set(first.included) == {KEYS[0], KEYS[5]}
     alphas = {one.arm: one.prior.alpha for one in queries.posteriors(context)}
     assert alphas == dict.fromkeys(KEYS, 3.0) | {KEYS[5]: 5.0}, "of those seen first"
-    fits = offer(context, ARMS, Asked(k=0, budget_tokens=4, seed_arms=())).selection
+    fits = offer(context, ARMS, SelectionOptions(k=0, budget_tokens=4, seed_arms=())).selection
     assert fits is not None
     assert fits.tokens <= 4
     assert fits.k == 0
@@ -227,9 +227,9 @@ def test_a_learner_that_is_made_by_being_asked_begins_with_settings(context: Con
         (lambda: Report(arm=KEYS[0], value=1.5), InvalidReward),
         (lambda: Report(arm=KEYS[0], value=float("nan")), InvalidReward),
         (lambda: Report(arm=KEYS[0], session="x" * 10_000), InvalidInput),
-        (lambda: Asked(k=-1), InvalidInput),
-        (lambda: Asked(seed_boost=0.0), InvalidInput),
-        (lambda: Asked(seed_boost=float("nan")), InvalidInput),
+        (lambda: SelectionOptions(k=-1), InvalidInput),
+        (lambda: SelectionOptions(seed_boost=0.0), InvalidInput),
+        (lambda: SelectionOptions(seed_boost=float("nan")), InvalidInput),
     ],
 )
 def test_what_nobody_can_mean_is_refused(wrong: Callable[[], object], error: type[Exception]) -> None:

@@ -25,7 +25,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, propose_queue
-from core.flows.review import look_at, take_back
+from core.flows.review import view_item, take_back
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.flows.settings import change
@@ -51,7 +51,7 @@ def desk(tmp_path: Path) -> Desk:
 def uris(context: Context, asks: QueueAsks) -> list[str]:
     """What a queue of this would hold, in the order it is given out."""
     made = add_queue(context, "asked", asks)
-    found = [look_at(context, made.id, number).uri for number in range(1, made.n_items + 1)]
+    found = [view_item(context, made.id, number).uri for number in range(1, made.n_items + 1)]
     undo(context, made.id)
     return found
 
@@ -121,11 +121,11 @@ def test_executions_and_their_layers_are_judged_as_such(desk: Desk, tmp_path: Pa
         f"kairos://layer/{LAYER}?execution_id={uid}" for uid in (first, second)
     ]
     add_queue(desk.context, "W", layers)
-    (text,) = look_at(desk.context, "W", 1).texts
+    (text,) = view_item(desk.context, "W", 1).texts
     assert (text.layer, text.instruction, text.response) == (LAYER, '{"ask": "x"}', '{"say": "y"}')
-    assert judge_all(desk.of("ann"), look_at(desk.context, "W", 1).queue) == [1, 2]
+    assert judge_all(desk.of("ann"), view_item(desk.context, "W", 1).queue) == [1, 2]
     assert asked(desk.context, QueueAsks(source="filter", about="layer")) == 2
-    with pytest.raises(InvalidInput, match="nothing of the source unjudged"):
+    with pytest.raises(InvalidInput, match="none of the source unjudged"):
         add_queue(desk.context, "V", layers)
 
 
@@ -180,7 +180,7 @@ def test_what_a_label_could_change_most_comes_first(desk: Desk) -> None:
 def tokens(context: Context, asks: QueueAsks) -> int:
     """What a label of the first could change, as its item says."""
     made = add_queue(context, "worth", asks)
-    said = look_at(context, made.id, 1).why
+    said = view_item(context, made.id, 1).why
     undo(context, made.id)
     return int(said.partition("about ")[2].partition(" tokens of the next prompt")[0])
 
@@ -192,7 +192,7 @@ def test_what_was_counted_is_made_or_nothing(desk: Desk) -> None:
     counted = propose_queue(desk.context)
     assert (counted.n, len(counted.first), counted.first[0].run) == (30, 20, "r0")
     evaluate(desk.of("kim"), "r3", "success")
-    with pytest.raises(Conflict, match="29 items now"):
+    with pytest.raises(Conflict, match="29 items"):
         add_queue(desk.context, "W", token=counted.token)
     assert add_queue(desk.context, "W", token=propose_queue(desk.context).token).n_items == 29
 
@@ -202,7 +202,7 @@ def test_a_batch_is_judged_as_it_was_counted_and_taken_back_as_one(desk: Desk) -
     before = queries.posteriors(desk.context)
     counted = propose_batch(desk.context, asks)
     record_all(desk.context, [run_of("one more")])
-    with pytest.raises(Conflict, match="31 items now"):
+    with pytest.raises(Conflict, match="31 items"):
         judge_batch(desk.context, asks, counted.token, outcome="failure", score=1.0)
     undo_runs = queries.posteriors(desk.context)
     assert undo_runs != before
@@ -370,4 +370,4 @@ def test_reviewers_of_another_learner_see_none_of_it(desk: Desk) -> None:
     other = replace(desk.context, learner="second", is_named=True)
     record_all(other, thirty()[:1])
     with pytest.raises(LookupError):
-        look_at(other, QUEUE, 1)
+        view_item(other, QUEUE, 1)

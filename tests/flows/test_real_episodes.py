@@ -15,7 +15,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import declare
 from core.flows.importing import import_files
-from core.flows.importing.answer import ImportAnswer
+from core.records.import_answer import ImportAnswer
 from core.records.run import Unit
 from tests.flows.world import context_at
 

@@ -127,7 +127,7 @@ def test_all_or_nothing(context: Context) -> None:
 def test_what_was_not_seen_is_not_overwritten(context: Context) -> None:
     seen = queries.frame(context).settings
     change(context, "k", 7)
-    with pytest.raises(Conflict, match="somebody else"):
+    with pytest.raises(Conflict, match="another user"):
         change_all(context, {"k": 3}, seen=seen)
     assert change_all(context, {"min_pulls": 0}, seen=seen)[0].before == 5, "another setting may be changed"
     assert queries.frame(context).settings.k == 7

@@ -67,14 +67,14 @@ def test_it_is_there_again_and_what_it_replaced_is_kept(context: Context, tmp_pa
 
 def test_who_has_it_open_goes_on(context: Context, tmp_path: Path) -> None:
     reader = context_at(kept_in(context.store))
-    moment = queries.sight(reader)
+    moment = queries.visibility(reader)
     with reader.reading() as snapshot:
         restore(kept_in(context.store), tmp_path / "copy.db")
         assert snapshot.connection.rows("SELECT count(*) FROM run") == [(4,)], (
             "what is being read stays as it is"
         )
     assert queries.status(reader).runs == 2
-    assert queries.sight(reader) != moment
+    assert queries.visibility(reader) != moment
     record(context, run_of("r4", arms=["d"], calls=["d"]))
     assert {one.arm: one.pulls for one in queries.posteriors(reader)} == {
         A: 2,

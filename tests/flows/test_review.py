@@ -24,12 +24,12 @@ from core.flows.review import (
     draft,
     hold,
     keep_draft,
-    look_at,
+    view_item,
     my_last,
     next_item,
     release,
     requeue,
-    set_aside,
+    exclude_item,
     skip,
     submit,
     take_back,
@@ -39,7 +39,7 @@ from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.parameters import EXPORT_FORMATS
-from core.records.review import Control, Draft, Given, QueueAsks, ReviewItem
+from core.records.review import Control, Draft, NextItem, QueueAsks, ReviewItem
 from core.records.rubric import Level, Rubric
 from core.settings import Located
 from core.store.queues import Placed
@@ -54,7 +54,7 @@ def desk(tmp_path: Path) -> Desk:
     return desk_at(tmp_path / "a.db")
 
 
-def item_of(given: Given) -> ReviewItem:
+def item_of(given: NextItem) -> ReviewItem:
     assert given.item is not None
     return given.item
 
@@ -126,7 +126,7 @@ def test_the_same_item_comes_back_after_a_reload_and_is_held_longer(desk: Desk) 
     assert hold(ann, QUEUE, 1) == again.hold_until_ms
     release(ann, QUEUE, 1)
     assert taken(desk.of("bob")).item == 1
-    with pytest.raises(Conflict, match="somebody else's"):
+    with pytest.raises(Conflict, match="held by another reviewer"):
         hold(ann, QUEUE, 1)
 
 
@@ -136,11 +136,11 @@ def test_an_item_for_two_is_open_to_two_and_to_no_third(desk: Desk) -> None:
     assert taken(ann).state == taken(bob).state == "needs_review"
     assert next_item(cay, QUEUE).item is None
     submit(ann, QUEUE, 1, level=4)
-    assert look_at(bob, QUEUE, 1).state == "needs_another"
+    assert view_item(bob, QUEUE, 1).state == "needs_another"
     assert next_item(ann, QUEUE).item is None, "nobody is the second of themselves"
     sent = submit(bob, QUEUE, 1, level=1, seen="none")
     assert [(one.rater, one.outcome, one.score) for one in sent.meanwhile] == [("ann", "success", 1.0)]
-    assert look_at(cay, QUEUE, 1).state == "done"
+    assert view_item(cay, QUEUE, 1).state == "done"
 
 
 # While somebody is typing
@@ -155,7 +155,7 @@ def test_a_hold_that_ran_out_is_told_and_what_was_typed_stays(desk: Desk) -> Non
     assert taken(ann).item == 2
     desk.pass_minutes(11)
     assert taken(bob).item == 2
-    with pytest.raises(Conflict, match=r"hold ended at .* somebody else's now; nothing was sent"):
+    with pytest.raises(Conflict, match=r"hold ended at .* held by another reviewer now. Nothing was sent"):
         submit(ann, QUEUE, 2, outcome="failure", score=0.7, feedback="wrong sum")
     assert draft(ann, QUEUE, 2) == Draft(outcome="failure", score=0.7, feedback="wrong sum")
     assert n_done(ann) == 1
@@ -171,15 +171,15 @@ def test_what_others_judged_meanwhile_is_said_before_anything_is_recorded(desk: 
     add_queue(desk.context, "W", rubric="v1")
     ann = desk.of("ann")
     item = taken(ann)
-    assert look_at(ann, QUEUE, 1, seen=item.seen).meanwhile == ()
+    assert view_item(ann, QUEUE, 1, seen=item.seen).meanwhile == ()
     evaluate(desk.of("kim"), "r0", "success", score=0.5, rubric="v1")
-    told = look_at(ann, QUEUE, 1, seen=item.seen)
+    told = view_item(ann, QUEUE, 1, seen=item.seen)
     assert (told.meanwhile, told.seen, told.n_judged) == (("kim",), item.seen, 1)
-    assert look_at(ann, QUEUE, 1, seen=look_at(ann, QUEUE, 1).seen).meanwhile == ()
+    assert view_item(ann, QUEUE, 1, seen=view_item(ann, QUEUE, 1).seen).meanwhile == ()
     with pytest.raises(Conflict, match=r"judged success \(0.5\) by kim meanwhile"):
         submit(ann, QUEUE, 1, level=1, seen=item.seen)
     assert draft(ann, QUEUE, 1) == Draft(level=1)
-    fresh = look_at(ann, QUEUE, 1)
+    fresh = view_item(ann, QUEUE, 1)
     assert fresh.draft == Draft(level=1)
     sent = submit(ann, QUEUE, 1, level=1, seen=fresh.seen)
     assert sent.evaluation.outcome == "failure"
@@ -204,7 +204,7 @@ def test_a_draft_is_ones_own_expires_and_leaves_the_database_by_no_way(desk: Des
     ann = desk.of("ann")
     keep_draft(ann, QUEUE, 1, Draft(feedback="half a thought"))
     assert taken(ann).draft == Draft(feedback="half a thought")
-    assert look_at(desk.of("bob"), QUEUE, 1).draft is None
+    assert view_item(desk.of("bob"), QUEUE, 1).draft is None
     export_file(desk.context, tmp_path / "all.jsonl")
     assert b"half a thought" not in (tmp_path / "all.jsonl").read_bytes()
     desk.pass_minutes(7 * 24 * 60)
@@ -254,16 +254,16 @@ def test_what_is_assigned_comes_first_and_to_nobody_else(desk: Desk) -> None:
 def test_what_cannot_be_judged_is_done_with_after_two_people_or_an_operator(desk: Desk) -> None:
     add_queue(desk.context, "W", QueueAsks(limit=2))
     ann, bob = desk.of("ann"), desk.of("bob")
-    said = set_aside(ann, QUEUE, 1, " cut off ")
+    said = exclude_item(ann, QUEUE, 1, " cut off ")
     assert (said.id, said.state, item_of(said.next).item) == ("aside-1", "needs_review", 2)
     with pytest.raises(Conflict, match="by you already"):
-        set_aside(ann, QUEUE, 1, "cut off")
+        exclude_item(ann, QUEUE, 1, "cut off")
     assert taken(bob).item == 1
-    assert set_aside(bob, QUEUE, 1, "no text").state == "set_aside"
+    assert exclude_item(bob, QUEUE, 1, "no text").state == "set_aside"
     assert progress(ann, QUEUE).set_aside == 1
     undo(bob, "aside-2")
     assert progress(ann, QUEUE).set_aside == 0
-    assert set_aside(desk.context, QUEUE, 2, "a test run").state == "set_aside"
+    assert exclude_item(desk.context, QUEUE, 2, "a test run").state == "set_aside"
     with pytest.raises(Denied):
         undo(bob, "aside-3")
     with pytest.raises(Conflict, match="set aside meanwhile"):
@@ -376,8 +376,8 @@ def test_why_an_item_is_in_a_blind_queue_tells_nothing_of_others(desk: Desk) -> 
     evaluate(desk.of("lee"), "r3", "failure", score=0.1)
     for blind in (False, True):
         add_queue(desk.context, f"blind {blind}", QueueAsks(source="disagree"), blind=blind)
-    assert look_at(desk.context, "queue-1", 1).why == "50% of 2 judgements differ"
-    assert look_at(desk.context, "queue-2", 1).why == "raters disagree"
+    assert view_item(desk.context, "queue-1", 1).why == "50% of 2 judgements differ"
+    assert view_item(desk.context, "queue-2", 1).why == "raters disagree"
 
 
 # Control items
@@ -434,7 +434,7 @@ def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_
     for item in (1, 3):
         submit(ann, QUEUE, item, level=4, anyway=True)
     submit(bob, QUEUE, 1, level=4, anyway=True)
-    given = item_of(set_aside(desk.context, QUEUE, 4, "cut off").next)
+    given = item_of(exclude_item(desk.context, QUEUE, 4, "cut off").next)
     release(desk.context, QUEUE, given.item)  # what is open hides what others made of it
     taken(bob)
     record_all(desk.context, [run_of("r0", rank=3, calls=("b",), at_ms=START_MS)])  # its run goes on
@@ -446,10 +446,10 @@ def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_
         queues(one)[0] for one in (desk.of("nobody"), replace(there, actor=desk.of("nobody").actor))
     )
     assert replace_holds(mine) == replace_holds(theirs)
-    assert [look_at(there, QUEUE, number).state for number in range(1, 6)] == [
-        look_at(desk.context, QUEUE, number).state for number in range(1, 6)
+    assert [view_item(there, QUEUE, number).state for number in range(1, 6)] == [
+        view_item(desk.context, QUEUE, number).state for number in range(1, 6)
     ]
-    assert look_at(there, QUEUE, 2).assigned_to == look_at(desk.context, QUEUE, 2).assigned_to
+    assert view_item(there, QUEUE, 2).assigned_to == view_item(desk.context, QUEUE, 2).assigned_to
     export_file(there, tmp_path / "again.jsonl")
     assert facts_in(tmp_path / "again.jsonl") == facts_in(tmp_path / "all.jsonl")
     undo(there, act)
@@ -538,10 +538,10 @@ def test_what_is_not_there_is_said(desk: Desk) -> None:
     with pytest.raises(NotFound, match="There are 2 queues 'W'"):
         next_item(desk.context, "W")
     with pytest.raises(NotFound, match="no item 31"):
-        look_at(desk.context, QUEUE, 31)
+        view_item(desk.context, QUEUE, 31)
     for reason in ("", "x" * 501):
         with pytest.raises(InvalidInput, match="reason must have 1 to 500"):
-            set_aside(desk.context, QUEUE, 1, reason)
+            exclude_item(desk.context, QUEUE, 1, reason)
 
 
 def test_a_queue_is_overdue_when_items_are_open_past_its_day(desk: Desk) -> None:

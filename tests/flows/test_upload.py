@@ -15,7 +15,7 @@ from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import undo
-from core.flows.upload import Uploaded, import_uploaded
+from core.flows.upload import ReceivedFile, import_uploaded
 from tests.flows.world import context_at
 from tests.formats.builders import lines
 
@@ -23,8 +23,8 @@ ROOM = 10_000_000
 RUN = {"kind": "run", "uid": "r", "arms": ["tool:fs:Read"], "calls": ["Read"]}
 
 
-def dropped(name: str, content: bytes) -> Uploaded:
-    return Uploaded(name=name, size_bytes=len(content), content=BytesIO(content))
+def dropped(name: str, content: bytes) -> ReceivedFile:
+    return ReceivedFile(name=name, size_bytes=len(content), content=BytesIO(content))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_too_much_is_refused_before_it_is_read(tmp_path: Path, folder: Path) -> 
     content = BytesIO(lines([RUN]))
     with pytest.raises(InvalidInput, match="MB together or less"):
         import_uploaded(
-            context, [Uploaded(name="a", size_bytes=ROOM + 1, content=content)], at_most_bytes=ROOM
+            context, [ReceivedFile(name="a", size_bytes=ROOM + 1, content=content)], at_most_bytes=ROOM
         )
     assert content.tell() == 0
     with pytest.raises(InvalidInput):

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from core.flows.context import Context
-from core.flows.pace import USUAL, Pace
+from core.flows.pace import USUAL, ImportPace
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
@@ -48,14 +48,14 @@ def put_empty_database(path: Path) -> None:
         path.write_bytes(empty_database())
 
 
-IN_PARTS = Pace(at_once=1, fewest=2, most=2)
+IN_PARTS = ImportPace(at_once=1, fewest=2, most=2)
 """Imports of more than a run are told in parts of two."""
 
-_PACE: ContextVar[Pace] = ContextVar("_PACE", default=USUAL)
+_PACE: ContextVar[ImportPace] = ContextVar("_PACE", default=USUAL)
 
 
 @contextmanager
-def paced(pace: Pace) -> Iterator[None]:
+def paced(pace: ImportPace) -> Iterator[None]:
     """Whoever makes a context meanwhile imports at this pace."""
     before = _PACE.set(pace)
     try:

@@ -61,7 +61,7 @@ from core.flows.review import (
     next_item,
     release,
     requeue,
-    set_aside,
+    exclude_item,
     skip,
 )
 from core.flows.reward import reward, reward_all
@@ -75,14 +75,14 @@ from core.flows.undo import redo, undo
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
-from core.records.alert import Alarm, Sent
+from core.records.alert import Alarm, SendResult
 from core.records.arm import Arm
 from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
 from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.limits import LAST_MS
-from core.records.offer import Asked, Report
+from core.records.offer import SelectionOptions, Report
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
@@ -189,7 +189,7 @@ def offer_and_hear(context: Context) -> None:
     minute = replace(context, clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__)
     arms = [Arm(key=A, token_cost=3), Arm(key="tool:other:offered")]
     for session in (None, "chat 1"):
-        offer(minute, arms, Asked(k=0, seed_arms=(A,), seed_boost=2.0), session=session)
+        offer(minute, arms, SelectionOptions(k=0, seed_arms=(A,), seed_boost=2.0), session=session)
         for arm, value in zip(arms, (1.0, 0.5), strict=True):
             report(minute, Report(arm=arm.key, value=value, session=session))
     offer(context, arms)
@@ -401,7 +401,7 @@ def review(folder: Path) -> None:
     keep_draft(ann, QUEUE, 1, Draft(level=2))
     skip(ann, QUEUE, 1, later=True)
     requeue(ann, QUEUE)
-    set_aside(ann, QUEUE, 2, "cut off")
+    exclude_item(ann, QUEUE, 2, "cut off")
     judge_all(ann)
     review_item(ann)
     rater_checks(desk.context, QUEUE)
@@ -608,7 +608,7 @@ def see_runs(context: Context, wanted: RunFilter, view: View) -> None:
     directions: tuple[Direction, ...] = ("older", "newer")
     for direction in directions:
         for cursor in (None, Cursor(START_MS + HOUR_MS, 5), Cursor(None, 5)):
-            queries.seen_runs(context, wanted, view, cursor=cursor, direction=direction, limit=3)
+            queries.runs_view(context, wanted, view, cursor=cursor, direction=direction, limit=3)
 
 
 def by_their_own(context: Context) -> None:
@@ -677,7 +677,7 @@ def identify(folder: Path) -> None:
     assert has_operator(context.store)
     members(context)
     for one in members(context):
-        restore_member(context, one, seen=one)
+        restore_member(context, one, current=one)
     wanted = AuditFilter(actor="mara", action="member_add", since_ms=0, until_ms=LAST_MS)
     audit(context, installation=True, wanted=wanted, before=9)
     denials(context, wanted=wanted)
@@ -691,11 +691,11 @@ def alert(folder: Path) -> None:
         add_webhook(desk.context, "https://hooks.example/")
     alarm = Alarm(learner="default", kind="silent", count=9)
     for found in ([alarm], [], [alarm], [], []):
-        alerts.look(desk.context, ask=lambda _, found=found: found)  # type: ignore[misc]
+        alerts.look(desk.context, find=lambda _, found=found: found)  # type: ignore[misc]
         desk.pass_minutes(60)
     message = take_due(desk.context)
     assert message is not None
-    settle(desk.context, message, Sent(webhook="webhook-1", message=message.uid, result="200", ok=True))
+    settle(desk.context, message, SendResult(webhook="webhook-1", message=message.uid, result="200", ok=True))
     assert len(alerts.alerts(desk.context).alerts) == 1
     remove_webhook(desk.context, "webhook-1")
     desk.context.store.close()

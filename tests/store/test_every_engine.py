@@ -146,7 +146,7 @@ def test_what_is_written_comes_back_and_is_as_its_facts_say(context: Context, tm
     found = {one.arm: one for one in queries.posteriors(context)}
     assert (found[A].alpha, found[B].alpha) == (43.5, 3.0)
     assert queries.status(context).runs == 40
-    assert maintenance.place(context).size_bytes > 100_000
+    assert maintenance.database_facts(context).size_bytes > 100_000
 
 
 def test_work_that_raises_leaves_nothing(context: Context) -> None:
@@ -623,14 +623,14 @@ def test_few_round_trips_of_a_page(
             "overview": lambda: queries.overview(context),
             "arms": lambda: queries.belief(context),
             "arm": lambda: queries.arm_path(context, arm),
-            "runs": lambda: queries.seen_runs(context),
+            "runs": lambda: queries.runs_view(context),
             "listed runs": lambda: queries.runs(context),
             "run": lambda: queries.run(context, uid),
             "savings": lambda: queries.savings(context),
             "status": lambda: queries.status(context),
             "confidence": lambda: queries.confidence(context),
             "episodes": lambda: queries.episodes(context),
-            "evaluations": lambda: queries.seen_evaluations(context),
+            "evaluations": lambda: queries.page_of_evaluations(context),
             "audit": lambda: queries.changes(context),
             "ledger": lambda: queries.rewards(context),
         }

@@ -106,10 +106,10 @@ def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, res
     record(context, run_of("r1"))
     maintenance.backup(context, tmp_path / "copy.db")
     record(context, run_of("r2"))
-    before = queries.sight(context)
+    before = queries.visibility(context)
     restore(tmp_path / "copy.db", kept_in(context.store))
     record(context, run_of("r3"))
-    after = queries.sight(context)
+    after = queries.visibility(context)
     assert before[0].revision == after[0].revision
     assert before != after
 
@@ -150,14 +150,14 @@ def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore)
     record(context, run_of("r2", arms=["x"], calls=["x"]))
     reader = context_at(tmp_path / "a.db")
     assert pulls(reader) == {X: 1, Z: 1}
-    before = queries.sight(reader)
+    before = queries.visibility(reader)
     restore(tmp_path / "copy.db", kept_in(context.store))
     if restore is copied_over:  # only a writer looks that closely, and it is sure to come
         reward(context, Z, 1.0)
         assert pulls(reader) == {Z: 2}
     else:
         assert pulls(reader) == {Z: 1}
-    assert queries.sight(reader) != before
+    assert queries.visibility(reader) != before
 
 
 @pytest.mark.parametrize("restore", [moved_over_with_the_log_left, copied_over])

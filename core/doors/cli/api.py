@@ -55,9 +55,9 @@ def api(
     import uvicorn
 
     from core.doors.alerting import Watch
-    from core.doors.desk import Desk
     from core.doors.http.serving import doors
-    from core.flows.context import meant
+    from core.doors.service import Service
+    from core.flows.context import default_learner
     from core.flows.tokens import tokens
 
     context = context_of(line, create=True, whole=True)
@@ -67,10 +67,10 @@ def api(
             f"Off this machine nobody is let in without a token, and there is none; got {address[:60]!r}.",
             next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
         )
-    learner = context.learner if context.is_named else meant(context.store)
-    desk = Desk(store=context.store, learner=learner)
+    learner = context.learner if context.is_named else default_learner(context.store)
+    service = Service(store=context.store, learner=learner)
     app = doors(
-        desk,
+        service,
         hosts=[address, *(host or ())],
         asks_tokens=not is_near,
         per_minute=rate,

@@ -26,7 +26,7 @@ from core.records.times import iso
 
 if TYPE_CHECKING:
     from core.flows.context import Context
-    from core.flows.discover import Found
+    from core.flows.discover import AgentSessions
     from core.flows.importing import ImportAnswer
     from core.flows.importing.spread import SpreadAnswer, SpreadOptions
     from core.formats import Opened, Source
@@ -240,7 +240,7 @@ def _found_sessions(*, as_json: bool) -> list[Path]:
     return folders
 
 
-def _say_found(found: Sequence[Found]) -> None:
+def _say_found(found: Sequence[AgentSessions]) -> None:
     heads = ("agent", "format", "files", "MB", "newest", "folder")
     rows = [
         (
@@ -256,7 +256,7 @@ def _say_found(found: Sequence[Found]) -> None:
     say_table(heads, rows, numbers=(2, 3))
 
 
-def _nothing_named(found: Sequence[Found], folders: Sequence[Path]) -> dict[str, object]:
+def _nothing_named(found: Sequence[AgentSessions], folders: Sequence[Path]) -> dict[str, object]:
     from core.flows.discover import USUAL
 
     if not found:

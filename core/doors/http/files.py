@@ -1,7 +1,7 @@
-"""Files: what a program elsewhere reads in and takes out whole: transcripts, rows to train on, a backup; and erasing.
+"""Files over HTTP: uploads of transcripts, training rows, backups, and erasing.
 
-Bodies and answers are of any length, and lie in files of their own while they go over the wire. Whatever has two
-parts (tools before transcripts, a manifest before rows) says in bytes how long the first is.
+Bodies and answers have any length, and are held in files while they are sent. A body or answer of two parts (tools
+and transcripts, manifest and rows) states the length of the first in bytes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
 
 import msgspec
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
 from core.doors.http.refusals import TooLarge
 from core.doors.http.routes import NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.http.wording import worded
+from core.doors.service import Service
 from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.flows import maintenance
 from core.flows.context import Context
-from core.flows.upload import Uploaded, import_uploaded
+from core.flows.upload import ReceivedFile, import_uploaded
 from core.formats import FORMATS, Limits
 from core.formats.strict import json_body
 from core.records.actor import Actor
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 BYTES: Final = "application/octet-stream"
 _CSV: Final = "text/csv; charset=utf-8"
 MOST_BYTES: Final = 1 << 30
-"""Of an upload."""
+"""Largest upload."""
 FIRST_BYTES: Final = "armscope-first-bytes"
-"""The header that says how long the first of an answer's two parts is."""
+"""Header with the length of the first of an answer's two parts."""
 _SPOOLED: Final = 1 << 20
 _NAME: Final = "upload"
 _LIMITS: Final = ("max_inflated_bytes", "max_rejected")
@@ -47,10 +47,10 @@ _FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event"
 
 
 def _import(context: Context, call: Call) -> Answer:
-    """A transcript, or an archive: ``?file=`` is its name; the first ``?tools_bytes=`` are a list of tools."""
+    """Import a transcript or an archive. ``?file=`` is its name; the first ``?tools_bytes=`` bytes are a list of tools."""
     check_fields(call, *_FIELDS)
     asked = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
-    given = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
+    request = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
     limits = {
         "inflated_bytes": _count(call, "max_inflated_bytes"),
         "rejected_lines": _count(call, "max_rejected"),
@@ -58,23 +58,23 @@ def _import(context: Context, call: Call) -> Answer:
     with SpooledTemporaryFile(_SPOOLED) as tools, SpooledTemporaryFile(_SPOOLED) as content:
         n_tools = _n_tools(call)
         sizes = _received(call.pieces, cast("IO[bytes]", tools), n_tools, cast("IO[bytes]", content))
-        listed = Uploaded(name="tools.json", size_bytes=sizes[0], content=cast("IO[bytes]", tools))
-        sent = Uploaded(
+        listed = ReceivedFile(name="tools.json", size_bytes=sizes[0], content=cast("IO[bytes]", tools))
+        sent = ReceivedFile(
             name=call.query.get("file", _NAME), size_bytes=sizes[1], content=cast("IO[bytes]", content)
         )
-        found = import_uploaded(
+        answer = import_uploaded(
             context,
             [sent],
             tools=listed if n_tools else None,
-            format=given.format,
-            unit=given.unit,
-            phase=given.phase,
+            format=request.format,
+            unit=request.unit,
+            phase=request.phase,
             at_most_bytes=MOST_BYTES,
             limits=Limits.of(**limits),
             each_event=_is_true(call, "each_event"),
         )
-    hint = None if found.hint is None else worded(found.hint)
-    return document_answer(verb("import").plain(context, msgspec.structs.replace(found, hint=hint)))
+    hint = None if answer.hint is None else worded(answer.hint)
+    return document_answer(verb("import").plain(context, msgspec.structs.replace(answer, hint=hint)))
 
 
 def _count(call: Call, name: str) -> int | None:
@@ -107,7 +107,7 @@ def _n_tools(call: Call) -> int:
 
 
 def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[bytes]) -> tuple[int, int]:
-    """Write a body into two files; how many bytes of it are in each."""
+    """Write a body into two files; return the number of bytes in each."""
     n_bytes = 0
     for piece in pieces:
         n_here = max(0, min(len(piece), n_first - n_bytes))
@@ -123,7 +123,7 @@ def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[
 
 
 def _training(context: Context, call: Call) -> Answer:
-    """Rows to train on; with ``manifest`` what is to be said of them comes before them."""
+    """Return training rows, after their manifest if requested."""
     sent = json_body(call.body)
     if not isinstance(sent, dict) or "target" in sent:
         raise InvalidInput(
@@ -134,35 +134,35 @@ def _training(context: Context, call: Call) -> Answer:
     folder = TemporaryDirectory(prefix="armscope-")
     try:
         target = Path(folder.name) / "rows"
-        given = cast("Any", asked.decode({**sent, "target": str(target)}))
-        made: TrainingAnswer = asked.call(context, given)
+        request = cast("Any", asked.decode({**sent, "target": str(target)}))
+        result: TrainingAnswer = asked.call(context, request)
     except BaseException:
         folder.cleanup()
         raise
-    if not given.manifest:
-        kind = _CSV if given.format == "reward_csv" else NDJSON
-        return Answer(200, b"", {"content-type": kind}, pieces=_sent(folder, target))
-    manifest = msgspec.json.encode(made.manifest)
+    if not request.manifest:
+        kind = _CSV if request.format == "reward_csv" else NDJSON
+        return Answer(200, b"", {"content-type": kind}, pieces=_file_pieces(folder, target))
+    manifest = msgspec.json.encode(result.manifest)
     headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
-    return Answer(200, b"", headers, pieces=_sent(folder, target, manifest))
+    return Answer(200, b"", headers, pieces=_file_pieces(folder, target, manifest))
 
 
-def _backup(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """A copy of the whole database as it is at one moment, its members and texts, too: for operators of all of it."""
+def _backup(service: Service, actor: Actor, call: Call) -> Answer:
+    """Return a copy of the full database, with members and texts; only for operators of all learners."""
     check_fields(call)
-    context = desk.whole(actor)
+    context = service.whole(actor)
     folder = TemporaryDirectory(prefix="armscope-")
     try:
-        made = maintenance.backup(context, Path(folder.name) / "backup.db")
+        result = maintenance.backup(context, Path(folder.name) / "backup.db")
     except BaseException:
         folder.cleanup()
         raise
-    headers = {"content-type": BYTES, "etag": f'"{made.revision}"'}
-    return Answer(200, b"", headers, pieces=_sent(folder, Path(made.file)))
+    headers = {"content-type": BYTES, "etag": f'"{result.revision}"'}
+    return Answer(200, b"", headers, pieces=_file_pieces(folder, Path(result.file)))
 
 
-def _sent(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> Iterator[bytes]:
-    """What comes first, and a file; its folder is gone when all of it was sent."""
+def _file_pieces(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> Iterator[bytes]:
+    """Yield the first part and a file; remove its folder at the end."""
     with folder, file.open("rb") as opened:
         if first:
             yield first
@@ -171,7 +171,7 @@ def _sent(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> It
 
 
 def _erase(context: Context, call: Call) -> Answer:
-    """What was written and said about a run, session or execution, or a person's name, for good."""
+    """Erase the texts about a run, session or execution, or a person's name, for good."""
     asked = verb("erase")
     return document_answer(asked.plain(context, asked.call(context, asked.decode(json_body(call.body)))))
 

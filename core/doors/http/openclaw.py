@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call, json_answer
 from core.doors.http.guard import LOOKING, check_written
 from core.doors.http.routes import Route
+from core.doors.service import Service
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
 from core.flows import queries
 from core.flows.context import Context
@@ -40,13 +40,13 @@ _NO_STORE: Final = "Learning backend (qortex) not available"
 _NO_ARM: Final = "arm_id (string) is required"
 _DASHBOARD: Final = "/dashboard"
 
-_Told = tuple[int, object]
+_Reply = tuple[int, object]
 """Status and document of an answer."""
-_TOO_LONG: Final[_Told] = (413, {"error": f"The body must have at most {MAX_BODY_BYTES:,} bytes"})
+_TOO_LONG: Final[_Reply] = (413, {"error": f"The body must have at most {MAX_BODY_BYTES:,} bytes"})
 _PAGE: Final = Path(__file__).with_name("openclaw.html").read_bytes()
 
 
-def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
+def handle(service: Service, actor: Actor, call: Call) -> Answer:
     """Answer what is asked below the prefix.
 
     Raises what the flows raise for what is wrong with a request, and `NotFound` for the prefix alone; only where the
@@ -57,20 +57,20 @@ def handle(desk: Desk, actor: Actor, call: Call) -> Answer:
     path = call.path.removeprefix(PREFIX).rstrip("/")
     if path == _DASHBOARD:
         return _PAGE_ANSWER if call.method == "GET" else _not_allowed(call, "GET")
-    way = _WAYS.get(path, _NOWHERE)
+    endpoint = _METHODS.get(path, _UNKNOWN)
     # No request names a learner here: it is this server's own, of which clients ask before they report anything.
-    context = replace(desk.context(actor), may_be_empty=True)
-    said = _NO_STORE
+    context = replace(service.context(actor), may_be_empty=True)
+    text = _NO_STORE
     try:
         queries.revision(context)
-        if call.method != way.method:
-            return _not_allowed(call, way.method)
-        if way.method not in LOOKING:
+        if call.method != endpoint.method:
+            return _not_allowed(call, endpoint.method)
+        if endpoint.method not in LOOKING:
             check_written(call.headers)
-        said = way.failed
-        status, answer = way.answer(context, call)
+        text = endpoint.failed
+        status, answer = endpoint.answer(context, call)
     except StoreError:
-        status, answer = 503, {"error": said}
+        status, answer = 503, {"error": text}
     return json_answer(status, msgspec.to_builtins(answer), content_type=_JSON, **_closing(status))
 
 
@@ -97,54 +97,54 @@ def _page_answer() -> Answer:
             "frame-ancestors 'none'",
         ]
     )
-    kept = {"content-type": "text/html; charset=utf-8", "cache-control": "no-store"}
-    return Answer(200, _PAGE, {**kept, "content-security-policy": policy})
+    headers = {"content-type": "text/html; charset=utf-8", "cache-control": "no-store"}
+    return Answer(200, _PAGE, {**headers, "content-security-policy": policy})
 
 
 def _between(tag: str) -> bytes:
-    found = search(rf"<{tag}>(.*)</{tag}>".encode(), _PAGE, DOTALL)
-    assert found is not None, f"the page has no {tag}"  # noqa: S101 - our own file
-    return found[1]
+    match = search(rf"<{tag}>(.*)</{tag}>".encode(), _PAGE, DOTALL)
+    assert match is not None, f"the page has no {tag}"  # noqa: S101 - our own file
+    return match[1]
 
 
 # What is read
 
 
-def _read(query: Callable[[Context], object]) -> Callable[[Context, Call], _Told]:
+def _read(query: Callable[[Context], object]) -> Callable[[Context, Call], _Reply]:
     return lambda context, _: (200, query(context))
 
 
-def _traces(context: Context, call: Call) -> _Told:
-    given = {name: _whole(name, call.query[name]) for name in ("limit", "offset") if name in call.query}
-    found = queries.openclaw_traces(context, **given)
-    return 200, {"traces": found.traces, "total": found.total}
+def _traces(context: Context, call: Call) -> _Reply:
+    query = {name: _whole(name, call.query[name]) for name in ("limit", "offset") if name in call.query}
+    page = queries.openclaw_traces(context, **query)
+    return 200, {"traces": page.traces, "total": page.total}
 
 
-def _whole(name: str, said: str) -> int:
-    if not (said.isascii() and said.isdigit() and len(said) < 10):
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InvalidInput(
             f"{name} must be a whole number, got something else.",
             next_step="Write it in digits, or leave it out.",
         )
-    return int(said)
+    return int(text)
 
 
-def _timeseries(context: Context, call: Call) -> _Told:
-    given = {name: call.query[name] for name in ("metric", "window") if name in call.query}
-    found = queries.timeseries(context, **given)  # type: ignore[arg-type]  # the flow refuses any other word
-    return 200, {"buckets": [_bucket(one) for one in found]}
+def _timeseries(context: Context, call: Call) -> _Reply:
+    query = {name: call.query[name] for name in ("metric", "window") if name in call.query}
+    points = queries.timeseries(context, **query)  # type: ignore[arg-type]  # the flow refuses any other word
+    return 200, {"buckets": [_bucket(one) for one in points]}
 
 
 def _bucket(one: queries.Point) -> Json:
     more = {"runs": one.runs, "armId": one.arm}
-    told: Json = {"t": one.t, "value": one.value}
-    return told | {name: value for name, value in more.items() if value is not None}
+    bucket: Json = {"t": one.t, "value": one.value}
+    return bucket | {name: value for name, value in more.items() if value is not None}
 
 
 # What is done
 
 
-def _reset(context: Context, call: Call) -> _Told:
+def _reset(context: Context, call: Call) -> _Reply:
     if len(call.body) > MAX_BODY_BYTES:
         return _TOO_LONG
     done = reset(context, arms=_arms_to_reset(call.body))
@@ -162,12 +162,12 @@ def _arms_to_reset(body: bytes) -> tuple[str, ...]:
     """None for all of them: nothing was sent, or an object that names no arms."""
     if not body:
         return ()
-    asked = json_body(body)
-    if not isinstance(asked, dict):
+    document = json_body(body)
+    if not isinstance(document, dict):
         raise _no_reset("an object, or nothing")
-    if "arm_ids" not in asked:
+    if "arm_ids" not in document:
         return ()
-    arms = asked["arm_ids"]
+    arms = document["arm_ids"]
     if not isinstance(arms, list) or not all(isinstance(one, str) for one in arms):
         raise _no_reset("an object whose arm_ids is a list of strings")
     if not arms:
@@ -178,86 +178,88 @@ def _arms_to_reset(body: bytes) -> tuple[str, ...]:
     return tuple(arms)
 
 
-def _no_reset(wanted: str) -> InvalidInput:
+def _no_reset(allowed: str) -> InvalidInput:
     return InvalidInput(
-        f"The body of a reset must be {wanted}, got something else.",
+        f"The body of a reset must be {allowed}, got something else.",
         next_step="Send nothing to reset all arms; nothing was reset.",
     )
 
 
-def _reward(context: Context, call: Call) -> _Told:
+def _reward(context: Context, call: Call) -> _Reply:
     if len(call.body) > MAX_BODY_BYTES:
         return _TOO_LONG
-    asked = _asked(call.body)
-    arm, value, reason = (asked.get(name) for name in ("arm_id", "reward", "reason"))
+    body = _reward_body(call.body)
+    arm, value, reason = (body.get(name) for name in ("arm_id", "reward", "reason"))
     if not isinstance(arm, str) or not arm:
         return 400, {"error": _NO_ARM}
     number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-    given = reward(
+    answer = reward(
         context,
         arm,
         number,
-        outcome=_outcome(asked.get("outcome"), number),
+        outcome=_outcome(body.get("outcome"), number),
         reason=reason if isinstance(reason, str) and reason else None,
     )
     return 200, {
         "ok": True,
-        "arm_id": given.arm,
-        "alpha": given.alpha,
-        "beta": given.beta,
-        "mean": given.mean,
-        "pulls": given.pulls,
-        "id": given.id,
+        "arm_id": answer.arm,
+        "alpha": answer.alpha,
+        "beta": answer.beta,
+        "mean": answer.mean,
+        "pulls": answer.pulls,
+        "id": answer.id,
     }
 
 
-def _asked(body: bytes) -> Mapping[str, Any]:
+def _reward_body(body: bytes) -> Mapping[str, Any]:
     """What a reward is asked with; nothing where that can't be told, as OpenClaw reads it."""
     try:
-        asked = json_body(body)
+        document = json_body(body)
     except InvalidInput:
         return {}
-    return asked if isinstance(asked, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _outcome(said: object, number: float | None) -> RewardOutcome | None:
+def _outcome(text: object, number: float | None) -> RewardOutcome | None:
     """Another word than ours is only a word where a number counts; without one the flow refuses it."""
-    if not isinstance(said, str) or (number is not None and said not in OUTCOME_REWARDS):
+    if not isinstance(text, str) or (number is not None and text not in OUTCOME_REWARDS):
         return None
-    return said  # type: ignore[return-value]
+    return text  # type: ignore[return-value]
 
 
 # The table
 
 
-class _Way(NamedTuple):
+class _Method(NamedTuple):
     """What answers a path, by which method, and what is said where the store fails it."""
 
     method: str
     action: Action
-    answer: Callable[[Context, Call], _Told]
+    answer: Callable[[Context, Call], _Reply]
     failed: str
 
 
-_SUMMARY: Final = _Way("GET", "read", _read(queries.openclaw_summary), "Failed to fetch metrics from qortex")
-_WAYS: Final[Mapping[str, _Way]] = {
+_SUMMARY: Final = _Method(
+    "GET", "read", _read(queries.openclaw_summary), "Failed to fetch metrics from qortex"
+)
+_METHODS: Final[Mapping[str, _Method]] = {
     "/summary": _SUMMARY,
     "/metrics": _SUMMARY,
-    "/config": _Way("GET", "read", _read(queries.openclaw_config), "Failed to fetch config from qortex"),
-    "/posteriors": _Way(
+    "/config": _Method("GET", "read", _read(queries.openclaw_config), "Failed to fetch config from qortex"),
+    "/posteriors": _Method(
         "GET", "read", _read(queries.openclaw_posteriors), "Failed to fetch posteriors from qortex"
     ),
-    "/traces": _Way("GET", "read", _traces, "Failed to fetch traces from qortex"),
-    "/timeseries": _Way("GET", "read", _timeseries, "Failed to fetch timeseries from qortex"),
-    "/reset": _Way("POST", "reset", _reset, "Reset failed — qortex backend error"),
-    "/reward": _Way("POST", "reward", _reward, "Reward observation failed — qortex backend error"),
+    "/traces": _Method("GET", "read", _traces, "Failed to fetch traces from qortex"),
+    "/timeseries": _Method("GET", "read", _timeseries, "Failed to fetch timeseries from qortex"),
+    "/reset": _Method("POST", "reset", _reset, "Reset failed — qortex backend error"),
+    "/reward": _Method("POST", "reward", _reward, "Reward observation failed — qortex backend error"),
 }
-_NOWHERE: Final = _Way("GET", "read", lambda *_: (404, {"error": "Unknown learning API route"}), _NO_STORE)
+_UNKNOWN: Final = _Method("GET", "read", lambda *_: (404, {"error": "Unknown learning API route"}), _NO_STORE)
 _PAGE_ANSWER: Final = _page_answer()
 
 ROUTES: Final = (
     Route(("*",), PREFIX, "read", handle),
     Route(("*",), f"{PREFIX}{_DASHBOARD}", "read", handle),
-    *[Route(("*",), PREFIX + path, way.action, handle) for path, way in _WAYS.items()],
+    *[Route(("*",), PREFIX + path, endpoint.action, handle) for path, endpoint in _METHODS.items()],
     Route(("*",), f"{PREFIX}/{{rest:path}}", "read", handle),
 )

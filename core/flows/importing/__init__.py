@@ -1,5 +1,5 @@
-"""Importing: files and folders → the store, as one act; each kind of what they hold in a file of its own."""
+"""Importing of files and folders into the store, as one act."""
 
 from core.flows.importing.files import import_files
-from core.flows.importing.reading import Progress
+from core.flows.importing.reading import ReadingProgress
 from core.records.import_answer import BeliefDifference, ImportAnswer, NotOffered, RejectedLine, Unread

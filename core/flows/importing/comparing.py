@@ -1,4 +1,4 @@
-"""Comparing: beliefs that a file states, beside what its own runs come to from this learner's priors."""
+"""Comparing of the beliefs that a file states with the result of its own runs and this learner's priors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from core.records.judged import Judged
 from core.records.learner import LearnerSettings
 
 _SAME: Final = 1e-6
-"""Pseudo-counts by which two beliefs may differ and still be the same: exports round."""
+"""Maximum difference in pseudo-counts of two equal beliefs: exports round."""
 
 
-class Comparison:
-    """The beliefs one file states, and what its runs say of the same arms."""
+class StatedBeliefs:
+    """Beliefs that one file states, and the counts of its runs for the same arms."""
 
     def __init__(self) -> None:
         self._stated: dict[str, Stated] = {}
@@ -26,15 +26,15 @@ class Comparison:
 
     @property
     def has_stated(self) -> bool:
-        """Whether the file states any."""
+        """True if the file states a belief."""
         return bool(self._stated)
 
     def state(self, belief: Stated) -> None:
-        """Take down a belief; they come before the runs."""
+        """Add a stated belief. Beliefs come before the runs."""
         self._stated[belief.arm] = belief
 
     def fold(self, judged: Judged) -> None:
-        """Count what a run says of the arms that beliefs are stated of."""
+        """Count a run for the arms with a stated belief."""
         if not self._stated:
             return
         for arm, flag in zip(outcome_arms(judged.run), judged.flags, strict=True):
@@ -43,11 +43,11 @@ class Comparison:
                 self._folded[arm, reward > 0] += 1
 
     def differences(self, settings: LearnerSettings) -> Iterator[BeliefDifference]:
-        """Stated beliefs that the runs don't lead to."""
+        """Yield stated beliefs that differ from the result of the runs."""
         for stated in self._stated.values():
-            found = self._difference(stated, settings)
-            if found is not None:
-                yield found
+            difference = self._difference(stated, settings)
+            if difference is not None:
+                yield difference
 
     def _difference(self, stated: Stated, settings: LearnerSettings) -> BeliefDifference | None:
         prior = settings.priors.of(arm_type(stated.arm))

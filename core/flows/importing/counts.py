@@ -1,4 +1,4 @@
-"""Counts: what an import has come to so far, in counts and reasons."""
+"""Counts and reasons of an import so far."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from core.records.judged import Judged
 from core.records.verdict import SKIP_REASONS
 from core.store.episodes import Told
 
-_NAMES_KEPT: Final = 10_000
-"""Names of tools outside the prompt are foreign text: of so many the frequency is known."""
+_MOST_NAMES: Final = 10_000
+"""Maximum number of counted tool names outside the prompt: they are foreign text."""
 
 
 @dataclass
-class Counts:
-    """Counts, and what is listed beside them; ``file`` is the one being read."""
+class ImportCounts:
+    """Counts and listed entries; ``file`` is the file being read."""
 
     file: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     units: set[str] = field(default_factory=set)
     not_offered: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    by_kind: Counter[str] = field(default_factory=Counter)
     rejected: list[RejectedLine] = field(default_factory=list)
     ignored: list[RejectedLine] = field(default_factory=list)
     next_steps: dict[str, str] = field(default_factory=dict)
@@ -44,14 +44,14 @@ class Counts:
     n_in_another_unit: int = 0
     no_user_text: bool = False
 
-    def copy(self) -> Counts:
-        """The same, to be counted on: telling a part counts into a copy, which is kept once the part is on disk."""
+    def copy(self) -> ImportCounts:
+        """Return a copy to count on. A part is counted into it, and it replaces this one once the part is on disk."""
         return replace(
             self,
             counts=self.counts.copy(),
             units=self.units.copy(),
             not_offered=self.not_offered.copy(),
-            told=self.told.copy(),
+            by_kind=self.by_kind.copy(),
             rejected=self.rejected.copy(),
             ignored=self.ignored.copy(),
             next_steps=self.next_steps.copy(),
@@ -59,58 +59,58 @@ class Counts:
             remarks=self.remarks.copy(),
         )
 
-    def run(self, judged: Judged, told: Recorded) -> None:
-        """Count a run that was added, by its verdict and by how it was known."""
+    def run(self, judged: Judged, status: Recorded) -> None:
+        """Count a run by its verdict, and whether it was new, known or updated."""
         outcome = judged.verdict.outcome
         self.counts["skipped"] += outcome in SKIP_REASONS
         self.counts[outcome] += 1
         if outcome != "empty":
-            self.counts[told] += 1
+            self.counts[status] += 1
             missing = judged.run.not_offered or judged.evidence.not_offered
             if missing:
                 self._count_missing(missing)
 
     def recount(self, differences: Mapping[Recorded, int]) -> None:
-        """Correct by how runs were known: it shows only when an import that was told in parts is made to stand."""
-        for told, difference in differences.items():
-            self.counts[told] += difference
+        """Correct how many runs were new, known or updated. A staged import knows this only at its activation."""
+        for status, difference in differences.items():
+            self.counts[status] += difference
 
     def _count_missing(self, tools: Sequence[str]) -> None:
         self.counts["not_offered"] += len(tools)
-        is_full = len(self.not_offered) >= _NAMES_KEPT
+        is_full = len(self.not_offered) >= _MOST_NAMES
         self.not_offered.update(tool for tool in tools if not is_full or tool in self.not_offered)
 
-    def fact(self, kind: str, *, is_new: bool) -> None:
-        """Count what somebody did that was read, by what it is called."""
+    def line(self, kind: str, *, is_new: bool) -> None:
+        """Count a ledger line by its kind."""
         self.counts["ledger"] += 1
-        self.told[kind] += 1
+        self.by_kind[kind] += 1
         self.counts["ledger_duplicate"] += not is_new
 
-    def episode(self, told: Told) -> None:
-        """Count an episode by how it was known."""
+    def episode(self, status: Told) -> None:
+        """Count an episode, and whether it was new, known or updated."""
         self.counts["episodes"] += 1
-        self.counts[f"episode_{told}"] += 1
+        self.counts[f"episode_{status}"] += 1
 
     def reject(self, line: int | None, reason: str, file: str | None = None) -> None:
-        """Count a line of a file, None = the one being read, that was left out; the first hundred are listed."""
+        """Count a rejected line of a file (None: the one being read). The first hundred are listed."""
         self.counts["rejected"] += 1
         if len(self.rejected) < SHOWN:
             named = self.file if file is None else file
             self.rejected.append(RejectedLine(file=named, line=line, reason=reason))
 
-    def differ(self, found: BeliefDifference) -> None:
-        """Count a belief that the file's runs don't lead to; the first hundred are listed."""
+    def differ(self, difference: BeliefDifference) -> None:
+        """Count a stated belief that the runs do not lead to. The first hundred are listed."""
         self.counts["differences"] += 1
         if len(self.differences) < SHOWN:
-            self.differences.append(found)
+            self.differences.append(difference)
 
     def ignore(self, file: Skipped) -> None:
-        """Note a file that was not read."""
+        """Add a file that was not read."""
         self.ignored.append(RejectedLine(file=file.file, line=None, reason=file.reason))
         self.next_steps[file.reason] = file.next_step
 
     def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
-        """All of it, as the answer of the import of this number; None = there was nothing new."""
+        """Return the answer of the import with this number; None = nothing was new."""
         counts = self.counts
         return ImportAnswer(
             id=None if number is None else f"import-{number}",
@@ -130,7 +130,7 @@ class Counts:
             rejected_count=counts["rejected"],
             ledger=counts["ledger"],
             ledger_duplicates=counts["ledger_duplicate"],
-            ledger_by=dict(sorted(self.told.items())),
+            ledger_by=dict(sorted(self.by_kind.items())),
             episodes=counts["episodes"],
             episode_duplicates=counts["episode_duplicate"],
             episodes_updated=counts["episode_updated"],

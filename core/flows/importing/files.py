@@ -1,4 +1,4 @@
-"""Files: files and folders → runs, ledger lines and remarks → the store, as one act."""
+"""Files and folders, imported as one act."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.reading import ReadingProgress, Reading, ReadRun
+from core.flows.importing.reading import Reading, ReadingProgress, ReadRun
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources
@@ -24,11 +24,11 @@ from core.store.staging import Spoiled
 from core.store.transaction import Detail, Transaction
 
 ImportSteps = Generator[None, None, ImportAnswer]
-"""An import that stops after each part; while it stands still, nobody waits for it."""
+"""Import that pauses after each part. Other writers do not wait while it is paused."""
 
 
 class _NothingNew(Exception):
-    """All that was read is known already."""
+    """Signal that all rows are known already."""
 
     def __init__(self, answer: ImportAnswer) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def import_in_steps(
     continuing: str | None = None,
     waiting: OnWait | None = None,
 ) -> ImportSteps:
-    """The same, of files that were opened, part by part."""
+    """Import opened files part by part, like `import_files`."""
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     context.permit("ingest", create=True)
@@ -111,26 +111,23 @@ def import_in_steps(
             )
         except _NothingNew as end:
             answer = end.answer
-        except Spoiled:  # something was done that what was read can't follow: it is read again
+        except Spoiled:  # a concurrent write changed the basis of the rows: read the files again
             continue
         return _with_held_events(context, reading, answer)
 
 
 def _with_held_events(context: Context, reading: Reading, answer: ImportAnswer) -> ImportAnswer:
-    """The answer, once events are kept whose rollouts other files start, and those are told that have started."""
+    """Hold events whose rollouts start in other files, and return the answer with notes about them."""
     if not reading.held:
         return answer
     try:
         taken = hold_events(context, reading.held)
-    except StoreBusy as problem:  # what was imported stands
+    except StoreBusy as problem:  # the import itself is active
         return msgspec.structs.replace(answer, notes=(*answer.notes, problem.problem))
     notes = [
-        *(
-            f"Rollout {shown(uid)} has not started: its events wait for that, for a week."
-            for uid in taken.waiting
-        ),
-        *(f"Episode {shown(uid)} is told with events that waited." for uid in taken.episodes),
-        *(f"An event that waits was left out. {one.error}" for one in taken.refused),
+        *(f"Rollout {shown(uid)} has not started. Its events are held for a week." for uid in taken.waiting),
+        *(f"Episode {shown(uid)} now includes events that were held." for uid in taken.episodes),
+        *(f"A held event was left out. {one.error}" for one in taken.refused),
     ]
     return msgspec.structs.replace(answer, notes=(*answer.notes, *notes[:SHOWN]))
 
@@ -181,7 +178,7 @@ def _act(
     counts, sources = reading.counts.copy(), opened.sources
     has_news = writer.finish(txn, reading, counts, number)
     answer = counts.answer(number, sources)
-    # What is here in another unit is refused, also where its episodes, which have no unit, are known.
+    # A source that exists in another unit is refused, even if its episodes, which have no unit, are known.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
     if not (answer.runs or answer.ledger or answer.empty or n_episodes or counts.n_named or counts.n_held):
         raise _nothing_in(answer)

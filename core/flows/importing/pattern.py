@@ -1,8 +1,8 @@
-"""Pattern: where in the path of a file the name of its learner stands.
+"""Pattern that finds the name of the learner in the path of a file.
 
-A pattern is compared with the whole path below the folder that was named, part by part. ``{learner}`` stands for the
-name, ``*`` for any characters of a part, ``**`` for any number of folders; everything else for itself. It is made so
-that a path has one reading at most: nobody's runs are guessed to be somebody else's.
+A pattern is compared part by part with the path below the named folder. ``{learner}`` is the name, ``*`` matches any
+characters of a part, and ``**`` any number of folders. A path has at most one match, so no run is assigned to the
+wrong learner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXAMPLE: Final = "*/{learner}/*.jsonl"
 
 @dataclass(frozen=True)
 class LearnerPattern:
-    """A pattern that holds; raises `InvalidInput` for one that doesn't.
+    """A valid pattern; raises `InvalidInput` for an invalid one.
 
     >>> pattern = LearnerPattern("*/agent-{learner}/**")
     >>> pattern.learner_of("2026/agent-support/may/1.jsonl"), pattern.learner_of("2026/readme.md")
@@ -35,20 +35,20 @@ class LearnerPattern:
         if problem is not None:
             raise InvalidInput(
                 f"A pattern of learners {problem}, got {self.text[:200]!r}.",
-                next_step=f"Say it like {_EXAMPLE!r}: {NAME} is the name, * any characters of a part of the path, "
+                next_step=f"Write it like {_EXAMPLE!r}: {NAME} is the name, * any characters of a part of the path, "
                 f"{ANY_FOLDERS} any number of folders.",
             )
 
     def learner_of(self, path: str) -> str | None:
-        """The learner of a path below the folder, its parts divided by ``/``; None where the pattern doesn't fit.
+        """Return the learner of a path below the folder, or None if the pattern does not match.
 
-        Raises `InvalidSetting` for a name that can't be a learner's.
+        The parts of the path are separated by ``/``. Raises `InvalidSetting` for an invalid learner name.
         """
-        found = re.fullmatch(_expression(self.text), path)
-        return None if found is None else check_learner(found["learner"])
+        match = re.fullmatch(_expression(self.text), path)
+        return None if match is None else check_learner(match["learner"])
 
-    def learner_or_why(self, path: str) -> tuple[str | None, str]:
-        """The learner of a path, or why it has none.
+    def learner_or_reason(self, path: str) -> tuple[str | None, str]:
+        """Return the learner of a path, or the reason why it has none.
 
         >>> LearnerPattern("{learner}.jsonl").learner_or_why("a.txt")
         (None, "Its path doesn't fit {learner}.jsonl.")
@@ -62,12 +62,12 @@ class LearnerPattern:
 
 def _problem(text: str) -> str | None:
     parts = text.split("/")
-    beside = [part for part in parts if NAME in part]
+    holders = [part for part in parts if NAME in part]
     if text.count(NAME) != 1 or "{" in text.replace(NAME, "") or "}" in text.replace(NAME, ""):
         return f"must hold {NAME} once and no other braces"
     if any(part in {"", ".", ".."} for part in parts):
         return "must be a path below the folder, without empty parts, . or .."
-    if "*" in beside[0]:
+    if "*" in holders[0]:
         return f"must have no * in the part of {NAME}: where the name ends would be a guess"
     if sum(ANY_FOLDERS in part for part in parts) > 1 or any(
         ANY_FOLDERS in part and part != ANY_FOLDERS for part in parts
@@ -79,8 +79,8 @@ def _problem(text: str) -> str | None:
 def _expression(text: str) -> str:
     *folders, last = text.split("/")
     below = "(?:[^/]+/)*"
-    said = "".join(below if part == ANY_FOLDERS else f"{_part(part)}/" for part in folders)
-    return said + (f"{below}[^/]+" if last == ANY_FOLDERS else _part(last))
+    start = "".join(below if part == ANY_FOLDERS else f"{_part(part)}/" for part in folders)
+    return start + (f"{below}[^/]+" if last == ANY_FOLDERS else _part(last))
 
 
 def _part(part: str) -> str:

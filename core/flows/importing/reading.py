@@ -1,7 +1,7 @@
-"""Reading: sources → judged runs, one after the other, and what else they tell; nothing is written.
+"""Reading of sources: judged runs one by one, and the other lines; nothing is written.
 
-What is told falls into stretches: the runs up to a reset that is told, the lines beside them, and the reset that ends
-it. The lines of a stretch are told after all its runs, so that they find them.
+Lines are grouped into segments. A segment ends with a reset, and holds the runs before it and the lines between them.
+The lines of a segment are written after all its runs, because they refer to them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from core.errors import NotApplicable, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.comparing import Comparison
-from core.flows.importing.counts import Counts
+from core.flows.importing.comparing import StatedBeliefs
+from core.flows.importing.counts import ImportCounts
 from core.flows.importing.ledger import settings_after
-from core.flows.importing.lines import Line, Lines
+from core.flows.importing.lines import LineQueue, QueuedLine
 from core.flows.learn import judge, judged_line
 from core.formats import Entry, Opened, Outside, Rejected, Remark, RolloutEvents, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
@@ -23,51 +23,51 @@ from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
-from core.records.ledger_lines import LearnerLine, ResetLine, RunLine, SaidLine
+from core.records.ledger_lines import ContentLine, LearnerLine, ResetLine, RunLine
 from core.records.limits import shown
-from core.records.rollout_event import Sent, without_text
+from core.records.rollout_event import RolloutEvent, without_text
 from core.records.run import Phase, Run
 from core.store.offers import told_sessions
 from core.store.rollouts import held_rollouts
 from core.store.staging import Spoiled
 
-Progress = Callable[[Opened, Source, int], None]
-"""Called with all that is to be read, the file being read and its bytes read so far."""
+ReadingProgress = Callable[[Opened, Source, int], None]
+"""Callback with all sources, the source being read, and its bytes read so far."""
 
 _Judging = tuple[Mode, tuple[str, ...], Phase]
-"""What of the settings a run is judged by."""
+"""Settings that affect the verdict of a run."""
 
 
 class ReadRun(NamedTuple):
-    """A run as it was judged, the file it is from and its stretch."""
+    """A judged run, its file and its segment."""
 
     file: str
-    stretch: int
+    segment: int
     judged: Judged
 
 
 class Reading:
-    """One reading of some files for a learner, by the settings of this moment."""
+    """One pass over some files for a learner, by its present settings."""
 
     def __init__(self, context: Context, opened: Opened, phase: Phase | None) -> None:
-        self.counts = Counts()
-        self.lines = Lines()
-        self.n_stretches = 1
+        self.counts = ImportCounts()
+        self.lines = LineQueue()
+        self.n_segments = 1
         self._context = context
         self._opened = opened
         self._phase = phase
-        self._comparison = Comparison()
-        self._comparisons: list[Comparison] = []
+        self._comparison = StatedBeliefs()
+        self._comparisons: list[StatedBeliefs] = []
         with context.store.reading(context.learner) as snapshot:
             self._settings, self._origin = snapshot.settings, snapshot.origin
-            self._told_of = told_sessions(snapshot)
-            self._held_of = held_rollouts(snapshot)
-        self.held: list[Sent] = []
+            self._observed_sessions = told_sessions(snapshot)
+            self._held_rollouts = held_rollouts(snapshot)
+        self.held: list[RolloutEvent] = []
         self._are_written = False
         self._judged_by: dict[bool, _Judging] = {}
 
-    def runs(self, progress: Progress | None) -> Iterator[ReadRun]:
-        """Every run; what else there is has been noted when the next comes, or none."""
+    def runs(self, progress: ReadingProgress | None) -> Iterator[ReadRun]:
+        """Yield every run. All other entries before a run are noted when it is yielded."""
         for one in self._opened.skipped:
             self.counts.ignore(one)
         for source in self._opened.sources:
@@ -83,18 +83,21 @@ class Reading:
                     else:
                         self._comparison.fold(judged)
                         self.counts.units.add(judged.run.unit)
-                        yield ReadRun(source.file, self.n_stretches - 1, judged)
+                        yield ReadRun(source.file, self.n_segments - 1, judged)
             except UnreadableSource as problem:
                 self.counts.reject(None, problem.problem)
 
     def check(self, settings: LearnerSettings, *, are_written: bool) -> None:
-        """Raise `Spoiled` where runs were judged by other settings: those before, or after, the files told some."""
+        """Raise `Spoiled` if the runs were judged by other settings than these.
+
+        ``are_written`` selects the runs after the settings line of the files instead of those before it.
+        """
         by = self._judged_by.get(are_written)
         if by is not None and by != self._judging(settings):
             raise Spoiled
 
-    def compare(self, settings: LearnerSettings, counts: Counts) -> None:
-        """Count which beliefs that files state are not what their runs lead to."""
+    def compare(self, settings: LearnerSettings, counts: ImportCounts) -> None:
+        """Count the stated beliefs that the runs do not lead to."""
         self._begin_comparison()
         for comparison in self._comparisons:
             for difference in comparison.differences(settings):
@@ -104,12 +107,12 @@ class Reading:
         if isinstance(entry, Run):
             self._judged_by.setdefault(self._are_written, self._judging(self._settings))
             judged = judge(entry, self._settings, self._phase)
-            if judged.verdict.observed and entry.session in self._told_of:
-                raise self._told_already(entry.session)
+            if judged.verdict.observed and entry.session in self._observed_sessions:
+                raise self._already_observed(entry.session)
             return judged
         return judged_line(entry) if isinstance(entry, RunLine) else None
 
-    def _told_already(self, session: str) -> NotApplicable:
+    def _already_observed(self, session: str) -> NotApplicable:
         return NotApplicable(
             f"Session {shown(session)} was observed through a door while it went on; its transcript "
             f"({self.counts.file}) would observe it a second time.",
@@ -137,26 +140,28 @@ class Reading:
         elif not isinstance(entry, Run | RunLine):
             self._note_line(entry)
 
-    def _hold(self, found: RolloutEvents) -> None:
-        """Of a rollout that has not started, or of which something is held, all events may be wanted."""
-        if found.has_started and found.rollout not in self._held_of:
+    def _hold(self, rollout: RolloutEvents) -> None:
+        """Hold the events of a rollout that has not started, or that has held events already."""
+        if rollout.has_started and rollout.rollout not in self._held_rollouts:
             return
         keeps = self._settings.keep_texts
-        self._held_of.add(found.rollout)
-        self.held += [one if keeps else without_text(one) for one in found.events]
-        self.counts.n_held += len(found.events)
+        self._held_rollouts.add(rollout.rollout)
+        self.held += [one if keeps else without_text(one) for one in rollout.events]
+        self.counts.n_held += len(rollout.events)
 
-    def _note_line(self, line: SaidLine) -> None:
-        stretch = self.n_stretches - 1
+    def _note_line(self, line: ContentLine) -> None:
+        segment = self.n_segments - 1
         if isinstance(line, ExecutionLine) and not self._settings.keep_texts:
-            line = without_texts(line)  # many lines wait in a file, and what is not kept touches no disk
+            line = without_texts(
+                line
+            )  # lines may wait in a file, and texts that are not stored must not reach it
         elif isinstance(line, Episode) and not self._settings.keep_texts:
             line = line.without_texts()
-        self.lines.add(Line(self.counts.file, stretch, line))
+        self.lines.add(QueuedLine(self.counts.file, segment, line))
         if isinstance(line, ResetLine):
-            self.n_stretches += 1
+            self.n_segments += 1
         elif (
-            isinstance(line, LearnerLine) and line.settings is not None and not (stretch or self._are_written)
+            isinstance(line, LearnerLine) and line.settings is not None and not (segment or self._are_written)
         ):
             self._settings = settings_after(self._context, line)
             self._are_written = True
@@ -164,10 +169,10 @@ class Reading:
     def _begin_comparison(self) -> None:
         if self._comparison.has_stated:
             self._comparisons.append(self._comparison)
-        self._comparison = Comparison()
+        self._comparison = StatedBeliefs()
 
     def _refuse_own_view(self, source: Source, entry: Entry) -> None:
-        """What this learner wrote for other programs names its runs anew, so they would count twice."""
+        """Refuse this learner's own export for other programs: it renames runs, so they would count twice."""
         if not isinstance(entry, LearnerLine) or source.format == OWN_FORMAT:
             return
         if self._origin and entry.origin == self._origin:

@@ -1,8 +1,7 @@
-"""Spread: the files of folders → many learners, each file to the one that its path names, by several processes.
+"""Spread of the files of folders over many learners, by the names in their paths, with several processes.
 
-The files of a learner are one act, told by one process, one after the other; learners don't wait for each other's
-reading. Nothing is remembered but what the acts wrote: whatever ends in the middle, the same import again brings
-what is missing, and changes nothing that is there.
+The files of a learner are one act of one process. Learners do not wait for each other's reading. Only the acts store
+progress: after an interruption the same import adds the missing files and changes no other row.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from core.errors import ArmscopeError, InvalidInput, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.files import import_files
 from core.flows.importing.pattern import LearnerPattern
-from core.flows.watch import Imports, is_transcript
+from core.flows.watch import ContinuedImport, is_transcript
 from core.formats import Limits, files_in
 from core.records.actor import Actor
 from core.records.import_answer import SHOWN, ImportAnswer, RejectedLine
@@ -36,11 +35,11 @@ from core.store.store import Store
 
 MAX_WORKERS: Final = 64
 _TRIES: Final = 2
-"""So often a learner is given to a process before its files are the likely reason that it ends."""
+"""Maximum number of processes for one learner. After that, its files are the likely reason for the crash."""
 
 
 class LearnerImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a learner's files; ``answer`` None: nothing could be read, and ``problems`` say why."""
+    """Import result of one learner. ``answer`` None: nothing could be read, and ``problems`` name the reasons."""
 
     learner: str
     files: int
@@ -49,8 +48,9 @@ class LearnerImport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpreadAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import into many learners came to, by learner; ``left_out`` are the first hundred of the
-    ``left_out_count`` files that belong to no learner or are no transcript, each with the reason.
+    """Import results of many learners, sorted by name.
+
+    ``left_out`` are the first hundred of the ``left_out_count`` files without a learner or a known format.
     """
 
     learners: tuple[LearnerImport, ...]
@@ -59,7 +59,7 @@ class SpreadAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpreadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How every file is read, as `import_files` takes it."""
+    """Options of `import_files` for every file."""
 
     format: str | None = None
     unit: Unit | None = None
@@ -70,8 +70,8 @@ class SpreadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Placed:
-    """Files by learner, and those that are left out."""
+class _Assignment:
+    """Files by learner, and the files that are left out."""
 
     files: dict[str, list[Path]] = field(default_factory=dict)
     left_out: list[RejectedLine] = field(default_factory=list)
@@ -86,29 +86,29 @@ def import_spread(
     options: SpreadOptions = SpreadOptions(),  # noqa: B008 - frozen
     progress: Callable[[LearnerImport, int, int], None] | None = None,
 ) -> SpreadAnswer:
-    """Import the files of folders, each into the learner that ``pattern`` finds in its path below the folder.
+    """Import the files of folders, each into the learner that ``pattern`` finds in its path.
 
-    ``workers`` processes (1 to 64) read; each learner's files are one act of one of them. A file that no learner is
-    found for is left out and named. A process that is killed is replaced, and its learner begun again. ``progress``
-    is told of each learner that is done, how many are, and of how many.
+    ``workers`` processes (1 to 64) read. The files of one learner are one act of one process. A file without a
+    learner is left out and listed. A killed process is replaced, and its learner starts again. ``progress`` receives
+    each finished learner, the number of finished ones and the total.
 
     Raises
     ------
     InvalidInput
-        The pattern can't be read, or what was named is no folder.
+        The pattern is invalid, or a path is no folder.
     UnreadableSource
         No file belongs to a learner.
     Denied
-        Whoever asks may not import into one of the learners; nothing was read then.
+        The caller may not import into one of the learners; nothing was read then.
     """
     workers = whole("workers", workers, MAX_WORKERS, lowest=1)
-    placed = _placed(folders, LearnerPattern(pattern), only_transcripts=options.format is None)
+    placed = _assigned(folders, LearnerPattern(pattern), only_transcripts=options.format is None)
     for learner in placed.files or [context.learner]:
         context.of(learner).permit("ingest")
     if not placed.files:
         raise _nothing_placed(placed.left_out)
     done: list[LearnerImport] = []
-    for one in _all_told(context, placed.files, min(workers, len(placed.files)), options):
+    for one in _all_learners(context, placed.files, min(workers, len(placed.files)), options):
         done.append(one)
         if progress is not None:
             progress(one, len(done), len(placed.files))
@@ -127,8 +127,8 @@ def _nothing_placed(left_out: Sequence[RejectedLine]) -> UnreadableSource:
     )
 
 
-def _placed(folders: Sequence[Path], pattern: LearnerPattern, *, only_transcripts: bool) -> _Placed:
-    found = _Placed()
+def _assigned(folders: Sequence[Path], pattern: LearnerPattern, *, only_transcripts: bool) -> _Assignment:
+    assigned = _Assignment()
     for folder in folders:
         if not folder.is_dir():
             raise InvalidInput(
@@ -136,28 +136,28 @@ def _placed(folders: Sequence[Path], pattern: LearnerPattern, *, only_transcript
                 next_step="Name the folder that the pattern's paths begin in.",
             )
         for file in files_in([folder]):
-            learner, why = pattern.learner_or_why(file.relative_to(folder).as_posix())
+            learner, why = pattern.learner_or_reason(file.relative_to(folder).as_posix())
             if learner is not None and only_transcripts and not is_transcript(file):
                 learner, why = None, "It is no transcript of a known format."
             if learner is None:
-                found.left_out.append(RejectedLine(file=_shown(file), line=None, reason=why))
+                assigned.left_out.append(RejectedLine(file=_shown(file), line=None, reason=why))
             else:
-                found.files.setdefault(learner, []).append(file)
-    return found
+                assigned.files.setdefault(learner, []).append(file)
+    return assigned
 
 
 def _shown(path: Path) -> str:
-    """A path for people; bytes of its name that are no text are replaced."""
+    """Return a path as text; bytes that are no text are replaced."""
     return str(path).encode(errors="replace").decode()
 
 
-def _all_told(
+def _all_learners(
     context: Context, files: Mapping[str, Sequence[Path]], n_workers: int, options: SpreadOptions
 ) -> Iterator[LearnerImport]:
-    """Each learner as soon as it is done; the largest are begun first, so that none of them is last."""
+    """Yield the result of each learner when it is done. The largest start first, so that none of them is last."""
     waiting = deque(sorted(files, key=lambda learner: (-_size(files[learner]), learner)))
     tries = dict.fromkeys(files, 0)
-    begin = partial(_Worker.begun, context.store.place, context.actor, options)
+    begin = partial(_Worker.start, context.store.place, context.actor, options)
     team = [begin() for _ in range(n_workers)]
     try:
         while waiting or any(one.learner for one in team):
@@ -174,7 +174,7 @@ def _all_told(
                         waiting.appendleft(learner)
                         continue
                     answer = LearnerImport(
-                        learner=learner, files=len(files[learner]), problems=(one.how_it_ended,)
+                        learner=learner, files=len(files[learner]), problems=(one.problem,)
                     )
                 yield answer
     finally:
@@ -199,7 +199,7 @@ class _Worker:
     learner: str | None = None
 
     @classmethod
-    def begun(cls, database: Located, actor: Actor, options: SpreadOptions) -> _Worker:
+    def start(cls, database: Located, actor: Actor, options: SpreadOptions) -> _Worker:
         spawn = get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=_work, args=(theirs, database, actor, options), daemon=True)
@@ -209,11 +209,11 @@ class _Worker:
 
     def give(self, learner: str, files: Sequence[Path]) -> None:
         self.learner = learner
-        with suppress(OSError):  # it has ended: taking its answer tells
+        with suppress(OSError):  # it has ended: `take` reports it
             self.pipe.send((learner, list(files)))
 
     def take(self) -> LearnerImport | None:
-        """Its answer; None where it ended without."""
+        """Return its answer, or None if the process ended without one."""
         self.learner = None
         try:
             answer: LearnerImport = self.pipe.recv()
@@ -223,7 +223,7 @@ class _Worker:
         return answer
 
     @property
-    def how_it_ended(self) -> str:
+    def problem(self) -> str:
         code = self.process.exitcode or 0
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return f"The process that read its files ended {how}, twice; importing again goes on where it ended."
@@ -235,32 +235,32 @@ class _Worker:
 
 
 def _ready(team: Sequence[_Worker]) -> list[_Worker]:
-    """Those that have answered, or have ended."""
+    """Wait for workers that have answered or ended, and return them."""
     pipes = {one.pipe: one for one in team}
     return [pipes[pipe] for pipe in wait(list(pipes)) if isinstance(pipe, Connection)]
 
 
 def _work(pipe: Connection, database: Located, actor: Actor, options: SpreadOptions) -> None:
-    """Import one learner after the other, until nobody is there who asks."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for whoever began this process, and ends it
+    """Import one learner after the other until the parent process closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the parent process, which ends this one
     with closing(Store(database)) as store, suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             learner, files = pipe.recv()
-            pipe.send(_told(Context(store=store, learner=learner, actor=actor), files, options))
+            pipe.send(_import_learner(Context(store=store, learner=learner, actor=actor), files, options))
 
 
-def _told(context: Context, files: Sequence[Path], options: SpreadOptions) -> LearnerImport:
+def _import_learner(context: Context, files: Sequence[Path], options: SpreadOptions) -> LearnerImport:
     take = partial(import_files, context, **msgspec.structs.asdict(options))
-    told: ImportAnswer | None = None
+    answer: ImportAnswer | None = None
     problems: list[str] = []
     try:
-        for one in Imports(take).of(files):
+        for one in ContinuedImport(take).of(files):
             if isinstance(one, UnreadableSource):
                 problems.append(str(one))
             else:
-                told = one if told is None else one.after(told)
+                answer = one if answer is None else one.after(answer)
     except ArmscopeError as problem:
         problems.append(str(problem))
     return LearnerImport(
-        learner=context.learner, files=len(files), answer=told, problems=tuple(problems[:SHOWN])
+        learner=context.learner, files=len(files), answer=answer, problems=tuple(problems[:SHOWN])
     )

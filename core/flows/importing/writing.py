@@ -1,4 +1,4 @@
-"""Telling: what was read → the store, at once or in parts that are made to stand together; one act in any case."""
+"""Writing of imported rows to the store: in one transaction, or in staged parts that become active together."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from contextlib import contextmanager, suppress
 
 from core.errors import ArmscopeError
 from core.flows.context import Context
-from core.flows.importing.counts import Counts
+from core.flows.importing.counts import ImportCounts
 from core.flows.importing.ledger import LedgerWriter
 from core.flows.importing.reading import Reading, ReadRun
-from core.flows.importing.runs import RunWriter, by_stretch
-from core.flows.pace import Pace
+from core.flows.importing.runs import RunWriter, by_segment
+from core.flows.pace import ImportPace
 from core.records.ledger_lines import LearnerLine
 from core.store.staging import Part, Stage, Standing
 from core.store.transaction import Transaction
 
-Waiting = Callable[[], None]
-"""Called once, when another import has to end first."""
+OnWait = Callable[[], None]
+"""Callback, called once if another import has to end first."""
 
 
 class AtOnce:
-    """Runs that are few, and read soon: they are told in the act itself, which has no number yet."""
+    """Writer of a small import: all rows are written in the act itself."""
 
     import_no: int | None = None
 
@@ -29,26 +29,29 @@ class AtOnce:
         self._runs = runs
 
     def begin(self, txn: Transaction) -> None:
-        """There is nothing to make stand."""
+        """Do nothing: there are no parts."""
 
-    def tell(self, txn: Transaction, reading: Reading, counts: Counts, import_no: int) -> bool:
-        """Tell everything under this number; whether any of it is news."""
-        teller = RunWriter(counts)
-        batches = by_stretch(self._runs)
+    def finish(self, txn: Transaction, reading: Reading, counts: ImportCounts, import_no: int) -> bool:
+        """Write all rows under this number. Return whether any of them is new."""
+        writer = RunWriter(counts)
+        batches = by_segment(self._runs)
         waiting = next(batches, None)
 
-        def runs_of(stretch: int) -> None:
+        def runs_of(segment: int) -> None:
             nonlocal waiting
-            while waiting is not None and waiting[0] == stretch:
-                teller.tell(txn, waiting[1], import_no)
+            while waiting is not None and waiting[0] == segment:
+                writer.write(txn, waiting[1], import_no)
                 waiting = next(batches, None)
 
-        _tell(txn, reading, counts, import_no, runs_of)
+        _write_all(txn, reading, counts, import_no, runs_of)
         return txn.has_news
 
 
 class InParts:
-    """Runs that are told part by part, each in a moment, while others write too; the act makes them stand."""
+    """Writer of a large import: runs are staged in short transactions, and the act makes them active.
+
+    Other writers can write between two parts.
+    """
 
     def __init__(self, context: Context, reading: Reading, continuing: str | None) -> None:
         self._context = context
@@ -60,7 +63,7 @@ class InParts:
         self._n_next = self._pace.fewest
 
     def take(self, run: ReadRun) -> bool:
-        """Take a run; whether that completed a part, which is written then."""
+        """Add a run. Return whether it completed a part, which is then written."""
         self._waiting.append(run)
         if len(self._waiting) < self._n_next:
             return False
@@ -68,63 +71,63 @@ class InParts:
         return True
 
     def write(self) -> None:
-        """Write what waits as a part."""
+        """Write the waiting runs as a part."""
         if not self._waiting:
             return
-        (self._writer, since), self._stage = self._context.stage(self._stage, self._told)
+        (self._writer, since), self._stage = self._context.stage(self._stage, self._write_part)
         self._reading.counts = self._writer.counts
         self._n_next = self._pace.next_part(len(self._waiting), self._pace.clock() - since)
         self._waiting = []
 
-    def _told(self, part: Part) -> tuple[RunWriter, float]:
-        """Tell what waits; whoever told it, and since when others wait."""
+    def _write_part(self, part: Part) -> tuple[RunWriter, float]:
+        """Write the waiting runs. Return the writer, and the time since which others wait."""
         since = self._pace.clock()
-        teller = self._writer.going_on(self._reading.counts)
-        for stretch, runs in by_stretch(self._waiting):
-            part.at(stretch)
-            teller.tell(part, runs, part.staged.import_no)
-        return teller, since
+        writer = self._writer.copy(self._reading.counts)
+        for segment, runs in by_segment(self._waiting):
+            part.at(segment)
+            writer.write(part, runs, part.staged.import_no)
+        return writer, since
 
     def begin(self, txn: Transaction) -> None:
-        """Begin, however often, to make the parts stand, before anything else is done in the act."""
-        self._standing = Standing(txn, self._stage)
+        """Begin the activation of the parts, before anything else in the act. An act may be retried."""
+        self._activation = Standing(txn, self._stage)
 
-    def tell(self, txn: Transaction, reading: Reading, counts: Counts, import_no: int) -> bool:
-        """Make all parts stand, and tell the rest; whether any of it is news."""
-        standing = self._standing
-        _tell(txn, reading, counts, import_no, lambda stretch: counts.recount(standing.reach(stretch)))
-        standing.finish()
-        return txn.has_news or self._writer.n_new > standing.n_aside
+    def finish(self, txn: Transaction, reading: Reading, counts: ImportCounts, import_no: int) -> bool:
+        """Make all parts active and write the remaining lines. Return whether any row is new."""
+        activation = self._activation
+        _write_all(txn, reading, counts, import_no, lambda segment: counts.recount(activation.reach(segment)))
+        activation.finish()
+        return txn.has_news or self._writer.n_new > activation.n_aside
 
     @property
     def import_no(self) -> int | None:
-        """The number that the parts were told under."""
+        """Number under which the parts were written."""
         return self._stage.import_no
 
 
-def _tell(
-    txn: Transaction, reading: Reading, counts: Counts, import_no: int, runs_of: Callable[[int], None]
+def _write_all(
+    txn: Transaction, reading: Reading, counts: ImportCounts, import_no: int, runs_of: Callable[[int], None]
 ) -> None:
-    """Stretch by stretch: its runs, then its lines."""
+    """Write segment by segment: first its runs, then its lines."""
     reading.check(txn.settings, are_written=False)
     reading.lines.rewind()
     lines = LedgerWriter(txn, import_no, counts)
-    for stretch in range(reading.n_stretches):
-        runs_of(stretch)
-        for told in reading.lines.of(stretch):
-            counts.file = told.file
-            lines.take(told.line)
-            if isinstance(told.line, LearnerLine):
+    for segment in range(reading.n_segments):
+        runs_of(segment)
+        for line in reading.lines.of(segment):
+            counts.file = line.file
+            lines.write(line.line)
+            if isinstance(line.line, LearnerLine):
                 reading.check(txn.settings, are_written=True)
     lines.finish()
     reading.compare(txn.settings, counts)
 
 
 @contextmanager
-def staged(
-    context: Context, reading: Reading, continuing: str | None, waiting: Waiting | None
+def staged_import(
+    context: Context, reading: Reading, continuing: str | None, waiting: OnWait | None
 ) -> Iterator[InParts]:
-    """One import at a time is told in parts; whatever is left of it is swept, unless somebody stops it at once."""
+    """Lock staged imports for one import. Remove its remains at the end, except on an interruption."""
     with context.store.importing(waiting):
         try:
             yield InParts(context, reading, continuing)
@@ -137,11 +140,11 @@ def staged(
 
 
 def _sweep(context: Context) -> None:
-    """What can't be swept now, the next import sweeps."""
+    """Remove the remains of staged imports. If that fails, the next import removes them."""
     with suppress(ArmscopeError):
         context.store.sweep()
 
 
-def is_soon(pace: Pace, n_runs: int, since: float) -> bool:
-    """Whether so many runs may still be told at once."""
+def fits_one_transaction(pace: ImportPace, n_runs: int, since: float) -> bool:
+    """Return whether so many runs still fit into one transaction."""
     return n_runs < pace.at_once and pace.clock() - since < pace.at_once_s

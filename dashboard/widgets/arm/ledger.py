@@ -16,7 +16,7 @@ import streamlit as st
 from core import explained
 from core.flows.queries import ArmLedger, ArmObservation, LedgerCursor
 from dashboard import actions, queries, sentences, wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
@@ -25,19 +25,21 @@ from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"
 _PHONE: Final = {"when, UTC": 104, "run": 76, "reward": 70, "act": ACT_PX}
-_PLACE: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re.ASCII)
+_CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re.ASCII)
 
 
 def ledger(arm: str) -> None:
     """Every observation, newest first, and where skills, files and memories were recognised."""
-    place = _place()
-    page = queries.arm_ledger(arm, place)
+    cursor = _cursor()
+    page = queries.arm_ledger(arm, cursor)
     section("Ledger", "every observation, newest first; undone ones stay, without effect")
     if not page.rows:
-        muted("No observation yet: its belief is its prior." if place == LedgerCursor() else "No older ones.")
+        muted(
+            "No observation yet: its belief is its prior." if cursor == LedgerCursor() else "No older ones."
+        )
     else:
         _table(arm, page)
-    paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=place == LedgerCursor())
+    paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=cursor == LedgerCursor())
     _excerpts(page.rows, arm)
 
 
@@ -45,7 +47,7 @@ def _table(arm: str, page: ArmLedger) -> None:
     here = reading()
     rows = page.rows
     text = st.column_config.TextColumn
-    frame = drawn_once(
+    frame = cached_figure(
         ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor),
         lambda: _to_arrow(arm, rows),
     )
@@ -81,7 +83,7 @@ def _to_arrow(arm: str, rows: Sequence[ArmObservation]) -> pa.Table:
     here = reading()
     year = here.frame.last_at_ms
     cells: dict[str, Sequence[str | None]] = {
-        "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
         "run": [
             wording.MISSING if one.run_no is None else f"run {wording.count(one.run_no)}" for one in rows
         ],
@@ -103,38 +105,38 @@ def _act(one: ArmObservation) -> str | None:
 
 def _take_back(clicked: str, rows: Sequence[ArmObservation]) -> None:
     click = st.session_state.get(clicked)
-    given = rows[int(click["row"])].entry if click is not None and int(click["row"]) < len(rows) else None
-    if given is not None and way_back(given) is not None:
-        actions.take_back(given.id, again=given.undone)
+    entry = rows[int(click["row"])].entry if click is not None and int(click["row"]) < len(rows) else None
+    if entry is not None and way_back(entry) is not None:
+        actions.take_back(entry.id, again=entry.undone)
 
 
 def _excerpts(rows: Sequence[ArmObservation], arm: str) -> None:
-    seen = [one for one in rows if one.excerpt]
-    if not seen:
+    with_excerpt = [one for one in rows if one.excerpt]
+    if not with_excerpt:
         return
-    label = f"Where it was recognised, in full ({wording.count(len(seen))})"
+    label = f"Where it was recognised, in full ({wording.count(len(with_excerpt))})"
     behind = st.expander(label, key="arm excerpts", on_change="rerun")
     if not behind.open:
         return
     with behind:
         year = reading().frame.last_at_ms
         table: dict[str, list[str]] = {
-            "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in seen],
-            "run": [wording.count(one.run_no or 0) for one in seen],
-            "where": [explained.recognised(arm, one.where, n_calls=one.n_calls) for one in seen],
-            "excerpt, at most 160 characters": [wording.plain(one.excerpt or "") for one in seen],
+            "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in with_excerpt],
+            "run": [wording.count(one.run_no or 0) for one in with_excerpt],
+            "where": [explained.recognised(arm, one.where, n_calls=one.n_calls) for one in with_excerpt],
+            "excerpt, at most 160 characters": [wording.plain(one.excerpt or "") for one in with_excerpt],
         }
         as_table(table, alt="Where this arm was recognised")
 
 
-def _written(place: LedgerCursor) -> str:
-    parts = (place.run_at_ms, place.run_no, place.row_at_ms, place.row_no)
+def _written(cursor: LedgerCursor) -> str:
+    parts = (cursor.run_at_ms, cursor.run_no, cursor.row_at_ms, cursor.row_no)
     return ".".join("" if part is None else str(part) for part in parts)
 
 
-def _place() -> LedgerCursor:
+def _cursor() -> LedgerCursor:
     """Return the start of the ledger's page from the address; anything invalid begins at the newest."""
-    found = _PLACE.fullmatch(st.query_params.get(LEDGER, ""))
-    if found is None:
+    match = _CURSOR.fullmatch(st.query_params.get(LEDGER, ""))
+    if match is None:
         return LedgerCursor()
-    return LedgerCursor(*(int(part) if part else None for part in found.groups()))
+    return LedgerCursor(*(int(part) if part else None for part in match.groups()))

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from core.flows.importing import ImportAnswer
-from core.flows.upload import UploadedFile
+from core.flows.upload import ReceivedFile
 from core.formats import FORMATS
 from core.records.run import Phase, Unit
 from dashboard import uploads, wording
@@ -130,8 +130,8 @@ def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit |
     return tools, format_name, unit, phase
 
 
-def _dropped(files: Sequence[UploadedFile]) -> list[UploadedFile]:
-    return [UploadedFile(name=file.name, size_bytes=file.size, content=file) for file in files]
+def _dropped(files: Sequence[UploadedFile]) -> list[ReceivedFile]:
+    return [ReceivedFile(name=file.name, size_bytes=file.size, content=file) for file in files]
 
 
 def _done(learner: str, answer: ImportAnswer) -> None:

@@ -57,13 +57,15 @@ def nothing_judged() -> None:
     )
 
 
-def how_far(seen: AgreementReport) -> None:
+def how_far(report: AgreementReport) -> None:
     """Agreement on outcome, label and score."""
     here = reading()
-    drawn = pictured_once(("agreement", seen), lambda: agreement(seen, here.tokens, compact=here.compact))
-    section("Do they agree?", "alpha with 95% interval", table=drawn.table, key="agreement")
-    chart(drawn, key="agreement")
-    note = judging.agreement_note(seen)
+    figure = pictured_once(
+        ("agreement", report), lambda: agreement(report, here.tokens, compact=here.compact)
+    )
+    section("Do they agree?", "alpha with 95% interval", table=figure.table, key="agreement")
+    chart(figure, key="agreement")
+    note = judging.agreement_note(report)
     if note:
         muted(note)
     behind = lazy_popover("What alpha says", key="alpha says")
@@ -71,36 +73,36 @@ def how_far(seen: AgreementReport) -> None:
         behind.markdown(_HOW)
 
 
-def by_rater(watch: BiasWatch, seen: AgreementReport) -> None:
+def by_rater(watch: BiasWatch, report: AgreementReport) -> None:
     """Show the spread of each rater's scores, and outlier raters."""
     here = reading()
     rows = [SpreadRow(name=judging.grader_name(one.grader), spread=one.spread) for one in watch.by_grader]
-    drawn = pictured_once(
+    figure = pictured_once(
         ("by rater", watch), lambda: spreads(rows, here.tokens, of="raters", compact=here.compact)
     )
     note = judging.shown_of(min(len(rows), MOST_ROWS), len(rows)) or "dots: scores by tenths; diamond: mean"
-    section("Who judges, and how", note, table=drawn.table, key="by rater")
-    chart(drawn, key="by rater")
+    section("Who judges, and how", note, table=figure.table, key="by rater")
+    chart(figure, key="by rater")
     if watch.parting:
         paragraphs(*(judging.parting(one) for one in watch.parting))
     else:
-        muted(judging.nobody_parts(seen))
+        muted(judging.nobody_parts(report))
 
 
 def by_rubric(watch: BiasWatch) -> None:
     """Show the spread of scores by version of the rubric."""
     here = reading()
     rows = [SpreadRow(name=judging.rubric_name(one.rubric), spread=one.spread) for one in watch.by_rubric]
-    drawn = pictured_once(
+    figure = pictured_once(
         ("by rubric", watch), lambda: spreads(rows, here.tokens, of="versions", compact=here.compact)
     )
     section(
         "By rubric version",
         judging.shown_of(min(len(rows), MOST_ROWS), len(rows)),
-        table=drawn.table,
+        table=figure.table,
         key="by rubric",
     )
-    chart(drawn, key="by rubric")
+    chart(figure, key="by rubric")
 
 
 def blockers(watch: BiasWatch) -> None:
@@ -130,23 +132,23 @@ def _blockers(watch: BiasWatch) -> None:
             )
 
 
-def beside(seen: AgreementReport) -> None:
+def beside(report: AgreementReport) -> None:
     """Each grader beside all others, and each two of them behind a button."""
-    if not seen.graders:
+    if not report.graders:
         return
     with both_ends():
-        section("Each beside the others", f"on the outcome{_first(seen)}")
-        if seen.pairs:
+        section("Each beside the others", f"on the outcome{_first(report)}")
+        if report.pairs:
             behind = lazy_popover("Each two", key="each two")
             if behind is not None:
                 with behind:
-                    as_table(judging.each_two(seen), alt="Agreement of each two raters")
-    table = {head: [_cell(one) for one in cells] for head, cells in judging.beside_rest(seen).items()}
+                    as_table(judging.each_two(report), alt="Agreement of each two raters")
+    table = {head: [_cell(one) for one in cells] for head, cells in judging.beside_rest(report).items()}
     small_table(table, alt="Each rater beside all others")
 
 
-def _first(seen: AgreementReport) -> str:
-    note = judging.shown_of(len(seen.graders), seen.n_graders)
+def _first(report: AgreementReport) -> str:
+    note = judging.shown_of(len(report.graders), report.n_graders)
     return f"; {note} raters" if note else ""
 
 
@@ -157,12 +159,12 @@ def _cell(value: object) -> object:
 
 def layers() -> None:
     """Layers by quality with their heads."""
-    seen = queries.layers()
-    section("Layers by quality", judging.shown_of(len(seen.judged), seen.n_judged) or "the best first")
-    if not seen.judged:
+    view = queries.layers()
+    section("Layers by quality", judging.shown_of(len(view.judged), view.n_judged) or "the best first")
+    if not view.judged:
         muted("No layer was judged yet. Runs and arms have no quality of this kind: their beliefs say it.")
         return
-    cells = judging.layers(seen, year_of_ms=reading().frame.last_at_ms)
+    cells = judging.layers(view, year_of_ms=reading().frame.last_at_ms)
     frame = pa.table({head: pa.array(column) for head, column in cells.items()})
     number = frozenset({"quality", "judged", "success"})
     config = {
@@ -181,15 +183,15 @@ def layers() -> None:
         height=height(frame.num_rows),
         **columns(frame.column_names, config, _LAYER_PHONE, hidden=""),
         key="layers",
-        alt=f"{wording.things(len(seen.judged), 'layer')} by quality",
+        alt=f"{wording.things(len(view.judged), 'layer')} by quality",
     )
 
 
 def bare_layers() -> None:
     """Show layers of which only the name is known."""
-    seen = queries.layers()
-    section("Bare layers", judging.shown_of(len(seen.bare), seen.n_bare))
-    if not seen.bare:
+    view = queries.layers()
+    section("Bare layers", judging.shown_of(len(view.bare), view.n_bare))
+    if not view.bare:
         muted("None: of every layer that is named something more is known.")
         return
     muted(
@@ -197,8 +199,8 @@ def bare_layers() -> None:
     )
     as_table(
         {
-            "layer": [wording.plain(one.uid) for one in seen.bare],
-            "judged": [one.n_judged for one in seen.bare],
+            "layer": [wording.plain(one.uid) for one in view.bare],
+            "judged": [one.n_judged for one in view.bare],
         },
         alt="Layers of which only the name is known",
     )

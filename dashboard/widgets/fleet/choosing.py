@@ -13,7 +13,7 @@ from dashboard.widgets.picker import matches
 FIND: Final = "fleet_find"
 WHICH: Final = "fleet_of"
 ORDER: Final = "fleet_by"
-PLACE: Final = "fleet_from"
+START: Final = "fleet_from"
 """Parameter for the number of learners before the page."""
 _LAST: Final = "fleet as it was chosen"
 
@@ -42,7 +42,7 @@ def _descending(text: str) -> tuple[int, ...]:
 
 def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
     """Search, which of them, and order, each behind a field; a change of any begins with the first."""
-    found = st.text_input(
+    needle = st.text_input(
         "Find a learner",
         key=FIND,
         bind="query-params",
@@ -60,25 +60,25 @@ def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
         bind="query-params",
     )
     order = st.selectbox("Order", list(_ORDERS), key=ORDER, bind="query-params", width=160)
-    now = (found, which, order)
+    now = (needle, which, order)
     if st.session_state.setdefault(_LAST, now) != now:
         st.session_state[_LAST] = now
         go(0)
-    names = set(matches([one.name for one in rows], found or "", len(rows)))
-    kept = [one for one in rows if one.name in names and (which == "all" or one.needs_attention)]
-    return sorted(kept, key=_ORDERS[order])
+    names = set(matches([one.name for one in rows], needle or "", len(rows)))
+    matching = [one for one in rows if one.name in names and (which == "all" or one.needs_attention)]
+    return sorted(matching, key=_ORDERS[order])
 
 
-def place(n_rows: int, page: int) -> int:
+def page_start(n_rows: int, page: int) -> int:
     """Return how many learners precede the page; anything invalid begins with the first."""
-    said = st.query_params.get(PLACE, "")
-    first = int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
+    text = st.query_params.get(START, "")
+    first = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     return first // page * page if first < n_rows else 0
 
 
 def go(first: int) -> None:
     """Put a place into the address, or take it out."""
     if first:
-        st.query_params[PLACE] = str(first)
-    elif PLACE in st.query_params:
-        del st.query_params[PLACE]
+        st.query_params[START] = str(first)
+    elif START in st.query_params:
+        del st.query_params[START]
