@@ -72,7 +72,7 @@ class Context:
     ``clock`` returns UTC milliseconds, ``entropy`` a seed for each selection, and ``identity`` the lasting identity
     of a new learner. ``pace`` sets the batch sizes of imports. ``is_named`` False: the caller named no learner, so
     ``learner`` is the only existing one, and no other is created implicitly. ``may_be_empty``: a read before the
-    first write sees an empty learner. ``new_layers`` receives how many layers an actor creates by judging unknown
+    first write sees an empty learner. ``on_new_layers`` receives how many layers an actor creates by judging unknown
     ones. It may refuse before anything is written.
     """
 
@@ -86,7 +86,7 @@ class Context:
     identity: Callable[[], str] = fresh_identity
     pace: ImportPace = USUAL
     is_rehearsal: bool = False
-    new_layers: Callable[[Actor, int], None] = unlimited
+    on_new_layers: Callable[[Actor, int], None] = unlimited
     _permitted: set[Action] = field(default_factory=set, init=False, repr=False, compare=False)
     """Actions that were authorised: a request is authorised once, and every flow may ask again."""
 

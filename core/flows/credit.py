@@ -125,7 +125,7 @@ def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Cre
         )
     weights = _weights(line, arms, rule)
     arm_by_key = {one.place: one for one in arms}
-    shares = tuple((arm_by_key[place], weight) for place, weight in sorted(weights.items()))
+    shares = tuple((arm_by_key[key], weight) for key, weight in sorted(weights.items()))
     return CreditSplit(reward, shares, None if shares else _NO_SHARES.get(rule))
 
 

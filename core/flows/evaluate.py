@@ -123,7 +123,7 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
             f"A batch must have at most {MAX_BATCH:,} evaluations, got {len(orders):,}.",
             next_step="Send it in parts; nothing was recorded.",
         )
-    return context.write("evaluate", lambda txn: evaluated(txn, orders, context.new_layers))
+    return context.write("evaluate", lambda txn: evaluated(txn, orders, context.on_new_layers))
 
 
 def evaluated(
@@ -142,21 +142,23 @@ def evaluated(
 
 
 def _answered(
-    txn: Transaction, orders: Sequence[EvaluationOrder], places: Sequence[int]
+    txn: Transaction, orders: Sequence[EvaluationOrder], indexes: Sequence[int]
 ) -> dict[int, EvaluationAnswer]:
     """Return the answers to orders with different keys: the stored answer of a repeat, or a new one."""
-    subjects = dict(zip(places, resolve_orders(txn, [orders[place] for place in places]), strict=True))
-    keys = {key for place in places if (key := orders[place].key) is not None}
+    subjects = dict(zip(indexes, resolve_orders(txn, [orders[index] for index in indexes]), strict=True))
+    keys = {key for index in indexes if (key := orders[index].key) is not None}
     replies = replies_of(txn, keys) if keys else {}
     answers: dict[int, EvaluationAnswer] = {}
-    for place, about in subjects.items():
-        key = orders[place].key
+    for index, about in subjects.items():
+        key = orders[index].key
         if key in replies:
-            payload = evaluation_payload(about.subject, orders[place])
-            answers[place] = repeated_of(replies[key], key, payload, EvaluationAnswer)
-    fresh = [place for place in places if place not in answers]
-    created = _record(txn, [orders[place] for place in fresh], [subjects[place] for place in fresh])
-    return answers | dict(zip(fresh, created, strict=True))
+            payload = evaluation_payload(about.subject, orders[index])
+            answers[index] = repeated_of(replies[key], key, payload, EvaluationAnswer)
+    new_indexes = [index for index in indexes if index not in answers]
+    created = _record(
+        txn, [orders[index] for index in new_indexes], [subjects[index] for index in new_indexes]
+    )
+    return answers | dict(zip(new_indexes, created, strict=True))
 
 
 def _record(

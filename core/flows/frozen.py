@@ -97,9 +97,9 @@ def _by_value(
 ) -> Iterator[FrozenItem]:
     values = values_of_labels(snapshot, candidates)
     order = sorted(range(len(candidates)), key=lambda index: (-values[index], _age(candidates[index])))
-    for place in order[: asks.limit]:
-        effect = f"; a label could change about {values[place]:,.0f} tokens of the next prompt"
-        yield FrozenItem(candidates[place].about, _reason(candidates[place], asks, blind=blind) + effect)
+    for index in order[: asks.limit]:
+        effect = f"; a label could change about {values[index]:,.0f} tokens of the next prompt"
+        yield FrozenItem(candidates[index].about, _reason(candidates[index], asks, blind=blind) + effect)
 
 
 def _age(one: Candidate) -> tuple[int, ...]:

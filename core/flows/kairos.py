@@ -40,12 +40,12 @@ def answered(call: Callable[[], bytes]) -> KairosAnswer:
     """Return the answer of a call, also for a refusal.
 
     >>> answered(lambda: b"{}")
-    Answer(status=200, body=b'{}')
+    KairosAnswer(status=200, body=b'{}')
     >>> from core.errors import StoreBusy
     >>> def busy() -> bytes:
     ...     raise StoreBusy("Another program writes.", next_step="Try again.")
     >>> answered(busy)
-    Answer(status=503, body=b'{"error":"REWARD_FAILED","message":"Another program writes. Try again."}')
+    KairosAnswer(status=503, body=b'{"error":"REWARD_FAILED","message":"Another program writes. Try again."}')
     """
     try:
         return KairosAnswer(200, call())
@@ -84,7 +84,7 @@ def record_reward(context: Context, call: RewardInput) -> bytes:
     Names over 200 characters and feedback over 5,000 are refused. KAIROS itself sets no limit.
     """
     order = _order(call)
-    return context.write("evaluate", lambda txn: _rewarded(txn, call, order, context.new_layers))
+    return context.write("evaluate", lambda txn: _rewarded(txn, call, order, context.on_new_layers))
 
 
 def _order(call: RewardInput) -> EvaluationOrder:

@@ -48,7 +48,7 @@ def _parts(snapshot: Snapshot, candidates: Sequence[Candidate]) -> list[tuple[in
     """Return (index of the candidate, arm, type, location of the evidence) of every label."""
     runs = {one.about: index for index, one in enumerate(candidates) if not one.arm_no}
     of_runs = arms_referenced(snapshot, [about.run_no for about in runs])
-    parts = [(runs[Placed(0, 0, run_no, 0)], arm_no, kind, place) for run_no, arm_no, kind, place in of_runs]
+    parts = [(runs[Placed(0, 0, run_no, 0)], arm_no, kind, where) for run_no, arm_no, kind, where in of_runs]
     own = [(index, one.arm_no, one.type, one.place) for index, one in enumerate(candidates) if one.arm_no]
     return own + parts
 
@@ -74,11 +74,11 @@ class _DetectorErrors:
     def __init__(self, snapshot: Snapshot) -> None:
         past = corrections(snapshot)
         self._types = {kind: at for at, kind in enumerate(sorted({kind for kind, _, _ in past}))}
-        self._wheres = {place: at for at, place in enumerate(sorted({place for _, place, _ in past}))}
+        self._wheres = {where: at for at, where in enumerate(sorted({where for _, where, _ in past}))}
         judged = np.zeros((len(self._types) + 1, len(self._wheres) + 1), dtype=np.int64)
         wrong = judged.copy()
-        for kind, place, was_wrong in past:
-            at = self._types[kind], self._wheres[place]
+        for kind, where, was_wrong in past:
+            at = self._types[kind], self._wheres[where]
             judged[at] += 1
             wrong[at] += was_wrong
         self._chances = chance_wrong(judged, wrong)

@@ -58,11 +58,11 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in {"unreadable", "alarmed"}
 
 
-GlanceCache = MutableMapping[reads.LearnerMoment, Glance]
+LearnerCache = MutableMapping[reads.LearnerMoment, Glance]
 """Cache of learner rows by version."""
 
 
-def learners(context: Context, *, cache: GlanceCache | None = None) -> list[LearnerSummary]:
+def learners(context: Context, *, cache: LearnerCache | None = None) -> list[LearnerSummary]:
     """List every learner of the database that the actor may read, by name.
 
     The statements are the same for one learner and for thousands: they read rollups. An unreadable learner is marked
@@ -141,30 +141,30 @@ def _summaries(
     context: Context,
     versions: Mapping[str, reads.LearnerMoment],
     alarms: Mapping[str, set[AlertKind]],
-    cache: GlanceCache,
+    cache: LearnerCache,
 ) -> list[LearnerSummary]:
     glances_by_version = _glances(context, list(versions.values()), cache)
     read = {version: one for version, one in glances_by_version.items() if isinstance(one, Glance)}
     saved = dict(zip(read, plain_savings([one.compared for one in read.values()]), strict=True))
     now_ms = context.clock()
     rows = []
-    for name, moment in versions.items():
-        one = glances_by_version.get(moment)
+    for name, version in versions.items():
+        one = glances_by_version.get(version)
         if isinstance(one, Glance):
-            rows.append(_summary(name, one, saved[moment], alarms.get(name, set()), now_ms))
+            rows.append(_summary(name, one, saved[version], alarms.get(name, set()), now_ms))
         elif one is not None:
             rows.append(_unreadable(name, one))
     return rows
 
 
 def _glances(
-    context: Context, versions: Sequence[reads.LearnerMoment], cache: GlanceCache
+    context: Context, versions: Sequence[reads.LearnerMoment], cache: LearnerCache
 ) -> dict[reads.LearnerMoment, Glance | StoreError]:
     """Return the row of each learner, or its error. Learners removed meanwhile are left out."""
     cached = dict(cache)  # a copy: another thread may use the cache too
     fresh = glances(context.store, [one.number for one in versions if one not in cached])
     read = {one: fresh[one.number] for one in versions if one.number in fresh}
-    cache.update((one, seen) for one, seen in read.items() if isinstance(seen, Glance))
+    cache.update((version, one) for version, one in read.items() if isinstance(one, Glance))
     return {one: cached.get(one) or read[one] for one in versions if one in cached or one in read}
 
 

@@ -27,7 +27,7 @@ class ImportPace:
     def next_part(self, n_runs: int, held_s: float) -> int:
         """Return the size of the next part, after a part of ``n_runs`` that took ``held_s`` seconds.
 
-        >>> Pace().next_part(500, 0.05), Pace().next_part(500, 1.0)
+        >>> ImportPace().next_part(500, 0.05), ImportPace().next_part(500, 1.0)
         (2000, 500)
         """
         n_target = round(n_runs * self.hold_s / max(held_s, 1e-6))

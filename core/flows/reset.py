@@ -26,7 +26,7 @@ from core.store.transaction import Facts, Transaction
 class ResetScope(msgspec.Struct, frozen=True, kw_only=True):
     """Arms of a reset: named ones, whole types, or (without both) all.
 
-    >>> Scope().words, Scope(types=("tool",)).words, Scope(arms=("tool:fs:Read",)).words
+    >>> ResetScope().words, ResetScope(types=("tool",)).words, ResetScope(arms=("tool:fs:Read",)).words
     ('all arms', 'tools', 'tool:fs:Read')
     """
 

@@ -89,7 +89,7 @@ class ContinuedImport:
 
 def has_news(answer: ImportAnswer) -> bool:
     """Return whether an import added anything new."""
-    return answer.runs > answer.duplicates or answer.n_told > answer.n_told_before
+    return answer.runs > answer.duplicates or answer.n_other_facts > answer.n_other_known
 
 
 def _check_exist(paths: Sequence[Path]) -> None:

@@ -11,7 +11,7 @@ from core.errors import UnknownArm
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
-from core.flows.queries import ArmRuns, ArmObservation, LedgerCursor
+from core.flows.queries import ArmObservation, ArmRuns, LedgerCursor
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select

@@ -37,7 +37,7 @@ from core.flows import (
 from core.flows.context import Context
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
-from core.flows.kairos import export_call, reward_call, record_reward
+from core.flows.kairos import export_call, record_reward, reward_call
 from core.flows.learners import create_learner, fleet_version, learners
 from core.flows.members import members, restore_member
 from core.flows.names import learner_names

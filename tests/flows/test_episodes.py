@@ -21,10 +21,10 @@ from core.flows.context import Context
 from core.flows.episode import declare, record_step
 from core.flows.export import export_file, lines
 from core.flows.importing import import_files
-from core.records.import_answer import ImportAnswer
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.episode import Episode, Part, Scale, ScaleLine, Step
+from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Run
 from core.store.environments import DAY_MS, stored_days

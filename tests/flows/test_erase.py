@@ -29,7 +29,7 @@ from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import LedgerLine
-from core.records.queue_lines import SkippedLine, ItemLine, QueueLine
+from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.run import Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED

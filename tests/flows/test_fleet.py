@@ -15,7 +15,7 @@ from core.errors import Denied
 from core.flows import alerts, queries
 from core.flows.context import Context
 from core.flows.learn import record_all
-from core.flows.learners import GlanceCache, LearnerSummary, create_learner, fleet_version, learners
+from core.flows.learners import LearnerCache, LearnerSummary, create_learner, fleet_version, learners
 from core.flows.queries.savings import usage_in
 from core.flows.settings import change
 from core.flows.undo import undo
@@ -222,7 +222,7 @@ def test_what_is_kept_is_what_would_be_read(context: Context) -> None:
     """After every act the list is the same with and without what was kept, and only who changed is read."""
     for name in NAMES:
         fill(context, name)
-    kept: GlanceCache = {}
+    kept: LearnerCache = {}
     moments = set()
     acts: list[Callable[[], object]] = [
         lambda: None,

@@ -24,7 +24,7 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import UNIFORM, Arm
 from core.records.observation import RewardOutcome
-from core.records.offer import ArmState, SelectionOptions, Report, Reported
+from core.records.offer import ArmState, Report, Reported, SelectionOptions
 from core.records.selection import Selection
 from tests.engine import content
 from tests.flows.world import HOUR_MS, START_MS, context_at

@@ -25,7 +25,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, propose_queue
-from core.flows.review import view_item, take_back
+from core.flows.review import take_back, view_item
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.flows.settings import change

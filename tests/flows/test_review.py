@@ -22,17 +22,17 @@ from core.flows.learn import record_all
 from core.flows.queues import add_queue, assign, progress, queues, rater_checks
 from core.flows.review import (
     draft,
+    exclude_item,
     hold,
     keep_draft,
-    view_item,
     my_last,
     next_item,
     release,
     requeue,
-    exclude_item,
     skip,
     submit,
     take_back,
+    view_item,
 )
 from core.flows.rubrics import add_rubric
 from core.flows.training import export_training

@@ -161,7 +161,7 @@ def test_of_several_tellings_the_longest_is_shown(context: Context, tmp_path: Pa
     import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("g"))])
     longer = import_files(context, [lines_file(tmp_path / "b.jsonl", run_line("g", "ab", rank=3))])
     story = queries.run(context, "g")
-    assert [(one.import_no, one.stands, one.undone) for one in story.tellings] == [
+    assert [(one.import_no, one.stands, one.undone) for one in story.sources] == [
         (1, False, False),
         (2, True, False),
     ]

@@ -22,7 +22,7 @@ from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
 from core.flows.reset import reset
-from core.flows.review import keep_draft, exclude_item
+from core.flows.review import exclude_item, keep_draft
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.formats.armscope import write

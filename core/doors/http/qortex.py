@@ -1,4 +1,4 @@
-"""qortex's paths over HTTP: ``/v1/health`` and ``/v1/learning/…``."""
+"""qortex over HTTP: ``/v1/health`` and ``/v1/learning/…``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _health(service: Service, actor: Actor, request: Call) -> Answer:  # noqa: A
 
 
 def _by_body(name: str, *, may_be_empty: bool = False) -> Handler:
-    """The handler of a call whose arguments are the body."""
+    """Return the handler of a call whose arguments are the body."""
 
     def handle(service: Service, actor: Actor, request: Call) -> Answer:
         is_empty = may_be_empty and not request.body
@@ -34,7 +34,7 @@ def _by_body(name: str, *, may_be_empty: bool = False) -> Handler:
 
 
 def _by_path(name: str) -> Handler:
-    """The handler of a call about the learner in the path."""
+    """Return the handler of a call about the learner in the path."""
 
     def handle(service: Service, actor: Actor, request: Call) -> Answer:
         arguments: dict[str, Any] = {"learner": request.path_values["learner"]}
@@ -44,7 +44,7 @@ def _by_path(name: str) -> Handler:
 
 
 def _window(query: Mapping[str, str]) -> dict[str, int]:
-    """The window that qortex's clients send and nobody reads, if it is one."""
+    """Return the window that qortex's clients send; it is checked and not used."""
     text = query.get("window")
     if text is None:
         return {}

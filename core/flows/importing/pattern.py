@@ -50,7 +50,7 @@ class LearnerPattern:
     def learner_or_reason(self, path: str) -> tuple[str | None, str]:
         """Return the learner of a path, or the reason why it has none.
 
-        >>> LearnerPattern("{learner}.jsonl").learner_or_why("a.txt")
+        >>> LearnerPattern("{learner}.jsonl").learner_or_reason("a.txt")
         (None, "Its path doesn't fit {learner}.jsonl.")
         """
         try:

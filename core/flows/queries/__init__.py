@@ -86,7 +86,7 @@ from core.flows.queries.timeseries import METRICS, WINDOWS, Metric, Point, Windo
 from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.queries.unread import Unread, UnreadArm, unread
 from core.flows.queries.verify import verify
-from core.records.agreement import AgreementReport, GraderBesideRest, ModelBesidePeople, TwoGraders
+from core.records.agreement import AgreementReport, GraderAgainstRest, ModelAgainstPeople, GraderPair
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.environment import (
     Design,

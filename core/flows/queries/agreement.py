@@ -12,7 +12,7 @@ from core.evaluate import GradeColumns
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.evaluations import grades_of, panel_of
-from core.records.agreement import AgreementReport, GraderBesideRest, ModelBesidePeople, TwoGraders
+from core.records.agreement import AgreementReport, GraderAgainstRest, ModelAgainstPeople, GraderPair
 from core.records.evaluation_page import ANY_EVALUATION, EvaluationFilter
 from core.statistics.agreement import (
     against_rest,
@@ -70,30 +70,30 @@ def _busiest(columns: EvaluationColumns, rows: Ints) -> Ints:
     return np.asarray(first[n_of[first] > 0])
 
 
-def _against_rest(columns: EvaluationColumns, rows: Ints) -> tuple[GraderBesideRest, ...]:
+def _against_rest(columns: EvaluationColumns, rows: Ints) -> tuple[GraderAgainstRest, ...]:
     named = set(_busiest(columns, rows).tolist())
     outcome = columns.is_success[rows].astype(np.int64)
     results = against_rest(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
     return tuple(
-        GraderBesideRest(grader=columns.graders[one.rater], agreement=one.agreement, weight=one.weight)
+        GraderAgainstRest(grader=columns.graders[one.rater], agreement=one.agreement, weight=one.weight)
         for one in results
         if one.rater in named
     )
 
 
-def _pairs(columns: EvaluationColumns, rows: Ints) -> tuple[TwoGraders, ...]:
+def _pairs(columns: EvaluationColumns, rows: Ints) -> tuple[GraderPair, ...]:
     rows = rows[np.isin(columns.grader[rows], _busiest(columns, rows))]
     outcome = columns.is_success[rows].astype(np.int64)
     results = pairwise(columns.item[rows], columns.grader[rows], outcome, "nominal", seed=_SEED)
     return tuple(
-        TwoGraders(
+        GraderPair(
             grader=columns.graders[one.rater], other=columns.graders[one.other], agreement=one.agreement
         )
         for one in results
     )
 
 
-def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelBesidePeople, ...]:
+def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelAgainstPeople, ...]:
     kinds = [one.kind for one in columns.graders]
     results = graders_against_humans(
         columns.item[rows],
@@ -103,4 +103,4 @@ def _models(columns: EvaluationColumns, rows: Ints) -> tuple[ModelBesidePeople, 
         is_model=np.array([kind == "model" for kind in kinds], dtype=np.bool_),
         seed=_SEED,
     )
-    return tuple(ModelBesidePeople(grader=columns.graders[one.rater], result=one) for one in results)
+    return tuple(ModelAgainstPeople(grader=columns.graders[one.rater], result=one) for one in results)

@@ -261,11 +261,11 @@ def compare(
     scale = declared or Scale()
     names = tuple(dict.fromkeys(models or sorted(rows.models)))
     _check_models(names, rows, environment)
-    codes = {rows.models.index(name): place for place, name in enumerate(names)}
-    place = np.array(
+    codes = {rows.models.index(name): index for index, name in enumerate(names)}
+    model_codes = np.array(
         [codes.get(code, UNKNOWN) for code in range(len(rows.models))] + [UNKNOWN], dtype=np.int64
     )
-    model, reached = place[rows.model], reached_by(rows, scale)
+    model, reached = model_codes[rows.model], reached_by(rows, scale)
     value = (
         reached if compared == "reward" else np.where(np.isnan(reached), np.nan, reached > scale.threshold)
     )
@@ -276,8 +276,8 @@ def compare(
         compared=compared,
         paired=paired,
         models=tuple(
-            _model(name, rows.where(model == place), scale, is_known=is_known)
-            for place, name in enumerate(names)
+            _model(name, rows.where(model == index), scale, is_known=is_known)
+            for index, name in enumerate(names)
         ),
         pairs=tuple(
             ModelPair(

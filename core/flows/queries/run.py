@@ -72,7 +72,7 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
         k=None if packing is None else packing.k,
         differs=_differing(arms),
         guidance=None if chosen is None else guidance(chosen.excluded),
-        tellings=sources,
+        sources=sources,
         episodes=episodes,
         older=older,
         newer=newer,
@@ -118,7 +118,7 @@ def _arms(rows: _ArmRows, chosen: Selection | None, flip_values: Flips | None) -
     decided = () if chosen is None else chosen.decisions
     first_sampled = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
     ranked = [
-        _arm(row.arm, rows, row, flip=_flip(row, at, flip_values), is_drawn=at >= first_sampled)
+        _arm(row.arm, rows, row, flip=_flip(row, at, flip_values), is_sampled=at >= first_sampled)
         for at, row in enumerate(decided)
     ]
     known = {row.arm for row in decided}
@@ -152,7 +152,7 @@ def _arm(
     decision: Decision | None = None,
     *,
     flip: ArmFlip | None = None,
-    is_drawn: bool = False,
+    is_sampled: bool = False,
 ) -> RunArm:
     _, flag, cost = rows.parts.get(key, Part(key, 0, None))
     referenced = bool(flag & REFERENCED)
@@ -165,7 +165,7 @@ def _arm(
         draw=None if decision is None else decision.draw,
         token_cost=cost if decision is None else decision.token_cost,
         budget_left=None if decision is None else decision.budget_left,
-        is_drawn=is_drawn,
+        by_draw=is_sampled,
         flip=flip,
         referenced=referenced,
         where=None if reference is None else reference.where,

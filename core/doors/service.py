@@ -1,0 +1,71 @@
+"""Service: one open store for every door of a process, with a context for each caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.errors import Denied, InvalidInput
+from core.flows.context import Context, fresh_identity, fresh_seed, unlimited, utc_now_ms
+from core.permissions import Action
+from core.records.actor import Actor
+from core.settings import DEFAULT_LEARNER, check_learner
+from core.store.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """Store of a process behind its doors. ``learner`` is the default of callers with several learners; None: such a
+    caller must name one. Clock and entropy are those of `Context`.
+    """
+
+    store: Store
+    learner: str | None = None
+    clock: Callable[[], int] = utc_now_ms
+    entropy: Callable[[], int] = fresh_seed
+    identity: Callable[[], str] = fresh_identity
+    new_layers: Callable[[Actor, int], None] = unlimited
+
+    def context(self, actor: Actor, learner: str | None = None, action: Action | None = None) -> Context:
+        """Return the context of an actor in a learner: the named one, else the actor's only one, else the default.
+
+        With ``action`` the action is authorised, and the context does not authorise it again. Raises `InvalidSetting`
+        for an invalid name, `InvalidInput` if the learner is ambiguous, and `Denied` for an actor without a role.
+        """
+        name = self._meant(actor) if learner is None else check_learner(learner)
+        context = self._at(actor, name)
+        if action is not None:
+            context.permit(action)
+        elif not actor.roles(name):
+            raise Denied(
+                f"{actor.name} has no role in learner {name!r}.",
+                next_step="Ask an operator for one, or name a learner that is yours.",
+            )
+        return context
+
+    def whole(self, actor: Actor) -> Context:
+        """Return the context of an actor for the full database."""
+        return self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner)
+
+    def _at(self, actor: Actor, learner: str) -> Context:
+        return Context(
+            store=self.store,
+            learner=learner,
+            actor=actor,
+            clock=self.clock,
+            entropy=self.entropy,
+            identity=self.identity,
+            on_new_layers=self.new_layers,
+        )
+
+    def _meant(self, actor: Actor) -> str:
+        own = {grant.learner for grant in actor.grants}
+        (only,) = own if len(own) == 1 and actor.role is None else {self.learner}
+        if only is None and self.learner is not None:
+            return self.learner
+        if only is None:
+            raise InvalidInput(
+                "A learner must be named, got none.",
+                next_step="Name one in the call, or start the server with --learner NAME.",
+            )
+        return only
