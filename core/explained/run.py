@@ -124,7 +124,7 @@ def _into_prompt(arm: RunArm, found: ArmFlip, chosen: Selection) -> str:
     ways = []
     if found.draw is not None and arm.draw is not None:
         ways.append(f"draw ≥ {_draws(found.draw, arm.draw, up=True)} (rank {_count(found.rank)})")
-    elif found.rank is not None and not arm.is_drawn:
+    elif found.rank is not None and not arm.by_draw:
         order = "the random order" if chosen.run_class == "baseline" else "the order of pulls"
         ways.append(f"rank ≤ {found.rank:,} in {order}")
     if found.budget is not None:
@@ -136,7 +136,7 @@ def _into_prompt(arm: RunArm, found: ArmFlip, chosen: Selection) -> str:
     if found.k is not None:
         ways.append(f"room for {found.k:,} arms")
     said = ", or ".join(ways) if ways else "nothing about this arm alone"
-    return f"no draw; {said}" if arm.is_drawn and found.draw is None else said
+    return f"no draw; {said}" if arm.by_draw and found.draw is None else said
 
 
 def _out_of_prompt(arm: RunArm, found: ArmFlip, story: RunStory) -> str:
@@ -254,7 +254,7 @@ def not_decided(story: RunStory) -> str | None:
 
 def standing(story: RunStory) -> str | None:
     """Whose telling is shown and what was taken back; None where there is nothing to say."""
-    tellings = story.tellings
+    tellings = story.sources
     if not story.facts.standing:
         undone = [f"import-{telling.import_no}" for telling in tellings if telling.undone]
         return f"This run counts nowhere: {' and '.join(undone) or 'its import'} was undone. Redo it to have it back."

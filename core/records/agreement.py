@@ -30,12 +30,12 @@ TENTATIVE: Final = 0.667
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How far raters agree on ``n_items`` items that have two or more judgements.
+    """Agreement of raters on ``n_items`` items with two or more judgements.
 
-    ``alpha`` is Krippendorff's, None where ``missing`` says why; ``lower`` and ``upper`` bound it with probability
-    ``prob``, None for fewer than 10 items (``few_items``). ``raw`` is the share of the ``n_pairs`` pairs of
-    judgements of one item that are exactly equal, None without pairs: high where nearly all is success, whoever
-    judges, which is why it never stands alone.
+    ``alpha`` is Krippendorff's, None for the reason ``missing``. ``lower`` and ``upper`` bound it with probability
+    ``prob``, None for fewer than 10 items (``few_items``). ``raw`` is the share of exactly equal pairs among the
+    ``n_pairs`` pairs of judgements of one item, None without pairs. It is high where nearly all is success, for any
+    raters, so it never appears alone.
     """
 
     metric: Metric
@@ -50,7 +50,7 @@ class Agreement:
 
     @property
     def word(self) -> Reliability | None:
-        """Told by the lower end, so that few items never sound sure; None without an interval."""
+        """Reliability by the lower end, so that few items never look sure; None without an interval."""
         if self.lower is None:
             return None
         if self.lower >= RELIABLE:
@@ -60,11 +60,11 @@ class Agreement:
 
 @dataclass(frozen=True, kw_only=True)
 class GraderAgreement:
-    """A model grader beside what most people said of the same items.
+    """A model grader compared with the majority of people on the same items.
 
-    ``counts[said][judged]`` are items that people held to be ``said`` and the grader judged ``judged`` (0 failure,
-    1 success). On ``n_ties`` more items people were divided evenly, on ``n_alone`` nobody else judged: both are
-    left out. ``hits`` is the share of items on which it says what people say.
+    ``counts[p][g]`` are items with outcome ``p`` by people and ``g`` by the grader (0 failure, 1 success). People
+    were evenly divided on ``n_ties`` more items, and only the grader judged ``n_alone``: both are left out. ``hits``
+    is the share of items with equal outcomes.
     """
 
     rater: int
@@ -76,8 +76,8 @@ class GraderAgreement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoGraders:
-    """How far two graders agree on the outcome of what both judged."""
+class GraderPair:
+    """Agreement of two graders on the outcome of the items that both judged."""
 
     grader: Grader
     other: Grader
@@ -85,8 +85,8 @@ class TwoGraders:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraderBesideRest:
-    """How far one grader agrees with all others on the outcome, and the weight that this suggests (None: unknown)."""
+class GraderAgainstRest:
+    """Agreement of one grader with all others on the outcome, and the weight it suggests (None: unknown)."""
 
     grader: Grader
     agreement: Agreement
@@ -94,8 +94,8 @@ class GraderBesideRest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelBesidePeople:
-    """A model grader beside the outcome that most people gave to the same things."""
+class ModelAgainstPeople:
+    """A model grader compared with the majority of people on the same items."""
 
     grader: Grader
     result: GraderAgreement
@@ -103,12 +103,12 @@ class ModelBesidePeople:
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementReport:
-    """How far graders agree on ``n_items`` things of which two or more judged each.
+    """Agreement of graders on ``n_items`` items that two or more of them judged.
 
-    ``outcome`` is by the nominal, ``label`` by the ordinal, ``score`` (that of a failure below 0) by the interval
-    metric. Each grader counts once for each thing, with the latest judgement. A layer judged as such is no thing
-    that somebody else can judge again, and who isn't named is no grader: ``n_panel`` of the ``n`` evaluations take
-    part. Of ``n_graders`` the `MOST_GRADERS` who judged most are named.
+    ``outcome`` uses the nominal metric, ``label`` the ordinal and ``score`` the interval one (the score of a failure
+    is below 0). The latest judgement of each grader counts once per item. Evaluations of a layer as such and those
+    without a grader's name are left out: ``n_panel`` of the ``n`` evaluations take part. The report names the
+    `MOST_GRADERS` of the ``n_graders`` with most evaluations.
     """
 
     n: int
@@ -118,6 +118,6 @@ class AgreementReport:
     outcome: Agreement
     label: Agreement
     score: Agreement
-    graders: tuple[GraderBesideRest, ...]
-    pairs: tuple[TwoGraders, ...]
-    models: tuple[ModelBesidePeople, ...]
+    graders: tuple[GraderAgainstRest, ...]
+    pairs: tuple[GraderPair, ...]
+    models: tuple[ModelAgainstPeople, ...]

@@ -15,10 +15,11 @@ Recorded = Literal["new", "duplicate", "updated"]
 
 
 class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``outcome`` is the guard's verdict, ``told`` whether the run was new, known, or known and shorter.
+    """Answer of a recorded run.
 
-    ``not_offered`` names the tools that were called though no arm of the prompt stands for them, most frequent
-    first: a name that is spelled wrong rewards nothing, and the arm that was meant counts as not used.
+    ``outcome`` is the guard's verdict. ``told`` is new, duplicate, or updated (known, but shorter). ``not_offered``
+    names called tools without an arm in the prompt, most frequent first: a misspelt name rewards no arm, and the
+    meant arm counts as not used.
     """
 
     uid: str
@@ -29,8 +30,9 @@ class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScaleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The scale of an environment that is in force now, and how many of its episodes are a success by it; ``before``
-    is what was in force. ``id`` None: it was in force already, and nothing was declared.
+    """The active scale of an environment and its successes; ``before`` is the previous scale.
+
+    ``id`` None: the scale was active already, and nothing was declared.
     """
 
     id: str | None
@@ -43,7 +45,7 @@ class ScaleAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an episode came to with a step: ``total`` None = nothing was paid, ``refused``: the step adds nothing."""
+    """State of an episode after a step; ``total`` None = nothing was paid, ``refused``: the step adds nothing."""
 
     episode: str
     number: int
@@ -54,7 +56,7 @@ class StepAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpisodeMarked(msgspec.Struct, frozen=True, kw_only=True):
-    """An episode that is told to be incomplete from now on."""
+    """An episode that is incomplete from now on."""
 
     episode: str
     status: Literal["incomplete"] = "incomplete"
@@ -64,10 +66,10 @@ Erasable = Literal["run", "session", "execution", "episode", "rater"]
 
 
 class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased, or would be.
+    """Erased texts, or those that would be erased.
 
-    ``places`` counts texts by where they stood (``table.column``; ``session`` runs whose session is a number now),
-    ``not_reached`` names what lies elsewhere: copies made before, and files of this database that were put aside.
+    ``places`` counts texts by ``table.column`` (``session``: runs whose session is a number now). ``not_reached``
+    names other copies: earlier backups, and replaced files of this database.
     """
 
     of: Erasable
@@ -78,9 +80,10 @@ class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written. ``texts`` False: without what people wrote and without excerpts, as who asked may not read
-    them; ``hidden``: without so many evaluations by others, of what is open to whoever asked in a blind queue. So it
-    is not loss-free.
+    """Counts of a written export, which is not loss-free without ``texts`` or with ``hidden`` evaluations.
+
+    ``texts`` False: the actor may not read texts and excerpts. ``hidden`` counts left-out evaluations by others, of
+    items that are open to the actor in a blind queue.
     """
 
     file: str
@@ -106,7 +109,7 @@ class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was reset: how many arms, which, and to what."""
+    """Number and ids of the reset arms, and the start that they were reset to."""
 
     id: str
     learner: str
@@ -116,7 +119,7 @@ class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``id`` is what `undo` takes; None where the value was in force already."""
+    """A changed setting; ``id`` is the act for `undo`, None where the value was active already."""
 
     id: str | None
     name: str
@@ -125,11 +128,11 @@ class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``id`` is the undo's own (undo it to redo), ``undone`` the act it took back, of this ``kind``.
+    """An undo: its own ``id`` (undo it to redo), and the ``undone`` act of a ``kind``.
 
-    ``left_out`` counts the rewards and notes of an import that stands again without them: their keys were used anew
-    meanwhile, and what was asked for under one key counts once. ``count`` is how many acts it was, where a batch was
-    undone: ``undone`` is then an id like ``rewards-12``, ``id`` one like ``undos-3``.
+    ``left_out`` counts rewards and notes of a redone import whose keys were used for other content meanwhile.
+    ``count`` is the number of undone acts. For a batch ``undone`` is an id like ``rewards-12`` and ``id`` one like
+    ``undos-3``.
     """
 
     id: str

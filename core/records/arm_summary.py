@@ -21,7 +21,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedArm(ArmSummary, frozen=True, kw_only=True):
-    """An arm in one line with the mean at which it breaks even at its cost, and what is to be said of it."""
+    """An arm in one line, with its judgement and the mean at which it breaks even at its cost."""
 
     break_even: float | None
     judgement: JudgementName

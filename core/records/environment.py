@@ -10,7 +10,7 @@ from core.records.parameters import Compared
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatternFound:
+class PatternShare:
     """A pattern, how many of ``n`` episodes that could show it do, and the share of bootstrap samples that agree."""
 
     pattern: Pattern
@@ -35,8 +35,9 @@ class ScaleGuess:
 
 @dataclass(frozen=True, kw_only=True)
 class SuccessRate:
-    """Share of episodes above the threshold, with its interval (None with the reason why it is ``missing``); of those
-    with a reward to go by, ``of_paid``.
+    """Share of episodes above the threshold, with its interval, None for the reason ``missing``.
+
+    ``of_paid`` is the share among episodes with a reward.
     """
 
     rate: float
@@ -51,22 +52,23 @@ class SuccessRate:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """How an environment pays, told from its newest ``looked_at`` episodes."""
+    """Patterns and findings of an environment's rewards, from its newest ``looked_at`` episodes."""
 
-    patterns: tuple[PatternFound, ...]
+    patterns: tuple[PatternShare, ...]
     findings: tuple[Finding, ...]
     looked_at: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSummary:
-    """An environment: ``average`` is of those of its ``n`` episodes that have a reward to go by; where none has,
-    there is no rate of success. Nor is there one while ``n_off_scale`` of them came to something off the usual scale
-    and none was declared: nobody knows what is a success there; ``guess`` is one to declare.
+    """An environment with the averages of its ``n`` episodes.
 
-    Intervals are by task where several episodes are attempts at one (``n_tasks`` tasks; None: each counts alone).
-    ``models`` are those whose episodes are pooled. ``pattern`` and ``findings`` are told from the newest
-    ``looked_at`` episodes of any model, task and outcome; 0: they were not asked for.
+    ``average`` covers the episodes with a reward; without any there is no success rate. There is none either while
+    ``n_off_scale`` episodes lie off the usual scale and no scale was declared; ``guess`` is one to declare.
+
+    Intervals are by task where several episodes attempt one (``n_tasks`` tasks; None: each episode counts alone).
+    ``models`` are those of the pooled episodes. ``pattern`` and ``findings`` come from the newest ``looked_at``
+    episodes of any model, task and outcome; 0: they were not requested.
     """
 
     environment: str
@@ -88,7 +90,7 @@ class EnvironmentSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentDesign(Design):
-    """How an environment with ``n`` episodes pays."""
+    """Patterns and findings of an environment with ``n`` episodes."""
 
     environment: str
     n: int
@@ -107,8 +109,10 @@ class ModelSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPair:
-    """``one`` less ``other`` on the ``n_tasks`` tasks that both attempted; ``chance`` is that of a difference as
-    large if there were none, ``adjusted`` the same with all pairs at once (Holm), ``apart`` whether it is below 0.05.
+    """Difference of model ``one`` minus ``other`` on the ``n_tasks`` tasks that both attempted.
+
+    ``chance`` is the probability of a difference as large without a real one, ``adjusted`` the same for all pairs
+    together (Holm), and ``apart`` whether that is below 0.05.
     """
 
     one: str
@@ -124,8 +128,9 @@ class ModelPair:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelComparison:
-    """Models on the same tasks of an environment, by ``compared``; not ``paired``: by all their episodes, so that a
-    difference may be that of their tasks.
+    """Models on the same tasks of an environment, by ``compared``.
+
+    Not ``paired``: by all their episodes, so a difference may be that of their tasks.
     """
 
     environment: str

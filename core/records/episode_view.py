@@ -11,8 +11,9 @@ from core.records.episode_credit import CreditRule, CreditShare
 
 @dataclass(frozen=True, kw_only=True)
 class StepView:
-    """A step, what had been paid up to it (None: nothing yet), and whether its reward is off the declared scale; what
-    it was ``asked`` and ``answered`` where that is kept, and for who may read texts.
+    """A step, the payments up to it (None: none yet), and whether its reward is off the declared scale.
+
+    ``asked`` and ``answered`` are its texts where they are stored and the actor may read texts.
     """
 
     number: int
@@ -34,8 +35,9 @@ class StepView:
 
 @dataclass(frozen=True, kw_only=True)
 class CreditView:
-    """The credit in force of an episode, and what each arm gets of it. ``fits``: the same rule would say the same
-    now; it would not where the episode went on since, a run came or went, or another scale was declared.
+    """The active credit of an episode, and the share of each arm.
+
+    ``fits``: the rule still has the same result. It has another one after more steps, another run or another scale.
     """
 
     id: str
@@ -49,8 +51,10 @@ class CreditView:
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeView:
-    """An episode: ``normalised`` is where what success goes by lies on the scale, None outside it, or without one;
-    ``success`` None = nothing to go by, or off the usual scale where none was declared.
+    """An episode with its steps.
+
+    ``normalised`` is the success base on the scale, None outside it or without one. ``success`` is None without a
+    success base, and off the usual scale where no scale was declared.
     """
 
     uid: str

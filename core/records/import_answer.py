@@ -53,18 +53,16 @@ class BeliefDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import came to.
+    """Counts of an import.
 
-    ``id`` names the act, None where nothing was told that wasn't known: then there is none, and nothing to undo.
-    ``runs`` = read and not empty = ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates``
-    were known and ``updated`` known and shorter. ``outside``: replies that belong to no turn; ``not_offered``:
-    calls of tools that were not in the prompt, once a run and tool, the tools by name in ``not_offered_calls``,
-    most frequent first; ``episodes``: attempts at an
-    environment's tasks that were read, of them ``episode_duplicates`` were known and ``episodes_updated`` known and
-    shorter; ``ledger``: what people did (rewards, evaluations, resets, notes, ...) that was read and not
-    rejected, by kind in ``ledger_by``, of them ``ledger_duplicates`` were known; ``ignored``: files that were not
-    read, in ``unread`` by reason and ending; ``differences``: beliefs a file states that its own runs don't lead to;
-    ``notes``: what was done with it that one might not expect.
+    ``id`` names the act; None: nothing was new, so there is no act to undo. ``runs`` = read and not empty =
+    ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates`` were known and ``updated`` known and
+    shorter. ``outside``: replies of no turn. ``not_offered``: calls of tools outside the prompt, once per run and
+    tool; by tool in ``not_offered_calls``, most frequent first. ``episodes``: attempts at an environment's tasks; of
+    them ``episode_duplicates`` were known and ``episodes_updated`` known and shorter. ``ledger``: accepted acts of
+    people (rewards, evaluations, resets, notes, ...), by kind in ``ledger_by``; of them ``ledger_duplicates`` were
+    known. ``ignored``: files that were not read, in ``unread`` by reason and ending. ``differences``: beliefs in a
+    file that do not follow from its own runs. ``notes``: unexpected treatments of the files.
     """
 
     id: str | None
@@ -97,29 +95,29 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
     @property
-    def told(self) -> str:
-        """What was read besides runs, in words; an import made before kinds were counted says less."""
+    def other_facts(self) -> str:
+        """Read facts other than runs, in words; an import before kinds were counted has fewer."""
         kinds = [number_of(n, kind) for kind, n in sorted(self.ledger_by.items())]
         if self.episodes:
             kinds.insert(0, number_of(self.episodes, "episode"))
         return ", ".join(kinds) or number_of(self.ledger, "fact")
 
     @property
-    def n_told(self) -> int:
-        """How much was read besides runs."""
+    def n_other_facts(self) -> int:
+        """Number of read facts other than runs."""
         return self.ledger + self.episodes
 
     @property
-    def n_told_before(self) -> int:
-        """How much of it was known."""
+    def n_other_known(self) -> int:
+        """Number of those that were known."""
         return self.ledger_duplicates + self.episode_duplicates
 
     def after(self, earlier: ImportAnswer) -> ImportAnswer:
-        """Both as one answer: what an import that went on has told so far, of which this is the latest part.
+        """Return the sum of an earlier answer and this one, a later part of the same import.
 
-        Counts add up, so a file or run that was read again counts again (the runs among ``duplicates`` or
-        ``updated``). Lines, files and beliefs that were listed before are the same ones and count once; beyond
-        the first hundred, which are all that is kept of them, they can't be told apart and count again.
+        Counts add up: a file or run that is read again counts again (its runs among ``duplicates`` or ``updated``).
+        Listed lines, files and beliefs count once. Beyond the first hundred, which are all that is stored, they count
+        again.
         """
         rejected = _new(earlier.rejected, self.rejected)
         differences = _new(earlier.differences, self.differences)
@@ -185,7 +183,7 @@ def unread_of(ignored: Sequence[RejectedLine], next_steps: Mapping[str, str]) ->
     groups: dict[tuple[str, str], list[str]] = {}
     for one in ignored:
         groups.setdefault((one.reason, _ending(one.file)), []).append(one.file)
-    found = [
+    rows = [
         Unread(
             reason=reason,
             ending=ending,
@@ -195,7 +193,7 @@ def unread_of(ignored: Sequence[RejectedLine], next_steps: Mapping[str, str]) ->
         )
         for (reason, ending), files in groups.items()
     ]
-    return tuple(sorted(found, key=lambda one: -one.files))
+    return tuple(sorted(rows, key=lambda one: -one.files))
 
 
 def _ending(file: str) -> str:
@@ -210,13 +208,13 @@ def _new(earlier: Sequence[_T], later: Sequence[_T]) -> list[_T]:
     ['b', 'c']
     """
     known = Counter(earlier)
-    found = []
+    new = []
     for one in later:
         if known[one]:
             known[one] -= 1
         else:
-            found.append(one)
-    return found
+            new.append(one)
+    return new
 
 
 def _names(earlier: str, later: str) -> str:

@@ -16,7 +16,7 @@ from core.records.verdict import Outcome
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one run; None = unknown. ``import_no`` 0 = recorded directly."""
+    """Stored facts of one run; None = unknown. ``import_no`` 0 = recorded directly."""
 
     run_no: int
     uid: str
@@ -49,9 +49,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     not_offered: tuple[str, ...]
 
 
-class Source(NamedTuple):
-    """One source's telling of a run. ``import_no`` 0: it was recorded directly; ``stands``: its version is the
-    one shown; ``undone``: its import was taken back.
+class RunSource(NamedTuple):
+    """One source of a run. ``import_no`` 0: recorded directly; ``stands``: its version is active; ``undone``: its
+    import was undone.
     """
 
     import_no: int
@@ -62,11 +62,11 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ArmFlip:
-    """What would have flipped one arm, all else being equal; None = nothing of this kind, or it can't be told.
+    """Smallest single changes that would flip the decision on one arm; None = none of this kind, or unknown.
 
-    Of an arm left out: the least budget that takes it in (``more_than_budget``: it is larger than this one),
-    the highest cost, the last rank, the least draw, the least number of arms. Of an arm that a draw brought in:
-    the first rank and the highest draw that leave it out.
+    Of a left-out arm: the least budget that includes it (``more_than_budget``: it is larger than this one), the
+    highest cost, the last rank, the least draw, the least number of arms. Of an arm that a draw included: the first
+    rank and the highest draw that leave it out.
     """
 
     budget: int | None = None
@@ -79,8 +79,10 @@ class ArmFlip:
 
 @dataclass(frozen=True, kw_only=True)
 class RunArm:
-    """One arm of a run. ``reason`` to ``budget_left`` are None where nothing was decided; ``reward`` is the
-    automatic one, None where nothing was learned; ``where`` and ``excerpt`` are the evidence of a reference.
+    """One arm of a run.
+
+    ``reason`` to ``budget_left`` are None without a decision. ``reward`` is the automatic one, None where nothing was
+    learned. ``where`` and ``excerpt`` are the evidence of a reference.
     """
 
     arm: str
@@ -90,7 +92,7 @@ class RunArm:
     draw: float | None
     token_cost: int | None
     budget_left: int | None
-    is_drawn: bool
+    by_draw: bool
     flip: ArmFlip | None
     referenced: bool
     where: Where | None
@@ -101,12 +103,11 @@ class RunArm:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStory:
-    """Everything there is to say about one run.
+    """All facts, arms and sources of one run.
 
-    ``selection`` None: no decisions were recorded. ``replays`` says whether the packer makes the same of the
-    recorded order; ``k`` is the limit on arms that was in force (0 = unlimited, None = not known).
-    ``differs``: arms whose place in the prompt is not what the selection said. ``episodes``: uids of those it was
-    made in.
+    ``selection`` None: no decisions were recorded. ``replays``: the packer repeats the recorded order; ``k`` is its
+    limit on arms (0 = unlimited, None = unknown). ``differs``: arms in the prompt that were not selected, or the
+    reverse. ``episodes``: uids of the episodes with the run.
     """
 
     facts: RunFacts
@@ -116,7 +117,7 @@ class RunStory:
     k: int | None
     differs: tuple[str, ...]
     guidance: str | None
-    tellings: tuple[Source, ...]
+    sources: tuple[RunSource, ...]
     episodes: tuple[str, ...]
     older: str | None
     newer: str | None
@@ -136,5 +137,5 @@ class RunStory:
 
     @cached_property
     def by_hand(self) -> tuple[tuple[str, Observation], ...]:
-        """What people said of arms in this run, by arm."""
+        """People's observations of arms in this run, by arm."""
         return tuple((arm.arm, row) for arm in self.arms for row in arm.by_hand)

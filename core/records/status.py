@@ -39,13 +39,11 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
-    ``need_a_look``: how many arms do, by the name of what they are judged to be. ``offers`` are selections that were
-    given away through a door, ``offers_unobserved`` those of which nothing was reported (so far): they count against
-    no arm. ``open_to_others``: files of the database that other users of this machine can read.
-    ``servers``: those of a cluster that its tables are spread over, none where one has them all. ``standing``: what
-    the server is to others that keep the same database, None of a file. ``read_database`` is the standby that pages
-    are read from, None where none is named; ``read_standing`` what that is, None where it can't be asked, and
-    ``read_problem`` why it can't.
+    ``need_a_look`` counts arms by judgement. ``offers`` are selections that clients received, and
+    ``offers_unobserved`` those without a report so far: they count against no arm. ``open_to_others``: files of the
+    database that other users of this machine can read. ``servers``: those of a cluster with the tables, empty for one
+    server. ``standing``: the server's role and its standbys, None for a file. ``read_database`` is the standby for
+    pages, None without one; ``read_standing`` its state, None for the reason ``read_problem``.
     """
 
     database: str

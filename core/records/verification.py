@@ -17,9 +17,9 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """Whether every cache equals the fold of its facts; ``found`` holds the first differences.
+    """Comparison of every cache with the fold of its facts, and the first ``differences``.
 
-    ``servers``: those of a cluster that its tables are spread over, none where one has them all.
+    ``servers``: those of a cluster with the tables, empty for one server.
     """
 
     clean: bool

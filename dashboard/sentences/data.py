@@ -40,7 +40,7 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
 def import_line(answer: ImportAnswer) -> str:
     """An import in one line, in Markdown."""
     if answer.runs == 0:
-        return f"No runs; {answer.told}."
+        return f"No runs; {answer.other_facts}."
     new = answer.runs - answer.duplicates - answer.updated
     paid = answer.episodes - answer.episode_duplicates - answer.episodes_updated
     episodes = f" and **{wording.things(paid, 'new episode')}**" if answer.episodes else ""
@@ -89,9 +89,9 @@ def calls_not_offered(answer: ImportAnswer) -> str | None:
     named = answer.not_offered_calls[:_NAMED]
     if not named:
         return None
-    told = ", ".join(f"{wording.plain(one.tool)} ({wording.things(one.runs, 'run')})" for one in named)
+    tools = ", ".join(f"{wording.plain(one.tool)} ({wording.things(one.runs, 'run')})" for one in named)
     more = ", …" if len(answer.not_offered_calls) > _NAMED else ""
-    return f"Called, but no arm in the prompt stands for it: {told}{more}"
+    return f"Called, but no arm in the prompt stands for it: {tools}{more}"
 
 
 def ignored_table(files: Sequence[Unread]) -> dict[str, list[object]]:
@@ -113,14 +113,14 @@ def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
     }
 
 
-def differences_table(found: Sequence[BeliefDifference]) -> dict[str, list[object]]:
+def differences_table(differences: Sequence[BeliefDifference]) -> dict[str, list[object]]:
     """Beliefs that a file states, beside what its own runs come to; text cells."""
     return {
-        "arm": [wording.plain(one.arm) for one in found],
-        "the file says": [wording.beta(one.stated_alpha, one.stated_beta) for one in found],
-        "pulls there": [wording.count(one.stated_pulls) for one in found],
-        "its runs come to": [wording.beta(one.alpha, one.beta) for one in found],
-        "pulls": [wording.count(one.pulls) for one in found],
+        "arm": [wording.plain(one.arm) for one in differences],
+        "the file says": [wording.beta(one.stated_alpha, one.stated_beta) for one in differences],
+        "pulls there": [wording.count(one.stated_pulls) for one in differences],
+        "its runs come to": [wording.beta(one.alpha, one.beta) for one in differences],
+        "pulls": [wording.count(one.pulls) for one in differences],
     }
 
 

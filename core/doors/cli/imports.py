@@ -301,17 +301,17 @@ def _say_watched(
 
 def _news(one: ImportAnswer) -> str:
     """What was not known before, on one line; only an import that is an act has news."""
-    ledger = f", {one.told}{_known_of(one)}" if one.n_told > one.n_told_before else ""
+    ledger = f", {one.other_facts}{_known_of(one)}" if one.n_other_facts > one.n_other_known else ""
     return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
 
 
 def _known_of(one: ImportAnswer) -> str:
-    return f", {one.n_told_before:,} of them known already" if one.n_told_before else ""
+    return f", {one.n_other_known:,} of them known already" if one.n_other_known else ""
 
 
 def _say_import(line: typer.Context, context: Context, found: ImportAnswer) -> None:
     source = f"from {number_of(found.files, 'file')} ({found.format})"
-    told = f"{found.told}{_known_of(found)}" if found.n_told else ""
+    told = f"{found.other_facts}{_known_of(found)}" if found.n_other_facts else ""
     if told and not found.runs:
         say(f"{found.id or 'Nothing new'}: {told} {source}.")
     else:

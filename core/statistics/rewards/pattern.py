@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
-from core.records.environment import PatternFound
+from core.records.environment import PatternShare
 from core.records.episode import Pattern
 from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.paid import Paid
@@ -33,7 +33,7 @@ _MIN_RISING: Final = 3
 _MIN_PAYING: Final = 2
 
 
-def patterns(paid: Paid) -> tuple[PatternFound, ...]:
+def patterns(paid: Paid) -> tuple[PatternShare, ...]:
     """Return the patterns of an environment's reward.
 
     * *sparse*: before the last step nothing is paid (what is taken away is a penalty), and the last one pays.
@@ -49,7 +49,7 @@ def patterns(paid: Paid) -> tuple[PatternFound, ...]:
 
     Returns
     -------
-    tuple of PatternFound
+    tuple of PatternShare
         In the order above; empty without a pattern.
 
     References
@@ -72,7 +72,7 @@ def patterns(paid: Paid) -> tuple[PatternFound, ...]:
     return tuple(_patterns(paid, has_pay))
 
 
-def _patterns(paid: Paid, has_pay: Bools) -> Iterator[PatternFound]:
+def _patterns(paid: Paid, has_pay: Bools) -> Iterator[PatternShare]:
     positive = paid.counted(paid.is_midway & (paid.reward > 0))
     negative = paid.counted(paid.is_midway & (paid.reward < 0))
     several = has_pay & (paid.n_midway > 0)
@@ -97,11 +97,11 @@ def _patterns(paid: Paid, has_pay: Bools) -> Iterator[PatternFound]:
     yield from _last_payments(paid, penal, is_sparse=sparse is not None)
 
 
-def _pattern(pattern: Pattern, shows: Bools, could: Bools, least: float) -> PatternFound | None:
+def _pattern(pattern: Pattern, shows: Bools, could: Bools, least: float) -> PatternShare | None:
     n, hits = int(could.sum()), int((shows & could).sum())
     if n < MIN_EPISODES or hits < least * n:
         return None
-    return PatternFound(pattern=pattern, n=n, n_showing=hits, certainty=agreeing(hits, n, least))
+    return PatternShare(pattern=pattern, n=n, n_showing=hits, certainty=agreeing(hits, n, least))
 
 
 def _rising(paid: Paid) -> tuple[Bools, Bools]:
@@ -144,7 +144,7 @@ def penalties(paid: Paid) -> Bools:
     return np.asarray(takes & (paid.is_midway | (paid.is_last & ~rewards[paid.tool])))
 
 
-def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[PatternFound]:
+def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[PatternShare]:
     """Yield binary or continuous. If only the last step pays, with one value, no payment at the end is the other
     value.
     """
@@ -162,9 +162,9 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
     n = len(values)
     graded = agreeing(others, n, GRADED_SHARE)
     if others >= GRADED_SHARE * n:
-        yield PatternFound(pattern="continuous", n=n, n_showing=others, certainty=graded)
+        yield PatternShare(pattern="continuous", n=n, n_showing=others, certainty=graded)
     else:
-        yield PatternFound(pattern="binary", n=n, n_showing=n - others, certainty=1.0 - graded)
+        yield PatternShare(pattern="binary", n=n, n_showing=n - others, certainty=1.0 - graded)
 
 
 def _counts(values: Floats) -> Ints:

@@ -9,7 +9,7 @@ import msgspec
 from core.columns import UNKNOWN
 from core.records.evidence import Reference
 from core.records.run_page import Cursor
-from core.records.run_story import RunFacts, Source
+from core.records.run_story import RunFacts, RunSource
 from core.records.selection import LEFT_OUT, Selection
 from core.store.engine import Row
 from core.store.reads.runs import named_run
@@ -107,7 +107,7 @@ def _facts(run_no: int, version: Version, head: Row) -> RunFacts:
     )
 
 
-def tellings(snapshot: Snapshot, run_no: int) -> tuple[Source, ...]:
+def tellings(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
     """Who told a run, in the order they did; the first teller alone where nobody told it again."""
     place = [snapshot.learner_id, run_no]
     rows = snapshot.connection.rows(
@@ -124,6 +124,6 @@ def tellings(snapshot: Snapshot, run_no: int) -> tuple[Source, ...]:
         place,
     )
     return tuple(
-        Source(import_no, at_ms, bool(stands) and not undone, bool(undone))
+        RunSource(import_no, at_ms, bool(stands) and not undone, bool(undone))
         for import_no, at_ms, stands, undone in rows
     )
