@@ -1,7 +1,7 @@
 """Write operations of the pages. Each result or error becomes a flash on the next page.
 
-Acts run in callbacks, before the page is drawn again. So the next page shows the effect. An import has a thread of its
-own (`dashboard.uploads`).
+Acts run in callbacks, before the page is drawn again. So the next page shows the effect. An import has a thread of
+its own (`dashboard.uploads`).
 """
 
 from __future__ import annotations
@@ -71,18 +71,21 @@ def say(flash: Flash) -> None:
 
 
 def tried(
-    otherwise: str, act: Callable[[], Flash], *, told: Callable[[ArmscopeError], bool] = lambda _: False
+    otherwise: str,
+    act: Callable[[], Flash],
+    *,
+    reported_elsewhere: Callable[[ArmscopeError], bool] = lambda _: False,
 ) -> None:
     """Run an act and flash its result. An error begins with ``otherwise``, our own words.
 
-    An error that is ``told`` elsewhere has no flash.
+    An error that is ``reported_elsewhere`` elsewhere has no flash.
     """
     ask_again()
     try:
         flash = act()
     except ArmscopeError as problem:
         note_refusal(problem)
-        if told(problem):
+        if reported_elsewhere(problem):
             return
         flash = failure(otherwise, problem)
     if flash.failed:
@@ -154,7 +157,7 @@ class RewardForm:
 
 
 def send_reward(
-    form: RewardForm, after: Callable[[str], None], *, told: Callable[[ArmscopeError], bool]
+    form: RewardForm, after: Callable[[str], None], *, reported_elsewhere: Callable[[ArmscopeError], bool]
 ) -> None:
     """Send the form as drawn; ``after`` gets the id of the act and clears the form."""
 
@@ -177,7 +180,7 @@ def send_reward(
             act=answer.id,
         )
 
-    tried("The reward was not sent.", act, told=told)
+    tried("The reward was not sent.", act, reported_elsewhere=reported_elsewhere)
 
 
 def send_batch(
@@ -185,7 +188,7 @@ def send_batch(
     key: str,
     after: Callable[[str, str], None],
     *,
-    told: Callable[[ArmscopeError], bool] = lambda _: False,
+    reported_elsewhere: Callable[[ArmscopeError], bool] = lambda _: False,
 ) -> None:
     """Send many rewards as one act under the form's ``key``.
 
@@ -197,7 +200,7 @@ def send_batch(
         after(answer.id, answer.rewards[-1].id)
         return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.", act=answer.id)
 
-    tried("Nothing was sent.", act, told=told)
+    tried("Nothing was sent.", act, reported_elsewhere=reported_elsewhere)
 
 
 def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:
@@ -230,11 +233,13 @@ def send_reset(
     tried("Nothing was reset.", act)
 
 
-def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after: Callable[[], None]) -> None:
+def send_settings(
+    changes: Mapping[str, object], *, before: LearnerSettings, after: Callable[[], None]
+) -> None:
     """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
 
     def act() -> Flash:
-        answers = [one for one in change_all(reading().context, changes, seen=seen) if one.id is not None]
+        answers = [one for one in change_all(reading().context, changes, seen=before) if one.id is not None]
         after()
         things = wording.things(len(answers), "setting")
         act_id = answers[0].id if len(answers) == 1 else None
@@ -243,11 +248,11 @@ def send_settings(changes: Mapping[str, object], *, seen: LearnerSettings, after
     tried("Nothing was changed.", act)
 
 
-def declare_scale(environment: str, said: Mapping[str, Any]) -> None:
+def declare_scale(environment: str, scale: Mapping[str, Any]) -> None:
     """Declare on what scale an environment pays."""
 
     def act() -> Flash:
-        answer = declare(reading().context, environment, **said)
+        answer = declare(reading().context, environment, **scale)
         n = f"{wording.count(answer.successes)} of {wording.things(answer.episodes, 'episode')}"
         return Flash(text=f"The scale is declared: {n} are a success by it.", act=answer.id)
 
@@ -293,7 +298,7 @@ def take_back(act_id: str, *, again: bool = False) -> None:
     tried("Nothing was done again." if again else "Nothing was undone.", act)
 
 
-def page_is_drawn() -> None:
+def page_has_reloaded() -> None:
     """Note that what the last act did can be seen from now on."""
     last_id, shown_s = st.session_state.get(_LAST_TAKEN, ("", 0.0))
     if shown_s is None:
@@ -307,9 +312,9 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
     """Make a learner; ``after`` gets its name and goes there."""
 
     def act() -> Flash:
-        made = create_learner(reading().context, name)
-        after(made.name)
-        return Flash(text=f"{wording.literal(made.name)} is new and empty.")
+        created = create_learner(reading().context, name)
+        after(created.name)
+        return Flash(text=f"{wording.literal(created.name)} is new and empty.")
 
     tried("No learner was made.", act)
 
@@ -335,14 +340,14 @@ def bring_back(one: WebhookRow) -> None:
 
 
 def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
-    made: list[WebhookRow] = []
+    created: list[WebhookRow] = []
 
     def act() -> Flash:
-        made.append(put(reading().context))
-        return Flash(text=f"{made[0].id} is told of alerts from now on. A test shows whether it hears.")
+        created.append(put(reading().context))
+        return Flash(text=f"{created[0].id} is told of alerts from now on. A test shows whether it hears.")
 
     tried("Nobody more is told.", act)
-    return bool(made)
+    return bool(created)
 
 
 def remove_webhook(webhook: str) -> bool:
@@ -361,8 +366,8 @@ def try_webhook(webhook: str) -> None:
     """Send a test message and flash the result."""
 
     def act() -> Flash:
-        sent = send_test(reading().context, webhook)
-        return Flash(text=f"{webhook}: {tried_words(sent.result)}.", failed=not sent.ok)
+        result = send_test(reading().context, webhook)
+        return Flash(text=f"{webhook}: {tried_words(result.result)}.", failed=not result.ok)
 
     tried("Nothing was sent.", act)
 
@@ -371,11 +376,11 @@ def verify() -> None:
     """Recompute every cache from the facts, and say what came of it."""
 
     def act() -> Flash:
-        found = verified(reading().context)
-        learners = wording.things(len(found.learners), "learner")
-        if found.clean:
+        verification = verified(reading().context)
+        learners = wording.things(len(verification.learners), "learner")
+        if verification.clean:
             return Flash(text=f"Everything equals the sum of what was recorded ({learners}).")
-        differences = wording.things(found.n_differences, "difference")
+        differences = wording.things(verification.n_differences, "difference")
         return Flash(
             text=f"{differences} between what is kept and what was recorded. `armscope verify` lists them.",
             failed=True,
@@ -388,10 +393,10 @@ def back_up(file: str) -> None:
     """Copy the whole database into a new file."""
 
     def act() -> Flash:
-        made = maintenance.backup(reading().context, _path(file))
-        size = wording.size(made.size_bytes)
+        copied = maintenance.backup(reading().context, _path(file))
+        size = wording.size(copied.size_bytes)
         return Flash(
-            text=f"{size} written to {wording.literal(made.file)}, as of revision {made.revision:,}."
+            text=f"{size} written to {wording.literal(copied.file)}, as of revision {copied.revision:,}."
         )
 
     tried("No backup was made.", act)

@@ -80,7 +80,7 @@ def main() -> None:
         page.run()
     if not window.presenting():
         _footer(context, first)
-    actions.page_is_drawn()
+    actions.page_has_reloaded()
 
 
 def _arrived() -> tuple[Context, Frame, str]:
@@ -91,9 +91,9 @@ def _arrived() -> tuple[Context, Frame, str]:
     mine = context_of()
     try:
         first = queries.frame_of(mine)
-        learner = filters.wanted_learner(first.learners, first.learner)
+        learner = filters.requested_learner(first.learners, first.learner)
     except (StoreAway, StoreDamaged):
-        learner = filters.wanted_learner(queries.known_learners(mine), mine.learner)
+        learner = filters.requested_learner(queries.known_learners(mine), mine.learner)
         if learner == mine.learner:
             raise
     else:
@@ -116,12 +116,12 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -
 
 def _footer(context: Context, frame: Frame) -> None:
     """Show where the data are, their span, the detection mode, and the time zone."""
-    kept = context.store.place
-    place = wording.literal(kept.short if isinstance(kept, Server) else frame.database)
+    located = context.store.place
+    location = wording.literal(located.short if isinstance(located, Server) else frame.database)
     revision = wording.count(frame.revision)
     read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
     facts = (
-        f"Data in {place}, revision {revision}.{read} Detection: {frame.settings.mode}. All times are UTC."
+        f"Data in {location}, revision {revision}.{read} Detection: {frame.settings.mode}. All times are UTC."
     )
     st.space("small")
     with both_ends():

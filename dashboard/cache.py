@@ -26,7 +26,7 @@ class Cache:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def kept(
+    def get(
         self, key: Hashable, ask: Callable[[], Answer], still: Callable[[], bool] = lambda: True
     ) -> Answer:
         """Return the answer under this key; it is computed outside the lock, so a slow query blocks no other.

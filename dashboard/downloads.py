@@ -42,7 +42,7 @@ class Folder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeExport:
+class ReadyExport:
     """An export that waits to be fetched."""
 
     folder: Folder
@@ -51,19 +51,19 @@ class MadeExport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeTraining:
+class ReadyTraining:
     """A training file and its manifest, ready for download. ``asked`` is the form's input; the manifest holds its
     query.
     """
 
-    asked: TrainingQuery
+    form: TrainingQuery
     folder: Folder
     path: Path
     manifest: Path
     answer: TrainingAnswer
 
 
-_Made = TypeVar("_Made", MadeExport, MadeTraining)
+_Ready = TypeVar("_Ready", ReadyExport, ReadyTraining)
 
 
 def make_export(format: ExportFormat) -> None:
@@ -73,21 +73,21 @@ def make_export(format: ExportFormat) -> None:
         with _new_file(EXPORT, f"-{format}.zip") as (context, folder, path):
             answer = export_bundle(context, path, format)
             _check_size("An export", answer.size_bytes, format)
-            st.session_state[EXPORT] = MadeExport(folder=folder, path=path, answer=answer)
+            st.session_state[EXPORT] = ReadyExport(folder=folder, path=path, answer=answer)
         return Flash(text="The export is ready to be saved.")
 
     tried("No export was made.", act)
 
 
-def make_training(asked: TrainingQuery) -> None:
+def make_training(query: TrainingQuery) -> None:
     """Write what was judged into a file to train on, and its manifest; those made before are deleted."""
 
     def act() -> Flash:
-        with _new_file(TRAINING, f".{asked.format.replace('_', '.')}") as (context, folder, path):
-            answer = export_training(context, path, **msgspec.structs.asdict(asked))
-            _check_size("A training file", answer.manifest.size_bytes, asked.format)
-            st.session_state[TRAINING] = MadeTraining(
-                asked=asked,
+        with _new_file(TRAINING, f".{query.format.replace('_', '.')}") as (context, folder, path):
+            answer = export_training(context, path, **msgspec.structs.asdict(query))
+            _check_size("A training file", answer.manifest.size_bytes, query.format)
+            st.session_state[TRAINING] = ReadyTraining(
+                form=query,
                 folder=folder,
                 path=path,
                 manifest=Path(answer.manifest_file or ""),
@@ -98,28 +98,28 @@ def make_training(asked: TrainingQuery) -> None:
     tried("No training file was made.", act)
 
 
-def made_export() -> MadeExport | None:
+def ready_export() -> ReadyExport | None:
     """The session's export of this learner, if it made one."""
-    made: MadeExport | None = st.session_state.get(EXPORT)
-    return _if_of_this(made)
+    ready: ReadyExport | None = st.session_state.get(EXPORT)
+    return _if_of_this(ready)
 
 
-def made_training() -> MadeTraining | None:
+def ready_training() -> ReadyTraining | None:
     """The session's training file of this learner, if it made one."""
-    made: MadeTraining | None = st.session_state.get(TRAINING)
-    return _if_of_this(made)
+    ready: ReadyTraining | None = st.session_state.get(TRAINING)
+    return _if_of_this(ready)
 
 
 def drop(kind: str) -> None:
     """Delete what waits of a kind, `EXPORT` or `TRAINING`."""
-    made: MadeExport | MadeTraining | None = st.session_state.pop(kind, None)
-    if made is not None:
-        made.folder.delete()
+    ready: ReadyExport | ReadyTraining | None = st.session_state.pop(kind, None)
+    if ready is not None:
+        ready.folder.delete()
 
 
-def _if_of_this(made: _Made | None) -> _Made | None:
-    is_of_this = made is not None and made.answer.manifest.learner == reading().context.learner
-    return made if is_of_this else None
+def _if_of_this(ready: _Ready | None) -> _Ready | None:
+    is_of_this = ready is not None and ready.answer.manifest.learner == reading().context.learner
+    return ready if is_of_this else None
 
 
 @contextmanager

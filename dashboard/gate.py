@@ -28,7 +28,7 @@ from core.records.member import Session, session_of
 from dashboard import who
 from dashboard.pages import PAGES
 from dashboard.reading import opened
-from dashboard.sentences.sign_in import Standing, Told, button, refused, told
+from dashboard.sentences.sign_in import SignInMessage, Standing, button, next_step, refused
 from dashboard.sign_in import SignIn, address_of, session_ms
 from dashboard.sign_in_page import sign_in_page
 
@@ -39,10 +39,10 @@ _OPEN: Final = frozenset({"/auth/login", _BACK, _SIGN_OUT})
 """Streamlit's paths for sign-in and sign-out."""
 _SCRIPTS: Final = "/static/"
 _SPLIT: Final = b"chunks-"
-_WANTED: Final = "armscope-wanted"
+_REQUESTED: Final = "armscope-wanted"
 """Cookie with the address that was requested before sign-in."""
-_MOST_WANTED: Final = 2_000
-_WANTED_S: Final = 600
+_MOST_REQUESTED: Final = 2_000
+_REQUESTED_S: Final = 600
 _PAGES: Final = frozenset(f"/{page.name}" for page in PAGES)
 _BY_OWN_PAGE: Final = frozenset({"same-origin", "none"})
 
@@ -101,7 +101,7 @@ class Gate:
     def _answer(self, scope: Scope, session: Session | None, standing: Standing | None) -> Response | None:
         is_sign_in = scope["path"] == SIGN_IN
         if standing is None:
-            return RedirectResponse("/", status_code=303) if is_sign_in else _to_wanted(scope)
+            return RedirectResponse("/", status_code=303) if is_sign_in else _to_requested(scope)
         if is_sign_in or (scope["type"] == "http" and _is_for_people(scope)):
             return _wanting(scope, self._page(standing, session, 200 if is_sign_in else 401))
         return PlainTextResponse("Sign in first.\n", status_code=401)
@@ -111,28 +111,28 @@ class Gate:
             signed = cookies.get(AUTH_COOKIE_NAME, "").encode("latin-1")
         except UnicodeError:
             return Presented(None)
-        said = decode_signed_value(get_cookie_secret(), AUTH_COOKIE_NAME, signed)
-        if said is None:
+        decoded = decode_signed_value(get_cookie_secret(), AUTH_COOKIE_NAME, signed)
+        if decoded is None:
             return Presented(None)
-        if said.startswith(_SPLIT):
+        if decoded.startswith(_SPLIT):
             # Its parts are signed one by one: those of two sign-ins of one account could be put together so that
             # they name somebody else.
             return Presented(None, "large")
-        claims = json.loads(said)
+        claims = json.loads(decoded)
         is_ours = claims.get("origin") == self._sign_in.origin and claims.get("is_logged_in") is True
         return Presented(session_of(claims) if is_ours else None)
 
     def _page(self, standing: Standing, session: Session | None, status: int) -> Response:
-        return self._way_in(told(standing, session, session_ms()), session, status)
+        return self._way_in(next_step(standing, session, session_ms()), session, status)
 
-    def _way_in(self, said: Told, session: Session | None, status: int) -> Response:
+    def _way_in(self, message: SignInMessage, session: Session | None, status: int) -> Response:
         links = [
             (button(name, is_first=session is None), f"{self._sign_in.origin}{SIGN_IN}/{quote(name)}")
             for name in self._sign_in.providers
         ]
         if session is not None:
             links.append(("Sign out", _SIGN_OUT))
-        return HTMLResponse(sign_in_page(said, links), status_code=status)
+        return HTMLResponse(sign_in_page(message, links), status_code=status)
 
     def _to_provider(self, name: str) -> Response:
         if name not in self._sign_in.providers:
@@ -168,20 +168,20 @@ def _is_for_people(scope: Scope) -> bool:
 def _wanting(scope: Scope, page: Response) -> Response:
     """Return the sign-in page with a note of the requested address; only for our own pages."""
     query = scope["query_string"].decode("latin-1")
-    wanted = quote(f"{scope['path']}?{query}" if query else scope["path"])
-    if scope["path"] in _PAGES and len(wanted) <= _MOST_WANTED:
-        page.set_cookie(_WANTED, wanted, max_age=_WANTED_S, httponly=True, samesite="lax")
+    address = quote(f"{scope['path']}?{query}" if query else scope["path"])
+    if scope["path"] in _PAGES and len(address) <= _MOST_REQUESTED:
+        page.set_cookie(_REQUESTED, address, max_age=_REQUESTED_S, httponly=True, samesite="lax")
     return page
 
 
-def _to_wanted(scope: Scope) -> Response | None:
+def _to_requested(scope: Scope) -> Response | None:
     """Redirect once to the address that was requested before sign-in; None without one."""
-    wanted = HTTPConnection(scope).cookies.get(_WANTED) if scope["type"] == "http" else None
-    if not wanted or scope["path"] != "/" or scope["query_string"]:
+    requested = HTTPConnection(scope).cookies.get(_REQUESTED) if scope["type"] == "http" else None
+    if not requested or scope["path"] != "/" or scope["query_string"]:
         return None
-    address = unquote(wanted)
+    address = unquote(requested)
     onward = RedirectResponse(address if address.partition("?")[0] in _PAGES else "/", status_code=303)
-    onward.delete_cookie(_WANTED)
+    onward.delete_cookie(_REQUESTED)
     return onward
 
 
@@ -218,16 +218,16 @@ class Proxied:
 
     def _plain(self, scope: Scope) -> Scope:
         headers = Headers(scope=scope)
-        kept = [
+        allowed = [
             (name, value) for name, value in scope["headers"] if not is_of_proxies(name.decode("latin-1"))
         ]
-        plain = {**scope, "headers": kept}
+        plain = {**scope, "headers": allowed}
         if self._is_named(scope):
             scheme, host = (_last(headers, f"x-forwarded-{name}") for name in ("proto", "host"))
             if scheme in {"http", "https"}:
                 plain["scheme"] = scheme.replace("http", "ws") if scope["type"] == "websocket" else scheme
             if host:
-                others = [(name, value) for name, value in kept if name != b"host"]
+                others = [(name, value) for name, value in allowed if name != b"host"]
                 plain["headers"] = [*others, (b"host", host.encode("latin-1"))]
         return plain
 
@@ -238,5 +238,5 @@ class Proxied:
 
 def _last(headers: Headers, name: str) -> str:
     """Return the entry of the proxy before us in a list of several."""
-    said = headers.getlist(name)
-    return said[-1].rpartition(",")[2].strip() if said else ""
+    values = headers.getlist(name)
+    return values[-1].rpartition(",")[2].strip() if values else ""

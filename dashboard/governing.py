@@ -66,13 +66,13 @@ def carry_out(change: Change) -> MemberAnswer:
     return _changed(reading().context, change)
 
 
-def take_back(was: MemberRow | None, seen: MemberRow) -> MemberAnswer:
-    """Let a member be again what they were (None: no member) before a change that left them as they were ``seen``."""
+def take_back(was: MemberRow | None, now: MemberRow) -> MemberAnswer:
+    """Let a member be again what they were (None: no member) before a change that left them as they were ``now``."""
     context = reading().context
     return (
-        people.remove_member(context, seen.id)
+        people.remove_member(context, now.id)
         if was is None
-        else people.restore_member(context, was, current=seen)
+        else people.restore_member(context, was, current=now)
     )
 
 
@@ -127,45 +127,47 @@ def revoke_token(token: str) -> TokenRow:
 # The audit
 
 
-def acts(wanted: AuditFilter, *, installation: bool, before: int | None) -> AuditPage:
+def acts(audit_filter: AuditFilter, *, installation: bool, before: int | None) -> AuditPage:
     """A page of what was done, at the learner or to the installation."""
     return audits.audit(
-        reading().context, installation=installation, wanted=wanted, before=before, limit=PAGE
+        reading().context, installation=installation, wanted=audit_filter, before=before, limit=PAGE
     )
 
 
-def refused(wanted: AuditFilter, after: Denial | None) -> DenialPage:
+def refused(audit_filter: AuditFilter, after: Denial | None) -> DenialPage:
     """A page of what was refused."""
-    return audits.denials(reading().context, wanted=wanted, after=after, limit=PAGE)
+    return audits.denials(reading().context, wanted=audit_filter, after=after, limit=PAGE)
 
 
-def whole_audit(which: Which, wanted: AuditFilter, form: Literal["csv", "json"]) -> Callable[[], bytes]:
+def whole_audit(which: Which, audit_filter: AuditFilter, form: Literal["csv", "json"]) -> Callable[[], bytes]:
     """All that passes the filters as a file, the same as ``armscope audit --all`` writes; made when it is called."""
     here = reading()
 
-    def made() -> bytes:
+    def content() -> bytes:
         context = still(here).context  # who asks for it may have lost their role since the page was drawn
         page: AuditPage | DenialPage
         if which == "refused":
-            page = audits.denials(context, wanted=wanted, limit=None)
+            page = audits.denials(context, wanted=audit_filter, limit=None)
         else:
-            page = audits.audit(context, installation=which == "installation", wanted=wanted, limit=None)
+            page = audits.audit(
+                context, installation=which == "installation", wanted=audit_filter, limit=None
+            )
         if form == "json":
             return json_document(page)
         return "".join(row_lines(audit_rows(page), "csv")).encode()
 
-    return made
+    return content
 
 
-def place_of(denial: Denial) -> str:
+def cursor_of(denial: Denial) -> str:
     """Return the start of a page of refusals, as its address has it."""
     return msgspec.json.encode([denial.at_ms, denial.actor, denial.action]).decode()
 
 
-def read_place(told: str) -> Denial | None:
+def read_cursor(text: str) -> Denial | None:
     """The same, read; None for what is no such place."""
     try:
-        at_ms, actor, action = msgspec.json.decode(told, type=tuple[int, str, str])
+        at_ms, actor, action = msgspec.json.decode(text, type=tuple[int, str, str])
     except msgspec.DecodeError:
         return None
     return Denial(at_ms=at_ms, actor=actor, action=action, n=0) if 0 <= at_ms < 1 << 53 else None

@@ -16,8 +16,8 @@ from typing import Final
 if sys.platform != "win32":
     import resource
 
-KEPT_AT_MOST: Final = 128
-_KEPT_AT_LEAST: Final = 4
+MOST_SESSIONS: Final = 128
+_FEWEST_SESSIONS: Final = 4
 _HANDLES_OF_SESSION: Final = 3
 _HANDLES_OF_SERVER: Final = 128
 """Open files that libraries, database and connections need beside the sessions."""
@@ -31,9 +31,9 @@ def raise_limit() -> int | None:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or soft < hard:
-        for wanted in (hard, 10_240):  # macOS grants no more, whatever it says
+        for limit in (hard, 10_240):  # macOS grants no more, whatever it says
             try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             except (ValueError, OSError):
                 continue
             break
@@ -44,17 +44,17 @@ def raise_limit() -> int | None:
 def sessions_allowed(n_handles: int | None) -> int:
     """Return the number of closed sessions to hold with so many open files."""
     if n_handles is None:
-        return KEPT_AT_MOST
+        return MOST_SESSIONS
     spare = (n_handles - _HANDLES_OF_SERVER) // (2 * _HANDLES_OF_SESSION)  # as many again may be in use
-    return min(max(spare, _KEPT_AT_LEAST), KEPT_AT_MOST)
+    return min(max(spare, _FEWEST_SESSIONS), MOST_SESSIONS)
 
 
 def keep_sessions(storage: object, n_sessions: int) -> None:
     """Have Streamlit's storage of closed pages' sessions keep so many at most, if it keeps them as it used to."""
-    kept = getattr(storage, "_cache", None)
-    most, ttl = getattr(kept, "maxsize", None), getattr(kept, "ttl", None)
-    if kept is not None and most is not None and ttl is not None and most > n_sessions:
-        setattr(storage, "_cache", type(kept)(maxsize=n_sessions, ttl=ttl))  # noqa: B010 - a name of its own
+    sessions = getattr(storage, "_cache", None)
+    most, ttl = getattr(sessions, "maxsize", None), getattr(sessions, "ttl", None)
+    if sessions is not None and most is not None and ttl is not None and most > n_sessions:
+        setattr(storage, "_cache", type(sessions)(maxsize=n_sessions, ttl=ttl))  # noqa: B010 - a name of its own
 
 
 class OncePerMinute(logging.Filter):
@@ -72,12 +72,12 @@ class OncePerMinute(logging.Filter):
         self._n_silent += 1
         if self._clock() - self._last_s < _QUIET_S:
             return False
-        record.msg, record.args, record.exc_info = _said(self._n_silent), (), None
+        record.msg, record.args, record.exc_info = _message(self._n_silent), (), None
         self._last_s, self._n_silent = self._clock(), 0
         return True
 
 
-def _said(n_times: int) -> str:
+def _message(n_times: int) -> str:
     return (
         f"no file handles are left ({n_times:,} times since this was last said): close pages, or grant more "
         "(ulimit -n)"

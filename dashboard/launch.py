@@ -42,7 +42,7 @@ NEEDED: Final = {
     "starlette": "starlette",
     "markdown_it": "markdown-it-py",
 }
-"""What the dashboard imports and core does not, by the name it is installed under."""
+"""Packages that the dashboard imports and core does not, by the names they are installed under."""
 
 Port = Annotated[
     int, typer.Option("--port", metavar="N", min=0, max=65_535, help="0 = any free one.", show_default=True)
@@ -93,8 +93,8 @@ def serve(
     from core.flows.context import default_learner
 
     settings = asked(line).settings(read_database=read_database)
-    place = settings.database
-    was_there = isinstance(place, Server) or place.exists()
+    location = settings.database
+    was_there = isinstance(location, Server) or location.exists()
     # Runs come in through its pages, too.
     context = context_of(line, create=True, whole=True, read_database=read_database)
     learner = context.learner if context.is_named else default_learner(context.store)
@@ -130,22 +130,22 @@ def demo(
 
     if not build_only:
         _refuse_without("demo")
-    given = asked(line).database
-    place = demo_database() if given is None else database_at(given)
+    requested = asked(line).database
+    location = demo_database() if requested is None else database_at(requested)
     with following(line) as bar:
-        made = build(place, fresh=fresh, progress=counted(bar, "runs"))
-    look = f"armscope --database {shlex.quote(made.database)} --learner {LEARNER} status"
+        built = build(location, fresh=fresh, progress=counted(bar, "runs"))
+    look = f"armscope --database {shlex.quote(built.database)} --learner {LEARNER} status"
     to_copy = f"The same data on the command line: {look}"
     if build_only:
         done(
             line,
-            made,
-            lambda: say(f"{made.runs:,} runs of {made.arms:,} arms in {made.database}.", to_copy),
+            built,
+            lambda: say(f"{built.runs:,} runs of {built.arms:,} arms in {built.database}.", to_copy),
         )
     else:
         _serve(
             line,
-            Settings(database=place, learner=LEARNER, actor=local_operator()),
+            Settings(database=location, learner=LEARNER, actor=local_operator()),
             to_copy,
             address=address,
             port=port,
@@ -172,12 +172,12 @@ def report(
     document = rendered(report(facts))
     with new_file(file) as opened:
         opened.write(document)
-    made = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
-    size = f"{made.size_bytes / 1e6:.1f} MB"
+    built = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
+    size = f"{built.size_bytes / 1e6:.1f} MB"
     done(
         line,
-        made,
-        lambda: say(f"{made.file}: revision {made.revision:,}, {size}, opens without a network."),
+        built,
+        lambda: say(f"{built.file}: revision {built.revision:,}, {size}, opens without a network."),
     )
 
 
@@ -190,9 +190,9 @@ def _serve(
     browser: bool,
     proxies: Sequence[str] = (),
 ) -> None:
-    from dashboard.sign_in import auth_file, check_place
+    from dashboard.sign_in import auth_file, check_address
 
-    check_place(address, proxies, signs_in=auth_file() is not None)
+    check_address(address, proxies, signs_in=auth_file() is not None)
     chosen = claimable_port(address, port)
     sign_in = _sign_in(settings.database, chosen)
     if sign_in is not None and sign_in.is_shared:
@@ -218,8 +218,8 @@ def _refuse_without(command: str) -> None:
         )
 
 
-def _sign_in(place: Located, port: int) -> SignIn | None:
-    """How people sign in, None where nobody does; refuse to listen where nobody could."""
+def _sign_in(location: Located, port: int) -> SignIn | None:
+    """Return the sign-in settings, or None without sign-in; refuse to listen where no one could sign in."""
     from core.flows.context import open_context
     from core.flows.identity import has_operator
     from dashboard.sign_in import auth_file, check_operator, read_sign_in
@@ -227,11 +227,11 @@ def _sign_in(place: Located, port: int) -> SignIn | None:
     file = auth_file()
     if file is None:
         return None
-    found = read_sign_in(file, port=port)
-    context = open_context(Settings(database=place, actor=local_operator()), whole=True)
+    sign_in = read_sign_in(file, port=port)
+    context = open_context(Settings(database=location, actor=local_operator()), whole=True)
     with closing(context.store):
         check_operator(has_one=has_operator(context.store))
-    return found
+    return sign_in
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The table of pages, one row each.
 
-Navigation, titles, addresses, visibility, presentation, the page for unreadable data, and the tests read it. So a page
-with a row has all of them.
+Navigation, titles, addresses, visibility, presentation, the page for unreadable data, and the tests read it. So a
+page with a row has all of them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Named = Literal["arm", "run", "episode", "environment", "topic"]
 class Page:
     """A page. ``name`` is its address, its file in `app_pages`, and its folder in `widgets` where it has one.
 
-    ``group`` is its menu in the navigation ("" = none). ``needs`` is the action that its visitors must be allowed; hiding
-    is no permission, the flows decide. ``is_hidden`` = reached by links only. ``is_of_many`` = shown with several
-    learners, or to an operator of all. ``is_presented`` = part of a presentation. ``names`` lists the parameters of its
-    address that name its object.
+    ``group`` is its menu in the navigation ("" = none). ``needs`` is the action that its visitors must be allowed;
+    hiding is no permission, the flows decide. ``is_hidden`` = reached by links only. ``is_of_many`` = shown with
+    several learners, or to an operator of all. ``is_presented`` = part of a presentation. ``names`` lists the
+    parameters of its address that name its object.
     """
 
     name: str

@@ -20,7 +20,7 @@ from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
 from core.flows.episode import preview_declare as preview_declared
-from core.flows.learners import GlanceCache, LearnerSummary, fleet_version, learners
+from core.flows.learners import LearnerCache, LearnerSummary, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
@@ -46,10 +46,10 @@ from core.statistics.overview import Overview
 from core.statistics.savings import Savings
 from dashboard.cache import Cache
 from dashboard.reading import (
+    belief_view,
     cached,
     cached_by_visibility,
     cached_of_all,
-    belief_view,
     context_of,
     reading,
     wherever,
@@ -105,7 +105,7 @@ _learner_summaries: Final = Cache(4)
 def fleet() -> Sequence[LearnerSummary]:
     """Return a summary of every learner that the reader may see; only changed ones are read again."""
     context = reading().pages
-    known: GlanceCache = _learner_summaries.get(str(context.store.place), dict)
+    known: LearnerCache = _learner_summaries.get(str(context.store.place), dict)
     snapshot = wherever(context, lambda: fleet_version(context))(), context.clock() // _LEARNERS_EACH_MS
     return cached_of_all(context, snapshot, "learners", lambda: learners(context, cache=known))
 

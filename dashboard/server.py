@@ -26,11 +26,11 @@ from streamlit import runtime
 from streamlit.runtime import app_session
 
 from core.doors.alerting import Watch
-from core.doors.desk import Desk
 from core.doors.http import openclaw
 from core.doors.http.app import Api
 from core.doors.http.guard import host_of, sent_by_proxy
 from core.doors.http.serving import doors, is_of_doors
+from core.doors.service import Service
 from core.settings import set_variables
 from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.gate import SIGN_IN, Gate, Proxied
@@ -131,8 +131,8 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
 class Beside:
     """Answers programs at the paths of the HTTP doors; pages answer everything else.
 
-    The doors check callers themselves: programs send no Origin, which pages require. Where people sign in, no caller is
-    the machine's user, so a program needs its token. OpenClaw's page has none and leads to the sign-in.
+    The doors check callers themselves: programs send no Origin, which pages require. Where people sign in, no caller
+    is the machine's user, so a program needs its token. OpenClaw's page has none and leads to the sign-in.
     """
 
     def __init__(self, app: ASGIApp, *, asks_tokens: bool = False) -> None:
@@ -153,7 +153,7 @@ class Beside:
 def _doors(*, asks_tokens: bool) -> Api:
     """The doors at a desk over the store that the pages read, too."""
     return doors(
-        Desk(store=opened().store, learner=meant_learner()),
+        Service(store=opened().store, learner=meant_learner()),
         hosts=st.get_option("server.allowedHosts"),
         asks_tokens=asks_tokens,
     )
@@ -192,8 +192,8 @@ class Width:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asked = Headers(scope=scope)
-        width, is_page = asked.get(_HINT, ""), asked.get("sec-fetch-dest") == "document"
+        request = Headers(scope=scope)
+        width, is_page = request.get(_HINT, ""), request.get("sec-fetch-dest") == "document"
 
         async def send_asking(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -211,8 +211,8 @@ class Width:
 class Promptly:
     """Sends pages and answers at once, in pieces of any size.
 
-    Streamlit's listening socket names no protocol, so asyncio does not recognise TCP and keeps Nagle's algorithm on. Small
-    writes then wait some 40 ms for a delayed acknowledgement.
+    Streamlit's listening socket names no protocol, so asyncio does not recognise TCP and keeps Nagle's algorithm on.
+    Small writes then wait some 40 ms for a delayed acknowledgement.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -229,9 +229,12 @@ class Promptly:
 def connection_of(receive: Receive) -> TransportSocket | None:
     """The TCP connection behind a request or a web socket, where the server shows it; None elsewhere."""
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
-    found = transport.get_extra_info("socket") if isinstance(transport, BaseTransport) else None
-    is_tcp = isinstance(found, TransportSocket) and found.family in {socket.AF_INET, socket.AF_INET6}
-    return found if is_tcp else None
+    connection = transport.get_extra_info("socket") if isinstance(transport, BaseTransport) else None
+    is_tcp = isinstance(connection, TransportSocket) and connection.family in {
+        socket.AF_INET,
+        socket.AF_INET6,
+    }
+    return connection if is_tcp else None
 
 
 def _to_the_start(request: Request) -> RedirectResponse:
@@ -294,17 +297,17 @@ def remember_names() -> None:
 
 def _own_modules() -> Iterator[str]:
     """Everything of ours that a page may import."""
-    for found in pkgutil.walk_packages([str(PACKAGE)], "dashboard."):
-        if not found.name.startswith(_SCRIPTS):
-            yield found.name
+    for module in pkgutil.walk_packages([str(PACKAGE)], "dashboard."):
+        if not module.name.startswith(_SCRIPTS):
+            yield module.name
 
 
 def make_app(sign_in: SignIn | None = None, proxies: Sequence[str] = ()) -> st.App:
     """The one application of this process; with ``sign_in`` for people who do, behind proxies at these addresses."""
-    asked = [Middleware(Promptly), Middleware(Beside, asks_tokens=sign_in is not None)]
-    asked += [Middleware(SafeHeaders), Middleware(OwnPages)]
+    middleware = [Middleware(Promptly), Middleware(Beside, asks_tokens=sign_in is not None)]
+    middleware += [Middleware(SafeHeaders), Middleware(OwnPages)]
     if sign_in is not None:
-        asked = [Middleware(Proxied, proxies=proxies), *asked, Middleware(Gate, sign_in=sign_in)]
+        middleware = [Middleware(Proxied, proxies=proxies), *middleware, Middleware(Gate, sign_in=sign_in)]
     return st.App(
         PACKAGE / "app.py",
         lifespan=warm,
@@ -312,7 +315,7 @@ def make_app(sign_in: SignIn | None = None, proxies: Sequence[str] = ()) -> st.A
             Route(f"/{OVERVIEW.name}", _to_the_start),
             *(Route(f"/{name}", _start) for name in ("", *(page.name for page in PAGES if page != OVERVIEW))),
         ],
-        middleware=[*asked, Middleware(Width)],
+        middleware=[*middleware, Middleware(Width)],
     )
 
 

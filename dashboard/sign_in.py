@@ -70,16 +70,16 @@ def auth_file() -> Path | None:
 
 def session_ms() -> int:
     """Return the lifetime of a session in milliseconds."""
-    said = variable(HOURS)
-    if not said:
+    text = variable(HOURS)
+    if not text:
         return SESSION_MS
     try:
-        hours = float(said)
+        hours = float(text)
     except ValueError:
         hours = math.nan
     if not 0 < hours <= MOST_HOURS:
         raise InvalidSetting(
-            f"{HOURS} must be a number of hours, above 0 and at most {MOST_HOURS}, got {said[:40]!r}.",
+            f"{HOURS} must be a number of hours, above 0 and at most {MOST_HOURS}, got {text[:40]!r}.",
             next_step=f"Leave it out for {SESSION_MS // HOUR_MS} hours.",
         )
     return int(hours * HOUR_MS)
@@ -116,7 +116,7 @@ def read_sign_in(file: Path, *, port: int) -> SignIn:
     return SignIn(file=file, origin=origin, providers=tuple(named))
 
 
-def check_place(address: str, proxies: Sequence[str], *, signs_in: bool) -> None:
+def check_address(address: str, proxies: Sequence[str], *, signs_in: bool) -> None:
     """Raise `InvalidInput` for an address at which strangers would pass as the machine's user."""
     if not signs_in and not is_loopback(address):
         raise InvalidInput(
@@ -154,15 +154,15 @@ def address_of(text: str) -> IPv4Address | IPv6Address | None:
     (IPv4Address('10.0.0.7'), None)
     """
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
         return None
-    return found if isinstance(found, IPv4Address) else found.ipv4_mapped or found
+    return address if isinstance(address, IPv4Address) else address.ipv4_mapped or address
 
 
 def _auth_of(file: Path) -> Mapping[str, object]:
     try:
-        told = tomllib.loads(file.read_text("utf-8"))
+        content = tomllib.loads(file.read_text("utf-8"))
     except OSError as problem:
         raise InvalidSetting(
             f"{FILE} must name a file that can be read, got {str(file)[:200]!r} ({problem.strerror or problem}).",
@@ -174,7 +174,7 @@ def _auth_of(file: Path) -> Mapping[str, object]:
             f"{FILE} must name a TOML file, got {str(file)[:200]!r}, which is none.",
             next_step="Look for a missing quotation mark; armscope help people has a file that works.",
         ) from problem
-    auth = told.get("auth")
+    auth = content.get("auth")
     if not isinstance(auth, dict):
         raise _incomplete(
             "there must be a table [auth], got none", "armscope help people has one that works."

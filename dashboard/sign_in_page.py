@@ -9,27 +9,27 @@ from typing import Final
 
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import THEMES, ThemeName
-from dashboard.sentences.sign_in import Told
+from dashboard.sentences.sign_in import SignInMessage
 
 _PAGE: Final = Template((PACKAGE / "sign_in.html").read_text("utf-8"))
 
 
-def sign_in_page(told: Told, links: Sequence[tuple[str, str]]) -> bytes:
+def sign_in_page(message: SignInMessage, links: Sequence[tuple[str, str]]) -> bytes:
     """Return the page with its words and links; the first link is the one to use.
 
-    >>> page = sign_in_page(Told("Hello <you>.", "Sign in."), [("Sign in", "/sign-in/default")])
+    >>> page = sign_in_page(SignInMessage("Hello <you>.", "Sign in."), [("Sign in", "/sign-in/default")])
     >>> b"Hello &lt;you&gt;." in page, b'href="/sign-in/default"' in page
     (True, True)
     """
-    drawn = [
-        f'<a{" class=first" if place == 0 else ""} href="{escape(address)}">{escape(words)}</a>'
-        for place, (words, address) in enumerate(links)
+    buttons = [
+        f'<a{" class=first" if index == 0 else ""} href="{escape(address)}">{escape(words)}</a>'
+        for index, (words, address) in enumerate(links)
     ]
     return _PAGE.substitute(
-        title=escape(told.title),
-        text=escape(told.text),
-        lines="\n".join(f"<code>{escape(line)}</code>" for line in told.lines),
-        links="\n".join(drawn),
+        title=escape(message.title),
+        text=escape(message.text),
+        lines="\n".join(f"<code>{escape(line)}</code>" for line in message.lines),
+        links="\n".join(buttons),
         light=_colours("light"),
         dark=_colours("dark"),
     ).encode()

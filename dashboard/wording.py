@@ -75,7 +75,7 @@ def literal(text: str) -> str:
     ('a\\_b &lt;i\\>', True)
     """
     folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
-    broken = _LATE.sub(lambda found: f"{found.group()}{_JOINER}", folded)
+    broken = _LATE.sub(lambda match: f"{match.group()}{_JOINER}", folded)
     return _isolated("".join(_markdown_char(char) for char in broken))
 
 
@@ -428,7 +428,7 @@ def paid(value: float) -> str:
 # Time
 
 
-def moment(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
+def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     """Return day and minute in UTC, with the year where it differs. A header names the zone once.
 
     >>> moment(1_763_630_000_000), moment(None)
@@ -442,14 +442,14 @@ def moment(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     return f"{day(at_ms, year_of_ms=year_of_ms)} {at:%H:%M}"
 
 
-def written_moment(at: str | None, *, year_of_ms: int | None = None) -> str:
+def written_minute(at: str | None, *, year_of_ms: int | None = None) -> str:
     """The same of a time in ISO 8601, as answers have it.
 
     >>> written_moment("2025-11-20T09:13:20.000Z"), written_moment(None)
     ('20 Nov 2025 09:13', '–')
     """
     at_ms = None if at is None else round(datetime.fromisoformat(at).timestamp() * 1000)
-    return moment(at_ms, year_of_ms=year_of_ms)
+    return minute(at_ms, year_of_ms=year_of_ms)
 
 
 def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
@@ -480,7 +480,7 @@ def ago(at_ms: int, now_ms: int) -> str:
         return "a minute ago" if minutes == 1 else f"{minutes} minutes ago"
     if minutes < 12 * 60:
         return "an hour ago" if minutes < 120 else f"{minutes // 60} hours ago"
-    return f"on {moment(at_ms, year_of_ms=now_ms)} UTC"
+    return f"on {minute(at_ms, year_of_ms=now_ms)} UTC"
 
 
 def days(n: int) -> str:
@@ -501,8 +501,8 @@ def since(at_ms: int, *, year_of_ms: int | None = None) -> str:
     >>> since(1_763_596_800_000, year_of_ms=0), since(1_763_632_800_000, year_of_ms=1_763_000_000_000)
     ('20 Nov 2025', '20 Nov 10:00')
     """
-    told = moment if at_ms % DAY_MS else day
-    return told(at_ms, year_of_ms=year_of_ms)
+    words = minute if at_ms % DAY_MS else day
+    return words(at_ms, year_of_ms=year_of_ms)
 
 
 # Lists

@@ -167,9 +167,9 @@ from core.records.arm import Arm, Prior
 from core.records.evidence import Reference
 from core.records.ledger_lines import (
     LINES_VERSION,
+    ContentLine,
     LedgerLine,
     RunLine,
-    ContentLine,
 )
 from core.records.limits import Count, Duration, Label, Millis, Tokens, shown
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage

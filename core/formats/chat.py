@@ -155,8 +155,8 @@ _NOTHING: Final = (b"null", b"[]", b"{}")
 class Record:
     """A record in the terms of all formats; ``declared`` None = it lists no tools.
 
-    ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. Reward, usage and
-    duration belong to the full record. ``environment`` paid the reward for ``task``; ``parts`` are its parts.
+    ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. Reward, usage
+    and duration belong to the full record. ``environment`` paid the reward for ``task``; ``parts`` are its parts.
     """
 
     messages: Sequence[Message]
@@ -414,8 +414,8 @@ class _Found:
 class _Ordinals:
     """Identities of records, with an ordinal for repeats.
 
-    A million records cost about 100 MB, so only 64 bits of each hash are held. Two equal hashes of different records would
-    still get different identities.
+    A million records cost about 100 MB, so only 64 bits of each hash are held. Two equal hashes of different records
+    would still get different identities.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
 """KAIROS's ``reward`` call and its training exports, bytes ↔ evaluations.
 
 ``reward_jsonl`` has every rewarded pair, ``sft_jsonl`` those good enough to fine-tune on. ``preference_jsonl`` has a
-chosen and a rejected answer, ``trace_jsonl`` the pairs as they are. Each is a function from rows to lines without line
-ends. The bytes equal JSON as JavaScript writes it, with members in KAIROS's order.
+chosen and a rejected answer, ``trace_jsonl`` the pairs as they are. Each is a function from rows to lines without
+line ends. The bytes equal JSON as JavaScript writes it, with members in KAIROS's order.
 
-Consequences of a reward (signed score, label, grader, flags, blockers) are computed from its record and the thresholds
-in force at each write, and ignored at each read. Scores are written as they were sent. A missing one is null, or left
-out where KAIROS leaves out undefined values.
+Consequences of a reward (signed score, label, grader, flags, blockers) are computed from its record and the
+thresholds in force at each write, and ignored at each read. Scores are written as they were sent. A missing one is
+null, or left out where KAIROS leaves out undefined values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from core.records.evaluation import (
 )
 from core.records.javascript import number, rewritten
 from core.records.layer import LayerUri, parse_uri
-from core.records.limits import Count, Share, storable, shown
+from core.records.limits import Count, Share, shown, storable
 from core.records.times import HOUR_MS, MINUTE_MS, instant
 
 Pairing = Literal["prompt", "layer"]
@@ -468,8 +468,8 @@ def preference_jsonl(
 ) -> Iterator[bytes]:
     r"""Return a line for each group of rows with an eligible success and an eligible failure.
 
-    Of each kind the row with the highest score is used, the first among equals. A missing score ranks below any other.
-    Groups come in the order of their first rows.
+    Of each kind the row with the highest score is used, the first among equals. A missing score ranks below any
+    other. Groups come in the order of their first rows.
 
     Parameters
     ----------

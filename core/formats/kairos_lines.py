@@ -2,8 +2,8 @@
 
 Rows are pairs, and an execution may have several, which are passed on together. A first pass counts the rows of each
 execution, so that the second pass knows its last row and holds only open ones. An evaluation is identified by its
-content, so that a repeated row counts once, also from another file. Consequences of a reward (labels, flags, blockers)
-are not read but computed again.
+content, so that a repeated row counts once, also from another file. Consequences of a reward (labels, flags,
+blockers) are not read but computed again.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ class Limits(_Shape, frozen=True, kw_only=True):
 class ArmState(_Shape, frozen=True, kw_only=True):
     """The belief about an arm.
 
-    ``last_updated`` is in milliseconds since 1970 UTC, "" = never. ``tier`` has our own five words where ``confidence``
-    has OpenClaw's three.
+    ``last_updated`` is in milliseconds since 1970 UTC, "" = never. ``tier`` has our own five words where
+    ``confidence`` has OpenClaw's three.
     """
 
     arm_id: str

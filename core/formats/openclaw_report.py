@@ -1,8 +1,8 @@
 """OpenClaw's report of a session: log lines, then one JSON object from the first line that is only ``{``.
 
-``X.openclaw.txt`` beside ``X.jsonl`` (either may be ``.gz``) is one source with it. The report lists the tools, skills
-and files of the prompt with their sizes, for all runs of the session. It also has duration and interruption of the last
-one. A report alone makes no run.
+``X.openclaw.txt`` beside ``X.jsonl`` (either may be ``.gz``) is one source with it. The report lists the tools,
+skills and files of the prompt with their sizes, for all runs of the session. It also has duration and interruption of
+the last one. A report alone makes no run.
 """
 
 from __future__ import annotations

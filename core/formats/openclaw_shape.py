@@ -1,8 +1,8 @@
 """A learner as JSON and CSV in the shape of OpenClaw's learning export, for programs that know that shape.
 
-``metrics`` and ``posteriors`` are as OpenClaw writes them, numbers included (``72``, not ``72.0``). ``traces`` have the
-documented fields. ``observations`` are ours, each with its ``context``; ``lagged`` marks a person's reward. This is a
-view: only our own lines (`core.formats.armscope`) hold everything.
+``metrics`` and ``posteriors`` are as OpenClaw writes them, numbers included (``72``, not ``72.0``). ``traces`` have
+the documented fields. ``observations`` are ours, each with its ``context``; ``lagged`` marks a person's reward. This
+is a view: only our own lines (`core.formats.armscope`) hold everything.
 
 In CSV an apostrophe precedes a text that a spreadsheet would take for a formula; numbers stay numbers.
 """

@@ -5,8 +5,8 @@ A line is one event, or a batch ``{"events": […]}``. A document may be one bat
 ``index`` orders messages. A tool's result is a step, and so is any other message with a reward or the end.
 
 One message of several blocks is logged as several events that repeat its reward. Such events have consecutive
-``index``, one side (agent or environment), equal reward, end and metadata, and are at most 50 ms apart. They count once,
-on the last of them.
+``index``, one side (agent or environment), equal reward, end and metadata, and are at most 50 ms apart. They count
+once, on the last of them.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class _Rollout:
 class Rollouts:
     """Events in any order → their rollouts.
 
-    ``each_event``: every event counts, also one that repeats the reward of its message. ``prefix`` precedes rollout ids
-    that are unique in their recording only.
+    ``each_event``: every event counts, also one that repeats the reward of its message. ``prefix`` precedes rollout
+    ids that are unique in their recording only.
     """
 
     def __init__(self, *, each_event: bool = False, prefix: str = "") -> None:

@@ -6,9 +6,9 @@ A line is one exchange: ``{method, path, request_headers, request_body, status}`
 recordings.
 
 ``POST /create`` with a session begins an episode, every ``POST /{env}/call`` with it is a step, ``POST /delete`` ends
-it. A long result comes in chunks, whose data are joined. A resumed call names its ``task_id`` and counts once. A failed
-call is a step without a reward, and a call after the end is a refused one. Of a broken stream the received part counts.
-A session without calls is no episode.
+it. A long result comes in chunks, whose data are joined. A resumed call names its ``task_id`` and counts once. A
+failed call is a step without a reward, and a call after the end is a refused one. Of a broken stream the received
+part counts. A session without calls is no episode.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Session files of pi and of OpenClaw, which inherited them: JSON lines by ``type``, one run per prompt.
 
 A prompt is a user message with text. ``bashExecution`` is a command by the user, so it is no call of the agent. The
-same holds for its outputs, summaries of a compaction and entries of extensions. The last reply's ``stopReason`` is the
-status of the run. Ids of sessions repeat across files, and ids of calls repeat within one, so neither is an identity.
-The identity is an entry's time and id, or, in old files without ids, its time and the hash of its text. A fork of a
-session repeats its entries: a prompt in both is one run.
+same holds for its outputs, summaries of a compaction and entries of extensions. The last reply's ``stopReason`` is
+the status of the run. Ids of sessions repeat across files, and ids of calls repeat within one, so neither is an
+identity. The identity is an entry's time and id, or, in old files without ids, its time and the hash of its text. A
+fork of a session repeats its entries: a prompt in both is one run.
 
-Lines do not name their session: it goes from one ``session`` header to the next. Lines before the only header of a file
-belong to it where they and those after it follow each other.
+Lines do not name their session: it goes from one ``session`` header to the next. Lines before the only header of a
+file belong to it where they and those after it follow each other.
 
 ``X.openclaw.txt`` beside ``X.jsonl`` belongs to it (`core.formats.openclaw_report`), if that holds one session.
 Without a report the inventory is the set of called tools, and texts are not held, because they name no tools.

@@ -36,8 +36,8 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Head:
     """The beginning of a file, as far as formats need it for recognition.
 
-    ``keys`` are those of the first object, even if it is larger than the head, or the names in an archive. ``lines`` are
-    its first complete lines that are objects, ``start`` its bytes.
+    ``keys`` are those of the first object, even if it is larger than the head, or the names in an archive. ``lines``
+    are its first complete lines that are objects, ``start`` its bytes.
     """
 
     shape: Shape
@@ -89,9 +89,9 @@ class Reading:
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
         """Yield number, bytes and decoded value of every record: strict UTF-8 JSON of bounded depth.
 
-        ``pieces`` None = the file's own. Decoding shows whether they are JSON. Several records in one position are separated:
-        two writers may have met on a line, or a record may span many lines. After too many unreadable ones in a row the rest of
-        the file is left out.
+        ``pieces`` None = the file's own. Decoding shows whether they are JSON. Several records in one position are
+        separated: two writers may have met on a line, or a record may span many lines. After too many unreadable ones
+        in a row the rest of the file is left out.
         """
         n_bad, most = 0, self.limits.first_rejected
         for number, piece in self.pieces(progress) if pieces is None else pieces:

@@ -1,8 +1,8 @@
 """Reward tables: pasted text, a CSV file or JSON lines → the lines of a batch.
 
 The first line shows the delimiter: a tab (as spreadsheets copy), a semicolon or a comma. A first line with names of
-columns is the head. Without one the columns are arm, value or outcome, run, reason and kind. Cells are text: what looks
-like a formula stays as it is. An unreadable line is reported by its number in the text; the others are read.
+columns is the head. Without one the columns are arm, value or outcome, run, reason and kind. Cells are text: what
+looks like a formula stays as it is. An unreadable line is reported by its number in the text; the others are read.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class Session(Order, ABC, Generic[P, L]):
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         """Yield all runs, once every line was added.
 
-        A run with calls of unknown kinds only is left out, because it would pass for conversation. If that holds for all calls
-        of the session, the session is left out.
+        A run with calls of unknown kinds only is left out, because it would pass for conversation. If that holds for
+        all calls of the session, the session is left out.
         """
         n_foreign = sum(prompt.n_foreign for prompt in self.prompts)
         if n_foreign and not any(prompt.calls for prompt in self.prompts):

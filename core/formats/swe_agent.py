@@ -1,8 +1,8 @@
 """SWE-agent trajectories with function calls, one run per file.
 
 A file is a document ``{trajectory, history, info}``, or mini-SWE-agent's ``{messages, info, trajectory_format}``. The
-history holds chat messages. Those marked ``is_demo`` were shown to the agent, and another ``agent``'s are not its own.
-A file may hold nothing but the history. The offered tools are not in it.
+history holds chat messages. Those marked ``is_demo`` were shown to the agent, and another ``agent``'s are not its
+own. A file may hold nothing but the history. The offered tools are not in it.
 
 A trajectory whose commands are text only is refused. No tool was called by name, so it would count as conversation.
 The first word of a command is not the tool. Of 187 commands in the 17 such trajectories of the public project, 110

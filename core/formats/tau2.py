@@ -1,8 +1,8 @@
 """Results of tau2: one document ``{timestamp, info, tasks, simulations}``, a run per simulation or per turn.
 
 Only role ``assistant`` is the agent: the simulated user calls tools too. Calls are flat, their arguments an object.
-Each message has its usage (null on canned greetings), ``reward_info`` the reward. The duration is in seconds; times are
-local without a zone. ``info`` names model and domain. The tools of a domain come from ``--tools``, unless
+Each message has its usage (null on canned greetings), ``reward_info`` the reward. The duration is in seconds; times
+are local without a zone. ``info`` names model and domain. The tools of a domain come from ``--tools``, unless
 ``environment_info.tool_defs`` declares them.
 """
 

@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidArm, UnreadableSource
+from core.files import check_file
 from core.formats.entries import Limits
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, reason
-from core.files import check_file
 from core.records.arm import Arm, token_cost_of, tool_key
 from core.records.limits import Tokens
 from core.records.run import Inventory, InventoryKind

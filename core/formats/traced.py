@@ -6,8 +6,9 @@
 - *Tools* are the model's choices. A framework's tool for the final answer (``final_result``) counts where it is listed
   among the others, and not where it is listed apart.
 
-A trace with unknown tools or calls is refused with the reason: a guess would count for or against arms. So is one that
-names a tool only in the name of a span (``tool.search.wikipedia.start``), which does not show the tool's own name.
+A trace with unknown tools or calls is refused with the reason: a guess would count for or against arms. So is one
+that names a tool only in the name of a span (``tool.search.wikipedia.start``), which does not show the tool's own
+name.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Tokens(NamedTuple):
 class Step:
     """One traced step; ``parent`` None = the outermost step.
 
-    Times are milliseconds since 1970 UTC, None = unknown. ``naive_time``: its end named no zone. ``usage`` None = unknown.
+    Times are milliseconds since 1970 UTC, None = unknown. ``naive_time``: its end named no zone. ``usage`` None =
+    unknown.
     """
 
     id: str

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from core.errors import InvalidInput
-from core.records.limits import kept
+from core.records.limits import storable
 
 PersonRole = Literal["viewer", "reviewer", "operator"]
 """Roles of a person."""
@@ -52,7 +52,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     member: int = 0
 
     def __post_init__(self) -> None:
-        kept("An actor's name", self.name)
+        storable("An actor's name", self.name)
         if self.name.startswith(TOKENS) != (self.token > 0):
             raise InvalidInput(
                 f"An actor's name must begin with {TOKENS} where it is a token, and nowhere else, got "

@@ -62,7 +62,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str]:
         """The key of the alarm."""
         return self.learner, self.kind, self.object
 
@@ -84,7 +84,7 @@ class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
     cleared_ms: int | None = None
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str]:
         """The key of the alert."""
         return self.learner, self.kind, self.object
 
@@ -92,9 +92,9 @@ class AlertRow(msgspec.Struct, frozen=True, kw_only=True):
 class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook for the alerts of one learner, or (None) of all learners and the installation.
 
-    ``pages`` is the address of the dashboard for its readers. ``secret_from`` names the environment variable that holds
-    the secret; with ``_FILE`` appended it names the variable for a file. ``private`` allows addresses of a private
-    network. ``last_result`` is the result of the latest try, an HTTP status or a word (None = no try yet).
+    ``pages`` is the address of the dashboard for its readers. ``secret_from`` names the environment variable that
+    holds the secret; with ``_FILE`` appended it names the variable for a file. ``private`` allows addresses of a
+    private network. ``last_result`` is the result of the latest try, an HTTP status or a word (None = no try yet).
     """
 
     id: str
@@ -112,7 +112,7 @@ class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
     n_given_up: int = 0
 
 
-class AlertsSeen(msgspec.Struct, frozen=True, kw_only=True):
+class AlertsView(msgspec.Struct, frozen=True, kw_only=True):
     """Webhooks, and alerts with the newest first."""
 
     webhooks: tuple[WebhookRow, ...]
@@ -138,7 +138,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     alert: AlertRow | None = None
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one try: an HTTP status (``200``) or a word (``timeout``), and whether the receiver accepted it."""
 
     webhook: str
@@ -159,13 +159,13 @@ def pause_ms(tries: int) -> int:
 def body_of(message: Message) -> bytes:
     """Return the body of a message; every try sends the same bytes."""
     alert = message.alert
-    told: dict[str, object] = {
+    document: dict[str, object] = {
         "id": message.uid,
         "type": TESTED if alert is None else f"alert.{message.state}",
         "at": iso(message.at_ms),
     }
     if alert is not None:
-        told |= {
+        document |= {
             "alert": alert.id,
             "kind": alert.kind,
             "learner": alert.learner or None,
@@ -175,7 +175,7 @@ def body_of(message: Message) -> bytes:
             "raised_at": iso(alert.raised_ms),
             "cleared_at": iso(alert.cleared_ms) if message.state == "cleared" else None,
         }
-    return msgspec.json.encode(told | {"url": page_url(message.webhook.pages, alert)})
+    return msgspec.json.encode(document | {"url": page_url(message.webhook.pages, alert)})
 
 
 def page_url(pages: str, alert: AlertRow | None) -> str:
@@ -186,12 +186,12 @@ def page_url(pages: str, alert: AlertRow | None) -> str:
     """
     if alert is None:
         return f"{pages.rstrip('/')}/settings"
-    asked = {"learner": alert.learner} if alert.learner else {}
+    parameters = {"learner": alert.learner} if alert.learner else {}
     if alert.kind == "queue_overdue":
-        asked["queue"] = alert.object
+        parameters["queue"] = alert.object
     if alert.kind in {"reward_hacked", "success_fell"}:
-        asked["environment"] = alert.object
-    query = f"?{urlencode(asked, quote_via=quote)}" if asked else ""
+        parameters["environment"] = alert.object
+    query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
     return f"{pages.rstrip('/')}/{_PAGE[alert.kind]}{query}"
 
 
@@ -212,10 +212,10 @@ def check_webhook(url: str, *, private: bool) -> str:
 
 def check_pages(url: str) -> str:
     """Return the address below which pages are found, without a query."""
-    found = _address("The pages' URL", url, {"https", "http"}, PAGES_AT)
-    if "?" in found:
+    address = _address("The pages' URL", url, {"https", "http"}, PAGES_AT)
+    if "?" in address:
         raise _refused("The pages' URL", "have no query", PAGES_AT)
-    return found
+    return address
 
 
 def check_secret_from(name: str) -> str:
@@ -234,11 +234,11 @@ def check_secret_from(name: str) -> str:
 
 
 def _address(what: str, url: str, schemes: set[str], example: str) -> str:
-    found = text(what, url, MAX_URL_CHARS, lowest=1)
-    if not found.isascii() or not found.isprintable() or " " in found or "\\" in found:
+    address = text(what, url, MAX_URL_CHARS, lowest=1)
+    if not address.isascii() or not address.isprintable() or " " in address or "\\" in address:
         raise _refused(what, "be ASCII without spaces, other alphabets percent-encoded", example)
     try:
-        parts = urlsplit(found)
+        parts = urlsplit(address)
         port = parts.port
     except ValueError:
         raise _refused(what, "have a host and, if any, a port from 1 to 65535", example) from None
@@ -246,9 +246,9 @@ def _address(what: str, url: str, schemes: set[str], example: str) -> str:
         raise _refused(what, f"begin with {' or '.join(sorted(schemes))}://", example)
     if not parts.hostname or port == 0:
         raise _refused(what, "have a host and, if any, a port from 1 to 65535", example)
-    if parts.username is not None or parts.password is not None or "#" in found:
+    if parts.username is not None or parts.password is not None or "#" in address:
         raise _refused(what, "name no user and no fragment", example)
-    return found
+    return address
 
 
 def _refused(what: str, rule: str, example: str) -> InvalidInput:

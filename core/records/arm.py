@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from core.errors import InvalidArm
-from core.records.limits import MAX_TOKENS, Tokens, kept, one, shown, text, whole
+from core.records.limits import MAX_TOKENS, Tokens, one, shown, storable, text, whole
 
 ArmType = Literal["tool", "skill", "file", "memory", "section"]
 ARM_TYPES: Final[tuple[ArmType, ...]] = get_args(ArmType)
@@ -46,8 +46,8 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if type(self.alpha_micro) is not int or type(self.beta_micro) is not int:
             for part in ("alpha_micro", "beta_micro"):
-                found = whole(part, getattr(self, part), _MAX_PRIOR_MICRO, lowest=1, error=InvalidArm)
-                force_setattr(self, part, found)
+                value = whole(part, getattr(self, part), _MAX_PRIOR_MICRO, lowest=1, error=InvalidArm)
+                force_setattr(self, part, value)
         if not (0 < self.alpha_micro <= _MAX_PRIOR_MICRO and 0 < self.beta_micro <= _MAX_PRIOR_MICRO):
             raise InvalidArm(
                 f"A Beta prior's parts must be above 0 and at most 10^9, got {self.alpha_micro / MICRO:g} and "
@@ -107,7 +107,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and type(value) is not str:
                 force_setattr(self, name, text(name, value, where=where, error=InvalidArm))
         if self.label is not None:
-            kept("label", self.label, where=where, error=InvalidArm)
+            storable("label", self.label, where=where, error=InvalidArm)
         if self.prior is not None:
             one("prior", self.prior, Prior, where=where)
 

@@ -25,9 +25,9 @@ RewardKind = Literal["feedback", "correction"]
 class BatchLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One reward of a batch, checked when it is made.
 
-    One of ``value`` (0 to 1, wins) and ``outcome`` is required. ``kind`` None = a correction where the run observed the
-    arm, else feedback. ``seen`` is the newest manual reward of the arm in that run that the caller knows ("" = none).
-    ``line`` is the line number in the file, 0 = the position in the batch.
+    One of ``value`` (0 to 1, wins) and ``outcome`` is required. ``kind`` None = a correction where the run observed
+    the arm, else feedback. ``seen`` is the newest manual reward of the arm in that run that the caller knows ("" =
+    none). ``line`` is the line number in the file, 0 = the position in the batch.
     """
 
     arm: Annotated[str, Meta(description="The arm's id, type:category:name.")]
@@ -89,10 +89,10 @@ def check_batch_key(key: str | None) -> str | None:
     return check_request_key(key)
 
 
-def key_of_line(key: str | None, place: int) -> str | None:
+def key_of_line(key: str | None, position: int) -> str | None:
     """The key under which the reward at a place of the batch, from 1 on, counts once.
 
     >>> key_of_line("table-7", 3), key_of_line(None, 3)
     ('table-7/3', None)
     """
-    return None if key is None else f"{key}/{place}"
+    return None if key is None else f"{key}/{position}"

@@ -20,16 +20,16 @@ class SenderRow(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-def check_place(name: str, value: str) -> str:
+def check_chat_name(name: str, value: str) -> str:
     """Return a channel or sender, which are compared to the letter: 1 to 200 printable characters.
 
     >>> check_place("A channel", "slack")
     'slack'
     """
-    found = text(name, value, MAX_CHARS, lowest=1)
-    if not found.isprintable() or found.strip() != found:
+    checked = text(name, value, MAX_CHARS, lowest=1)
+    if not checked.isprintable() or checked.strip() != checked:
         raise InvalidInput(
-            f"{name} must be printable, without a blank at its ends, got {found[:60]!r}.",
+            f"{name} must be printable, without a blank at its ends, got {checked[:60]!r}.",
             next_step="Copy it as the bridge sends it.",
         )
-    return found
+    return checked

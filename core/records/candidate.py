@@ -115,12 +115,16 @@ def _definition(tool: object) -> Mapping[str, object]:
     if isinstance(tool, Mapping):
         wrapped = (tool.get(name) for name in _WRAPPERS if "name" not in tool)
         return next((inner for inner in wrapped if isinstance(inner, Mapping)), tool)
-    told = getattr(tool, "tool_def", tool)
-    name = getattr(told, "name", None) or getattr(told, "__name__", None)
-    about = getattr(told, "description", None) or getattr(told, "__doc__", None)
-    found = (_schema(getattr(told, name, None)) for name in _SCHEMAS)
-    said = {"name": name, "description": about, "parameters": next((one for one in found if one), None)}
-    return {part: value for part, value in said.items() if value is not None}
+    source = getattr(tool, "tool_def", tool)
+    name = getattr(source, "name", None) or getattr(source, "__name__", None)
+    about = getattr(source, "description", None) or getattr(source, "__doc__", None)
+    schemas = (_schema(getattr(source, name, None)) for name in _SCHEMAS)
+    definition = {
+        "name": name,
+        "description": about,
+        "parameters": next((one for one in schemas if one), None),
+    }
+    return {part: value for part, value in definition.items() if value is not None}
 
 
 def _schema(schema: object) -> Mapping[str, object] | None:

@@ -33,7 +33,7 @@ from core.records.limits import (
     texts,
     whole,
 )
-from core.records.line_checks import check_id, check_kept
+from core.records.line_checks import check_id, check_storable
 
 StepKind = Literal["call", "message", "outcome"]
 """A tool's answer, a message that was paid for by itself, or what the whole was judged to be worth at its end."""
@@ -73,10 +73,10 @@ class Step(
     """One answer of an environment; ``reward`` None = no reward, which is not 0.
 
     ``number`` orders the steps from 0. A ``refused`` step came after the end or was not executed, and adds nothing.
-    ``n_chars_in`` and ``n_chars_out`` are lengths of request and answer, None = unknown. ``extra`` names answer members
-    that the protocol does not define. ``args_digest`` and ``meta_digest`` are equal for equal arguments and metadata;
-    they are stored with a key that no export holds. ``asked`` and ``answered`` are the texts, stored only with the
-    setting ``keep_texts``.
+    ``n_chars_in`` and ``n_chars_out`` are lengths of request and answer, None = unknown. ``extra`` names answer
+    members that the protocol does not define. ``args_digest`` and ``meta_digest`` are equal for equal arguments and
+    metadata; they are stored with a key that no export holds. ``asked`` and ``answered`` are the texts, stored only
+    with the setting ``keep_texts``.
 
     Raises `InvalidInput` for a value that is no number or too long.
     """
@@ -111,8 +111,8 @@ class Step(
         if type(name) is not str or len(name) > MAX_LABEL_CHARS or NUL in name:
             force_setattr(self, "name", text("A step's name", name, MAX_LABEL_CHARS, where=self._where))
         if reward is not None and (type(reward) is not float or not math.isfinite(reward) or reward == 0):
-            found = number("A step's reward", reward, where=self._where)
-            force_setattr(self, "reward", found + 0.0)  # a negative zero is a zero
+            checked = number("A step's reward", reward, where=self._where)
+            force_setattr(self, "reward", checked + 0.0)  # a negative zero is a zero
         finished: object = self.finished
         refused: object = self.refused
         if type(finished) is not bool or type(refused) is not bool:
@@ -405,7 +405,7 @@ class ScaleLine(
     def __post_init__(self) -> None:
         check_id(self.id)
         text("An environment's name", self.environment, MAX_LABEL_CHARS, lowest=1)
-        check_kept(by=self.by)
+        check_storable(by=self.by)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

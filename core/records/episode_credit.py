@@ -9,8 +9,8 @@ from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
-from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, kept, number, one_of, shown, text
-from core.records.line_checks import check_id, check_kept
+from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, number, one_of, shown, storable, text
+from core.records.line_checks import check_id, check_storable
 
 CreditRule = Literal["off", "equal", "step", "referenced"]
 """Rule for sharing: no arm; all arms in the prompts of the episode's runs; the tools that rewarded steps called, in
@@ -27,7 +27,7 @@ class CreditShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     weight_micro: Annotated[int, msgspec.Meta(ge=1, le=MICRO)]
 
     def __post_init__(self) -> None:
-        kept("A share's run", self.run)
+        storable("A share's run", self.run)
         check_key(self.arm)
 
 
@@ -42,8 +42,8 @@ class CreditLine(
 ):
     """A credit of an episode to arms of its runs; the latest active one of an episode is in force.
 
-    ``reward`` is the episode's value on the scale of its environment at that time, 0 to 1. Only the rule ``off``, which
-    gives no share, may have none. The weights add up to at most one observation.
+    ``reward`` is the episode's value on the scale of its environment at that time, 0 to 1. Only the rule ``off``,
+    which gives no share, may have none. The weights add up to at most one observation.
     """
 
     id: str
@@ -60,7 +60,7 @@ class CreditLine(
         check_id(self.id)
         text("An episode's uid", self.episode, MAX_LABEL_CHARS, lowest=1)
         one_of("A credit's rule", self.rule, CREDIT_RULES)
-        check_kept(by=self.by)
+        check_storable(by=self.by)
         where = f" (credit {shown(self.id)})"
         if self.reward is not None:
             force_setattr(
@@ -95,10 +95,11 @@ class CreditLine(
 
 
 class CreditAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a credit; ``id`` is what `undo` takes. It is None with a reason ``why`` where there was nothing to credit.
+    """Result of a credit; ``id`` is what `undo` takes. It is None with a reason ``why`` where there was nothing to
+    credit.
 
-    ``reward`` is the episode's value on the scale. ``shares`` holds the share of each arm in each run. ``repeated`` = the
-    same credit was in force already. ``replaces`` is the earlier credit that this one supersedes.
+    ``reward`` is the episode's value on the scale. ``shares`` holds the share of each arm in each run. ``repeated`` =
+    the same credit was in force already. ``replaces`` is the earlier credit that this one supersedes.
     """
 
     id: str | None

@@ -51,8 +51,8 @@ class EpisodeCursor(NamedTuple):
 class EpisodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One episode of a list.
 
-    ``success`` None = it can't be decided, or the reward is off the default scale. ``running`` is the sum of rewards up
-    to each step, None for an episode with too many steps.
+    ``success`` None = it can't be decided, or the reward is off the default scale. ``running`` is the sum of rewards
+    up to each step, None for an episode with too many steps.
     """
 
     place: EpisodeCursor

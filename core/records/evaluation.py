@@ -46,15 +46,16 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("sft", "preference", "gold"):
-            found = number(f"The threshold {name}", getattr(self, name), lowest=0, highest=1)
-            msgspec.structs.force_setattr(self, name, found)
+            value = number(f"The threshold {name}", getattr(self, name), lowest=0, highest=1)
+            msgspec.structs.force_setattr(self, name, value)
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """Consequences of an evaluation (`core.evaluate.grade`).
 
-    ``normalized_score`` is from 0 to 1. ``signed_score`` is the same number, negative for a failure. ``quality_bonus`` is
-    added to a layer's quality. Blockers have the order of `Blocker`; without one the evaluation may be exported.
+    ``normalized_score`` is from 0 to 1. ``signed_score`` is the same number, negative for a failure.
+    ``quality_bonus`` is added to a layer's quality. Blockers have the order of `Blocker`; without one the evaluation
+    may be exported.
     """
 
     normalized_score: float

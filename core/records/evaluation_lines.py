@@ -15,15 +15,15 @@ from core.records.judging import (
     Graders,
     check_feedback,
 )
-from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, kept, shown, text
-from core.records.line_checks import check_id, check_kept
+from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, shown, storable, text
+from core.records.line_checks import check_id, check_storable
 from core.records.observation import check_request_key
 from core.records.rubric import Rubric
 
 MAX_TAGS = 100
 CONTENT_PREFIX = "kairos/"
-"""Prefix of the ids of evaluations that files hold without an id. Such an id is a digest of the content, because another
-file or this learner may hold the same evaluation.
+"""Prefix of the ids of evaluations that files hold without an id. Such an id is a digest of the content, because
+another file or this learner may hold the same evaluation.
 """
 
 
@@ -57,14 +57,14 @@ class LayerLine(
         check_id(self.uid)
         for name in ("adapter", "adapter_name", "adapter_version", "type", "domain"):
             text(name, getattr(self, name) or "", MAX_LABEL_CHARS)
-        check_kept(label=self.label, task=self.task)
+        check_storable(label=self.label, task=self.task)
         if len(self.tags) > MAX_TAGS:
             raise InvalidInput(
                 f"A layer must have at most {MAX_TAGS} tags, got {len(self.tags):,}.",
                 next_step="Keep those it is found by.",
             )
         for tag in self.tags:
-            check_kept(tag=tag)
+            check_storable(tag=tag)
 
     @property
     def is_bare(self) -> bool:
@@ -92,7 +92,7 @@ class PairLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def _check_json(name: str, value: str) -> None:
     try:
-        msgspec.json.decode(kept(name, value))
+        msgspec.json.decode(storable(name, value))
     except msgspec.DecodeError as problem:
         raise InvalidInput(
             f"{name} must be JSON, got {shown(value)}.", next_step="A plain text is written in quotes."
@@ -125,7 +125,7 @@ class ExecutionLine(
     def __post_init__(self) -> None:
         check_id(self.uid)
         text("adapter", self.adapter, MAX_LABEL_CHARS)
-        check_kept(run=self.run, session=self.session)
+        check_storable(run=self.run, session=self.session)
 
     @property
     def is_bare(self) -> bool:
@@ -167,7 +167,7 @@ class RubricLine(
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        check_kept(by=self.by)
+        check_storable(by=self.by)
 
 
 class Credit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,8 +189,8 @@ class EvaluationLine(
     tag_field="kind",
     tag="evaluation",
 ):
-    """A judgement. ``mover`` and ``credit`` follow from the settings at its time. ``claimed_by`` is the token that named the
-    rater.
+    """A judgement. ``mover`` and ``credit`` follow from the settings at its time. ``claimed_by`` is the token that
+    named the rater.
 
     >>> EvaluationLine(id="e1", run="request-1", outcome="success", rater="mara").undone
     False
@@ -218,7 +218,7 @@ class EvaluationLine(
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        check_kept(by=self.by, claimed_by=self.claimed_by)
+        check_storable(by=self.by, claimed_by=self.claimed_by)
         check_feedback(self.feedback)
         check_request_key(self.key)
         self.order()
@@ -274,4 +274,4 @@ class ChoiceLine(
         text("rater", self.rater, MAX_NAME_CHARS)
         text("rubric", self.rubric, MAX_NAME_CHARS)
         check_feedback(self.feedback)
-        check_kept(by=self.by)
+        check_storable(by=self.by)

@@ -43,10 +43,10 @@ class Grader(NamedTuple):
 class EvaluationFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filter of evaluations; None = any. Checked when made.
 
-    ``rater`` is the name of a grader, person or model ("" = none named). ``rubric`` is a version ("" = none). ``label``
-    and ``blocker`` follow the thresholds in force. ``layer`` is a uid or URI, ``run`` a uid or number. ``arm`` also
-    matches evaluations of full runs that credit it. Times are UTC milliseconds; ``until_ms`` is exclusive. ``counting``
-    False includes superseded and undone ones.
+    ``rater`` is the name of a grader, person or model ("" = none named). ``rubric`` is a version ("" = none).
+    ``label`` and ``blocker`` follow the thresholds in force. ``layer`` is a uid or URI, ``run`` a uid or number.
+    ``arm`` also matches evaluations of full runs that credit it. Times are UTC milliseconds; ``until_ms`` is
+    exclusive. ``counting`` False includes superseded and undone ones.
 
     >>> EvaluationFilter(rater="mara", outcome="success").counting
     True
@@ -85,9 +85,9 @@ ANY_EVALUATION: Final = EvaluationFilter()
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """One evaluation with its grade by the thresholds in force.
 
-    ``score`` is as sent; 0 is not None. ``feedback`` None = none, or hidden from this caller. A name is None where none
-    was sent. ``arms`` counts the arms that it moves now. ``actor`` recorded it; ``claimed_by`` is the token that named
-    the rater.
+    ``score`` is as sent; 0 is not None. ``feedback`` None = none, or hidden from this caller. A name is None where
+    none was sent. ``arms`` counts the arms that it moves now. ``actor`` recorded it; ``claimed_by`` is the token that
+    named the rater.
     """
 
     id: str

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from core.records.limits import kept
+from core.records.limits import storable
 
 Where = Literal["call", "metadata", "text", "given", "always"]
 EXCERPT_CHARS: Final = 160
@@ -22,7 +22,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         if self.excerpt is not None:
-            kept("excerpt", self.excerpt)
+            storable("excerpt", self.excerpt)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):

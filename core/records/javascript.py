@@ -18,14 +18,14 @@ WHITE_SPACE: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""Characters that ``trim`` removes: ECMA-262's WhiteSpace and LineTerminator. Python's ``strip`` also removes U+001C to
-U+001F and U+0085, and keeps U+FEFF.
+"""Characters that ``trim`` removes: ECMA-262's WhiteSpace and LineTerminator. Python's ``strip`` also removes U+001C
+to U+001F and U+0085, and keeps U+FEFF.
 """
 _MAX_INDEX: Final = 2**32 - 2
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WRITTEN_OTHERWISE: Final = re.compile(rb'[0-9][.eE]|[0-9]{16}|"[0-9]+":')
-"""Numbers that msgspec may write differently: fractions, large numbers, exponents. A match within a text only costs the
-slower path.
+"""Numbers that msgspec may write differently: fractions, large numbers, exponents. A match within a text only costs
+the slower path.
 """
 _SHORT_ESCAPES: Final = frozenset('"\\\b\f\n\r\t')
 
@@ -47,10 +47,10 @@ def first_units(text: str, n_units: int) -> str:
     """
     if units(text) <= n_units:
         return text
-    kept = text.encode("utf-16-le", "surrogatepass")[: 2 * n_units]
-    is_cut = n_units > 0 and 0xD8 <= kept[-1] < 0xDC
-    whole = kept[:-2] if is_cut else kept
-    half = chr(int.from_bytes(kept[-2:], "little")) if is_cut else ""
+    encoded = text.encode("utf-16-le", "surrogatepass")[: 2 * n_units]
+    is_cut = n_units > 0 and 0xD8 <= encoded[-1] < 0xDC
+    whole = encoded[:-2] if is_cut else encoded
+    half = chr(int.from_bytes(encoded[-2:], "little")) if is_cut else ""
     return whole.decode("utf-16-le", "surrogatepass") + half
 
 

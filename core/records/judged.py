@@ -18,8 +18,9 @@ OBSERVED: Final = 4
 class Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One run's automatic verdict.
 
-    ``flags`` holds one byte per arm of the run's inventory, in its order, then one per excluded arm. A byte is the sum of
-    INCLUDED, REFERENCED and OBSERVED. An automatic observation is worth 1.0 if the arm was referenced, else 0.0.
+    ``flags`` holds one byte per arm of the run's inventory, in its order, then one per excluded arm. A byte is the
+    sum of INCLUDED, REFERENCED and OBSERVED. An automatic observation is worth 1.0 if the arm was referenced, else
+    0.0.
     """
 
     run: Run

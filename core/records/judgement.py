@@ -53,9 +53,9 @@ ENOUGH_PULLS: Final = 20
 NoBreakEven = Literal["always_in", "never_in", "not_offered"]
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean of an arm since a time (UTC milliseconds) over ``n`` observations, and over ``n_before`` earlier ones of its
-    epoch.
+class RecentMean(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean of an arm since a time (UTC milliseconds) over ``n`` observations, and over ``n_before`` earlier ones of
+    its epoch.
     """
 
     since_ms: int
@@ -68,11 +68,11 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The judgement of one arm.
 
-    ``mean`` and ``interval`` belong to its full epoch. The interval is the highest-density one where the mean is near 0
-    or 1, because equal tails leave out the likeliest values there. ``prior_weight`` is the weight of its prior in pulls.
-    ``missing_pulls`` are needed before it is judged by its value. ``recent`` exists where the arm changed. ``others``
-    are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole number.
-    ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists.
+    ``mean`` and ``interval`` belong to its full epoch. The interval is the highest-density one where the mean is near
+    0 or 1, because equal tails leave out the likeliest values there. ``prior_weight`` is the weight of its prior in
+    pulls. ``missing_pulls`` are needed before it is judged by its value. ``recent`` exists where the arm changed.
+    ``others`` are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole
+    number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists.
     """
 
     arm: str
@@ -83,7 +83,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     inclusions: int
     prior_weight: float
     missing_pulls: int = 0
-    recent: Stretch | None = None
+    recent: RecentMean | None = None
     others: tuple[str, ...] = ()
     last_at_ms: int | None = None
     pulls_exact: float | None = None
@@ -101,8 +101,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     """One arm's belief and judgement in one flat record (see `Judgement`).
 
-    ``others`` are the arms poisoned with it, or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where it
-    changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones.
+    ``others`` are the arms poisoned with it, or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where
+    it changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones.
     """
 
     judgement: JudgementName

@@ -44,9 +44,9 @@ class JudgingOptions(TypedDict, total=False):
 class EvaluationOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One evaluation as a caller sends it; checked when made.
 
-    Its subject is a ``layer`` (uid or URI) with or without an ``execution``, an execution, a ``run`` (uid or number), or
-    an ``arm`` in a run. ``score`` None = no score; 0 is one. Names (rater, model, rubric) may be None or "", which KAIROS
-    distinguishes. ``create`` makes an unknown layer or execution.
+    Its subject is a ``layer`` (uid or URI) with or without an ``execution``, an execution, a ``run`` (uid or number),
+    or an ``arm`` in a run. ``score`` None = no score; 0 is one. Names (rater, model, rubric) may be None or "", which
+    KAIROS distinguishes. ``create`` makes an unknown layer or execution.
     """
 
     outcome: EvaluationOutcome
@@ -124,8 +124,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 class EvaluationAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The recorded evaluation, its grade, and its permitted uses.
 
-    ``supersedes`` is the evaluation that it replaces. ``observation`` is the first reward that follows from it; ``arms``
-    counts the arms that it moves. ``warnings`` name values that were stored as sent and are likely mistakes.
+    ``supersedes`` is the evaluation that it replaces. ``observation`` is the first reward that follows from it;
+    ``arms`` counts the arms that it moves. ``warnings`` name values that were stored as sent and are likely mistakes.
     """
 
     id: str

@@ -23,26 +23,26 @@ _NAMESPACE: Final = uuid.UUID("7c1a3f0e-5b1d-5c39-9a53-0e0f4b6a2d11")
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 
 
-class KeptTexts(NamedTuple):
+class StoredTexts(NamedTuple):
     """The pair of a run, as JSON texts; None = its source says none."""
 
     instruction: str | None
     response: str | None
 
 
-def pair_of(prompt: str | None, reply: str | None) -> KeptTexts | None:
+def pair_of(prompt: str | None, reply: str | None) -> StoredTexts | None:
     """Return the training pair of a run, or None without prompt and reply.
 
     ``prompt`` is the user's request, ``reply`` the agent's last message. Each is cut at 100,000 characters.
     """
-    asked, said = _told(prompt), _told(reply)
-    if asked is None and said is None:
+    instruction, response = _shortened(prompt), _shortened(reply)
+    if instruction is None and response is None:
         return None
-    return KeptTexts(
+    return StoredTexts(
         None
-        if asked is None
-        else _json({"tensor_in": {}, "layer_instructions": "", "activation_query": asked}),
-        None if said is None else _json({"raw_solution": said}),
+        if instruction is None
+        else _json({"tensor_in": {}, "layer_instructions": "", "activation_query": instruction}),
+        None if response is None else _json({"raw_solution": response}),
     )
 
 
@@ -56,8 +56,8 @@ def cut(text: str) -> str:
     """
     if len(text) <= MAX_TEXT_CHARS:
         return text
-    n_kept = MAX_TEXT_CHARS - _ROOM_FOR_MARK
-    return f"{text[:n_kept]} [… cut: {len(text) - n_kept:,} more characters …]"
+    n_stored = MAX_TEXT_CHARS - _ROOM_FOR_MARK
+    return f"{text[:n_stored]} [… cut: {len(text) - n_stored:,} more characters …]"
 
 
 def keepable(text: str) -> str:
@@ -97,9 +97,9 @@ def layer_uid(adapter: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"layer/{adapter}"))
 
 
-def _told(text: str | None) -> str | None:
+def _shortened(text: str | None) -> str | None:
     return None if text is None or not text.strip() else cut(text)
 
 
-def _json(said: dict[str, object]) -> str:
-    return msgspec.json.encode(said).decode()
+def _json(document: dict[str, object]) -> str:
+    return msgspec.json.encode(document).decode()

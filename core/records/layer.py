@@ -18,10 +18,10 @@ from core.records.limits import (
     MAX_COUNT,
     MAX_LABEL_CHARS,
     flag,
-    kept,
     one,
     several,
     shown,
+    storable,
     text,
     texts,
     whole,
@@ -61,13 +61,13 @@ class LayerUri(msgspec.Struct, frozen=True, kw_only=True):
         core.errors.InvalidEvaluation: reward requires a layer URI, got 'kairos://adapter/review'. Send \
 kairos://layer/{uuid}, or that with ?execution_id={uuid}.
         """
-        found = parse_uri(value)
-        if not isinstance(found, LayerUri):
+        uri = parse_uri(value)
+        if not isinstance(uri, LayerUri):
             raise InvalidEvaluation(
                 f"reward requires a layer URI, got {shown(value)}.",
                 next_step="Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.",
             )
-        return found
+        return uri
 
     @property
     def key(self) -> str:
@@ -97,8 +97,8 @@ class NamedUri(msgspec.Struct, frozen=True, kw_only=True):
 def parse_uri(value: str) -> LayerUri | NamedUri:
     """Return the parts of a KAIROS URI; raises `InvalidEvaluation` for another text.
 
-    An id has 36 characters, hexadecimal digits or hyphens. ``kairos://mem/{uuid}`` (in lower case) is the older form for
-    a layer; anything after its id is ignored.
+    An id has 36 characters, hexadecimal digits or hyphens. ``kairos://mem/{uuid}`` (in lower case) is the older form
+    for a layer; anything after its id is ignored.
 
     >>> parse_uri("kairos://adapter/My-Review").id
     'my-review'
@@ -114,13 +114,13 @@ def parse_uri(value: str) -> LayerUri | NamedUri:
     if older is not None:
         return LayerUri(uid=older[1], raw=raw)
     named = _NAMED.fullmatch(raw)
-    found = None if named is None else _named(named[1], named[2], raw)
-    if found is None:
+    uri = None if named is None else _named(named[1], named[2], raw)
+    if uri is None:
         raise InvalidEvaluation(
             f"A KAIROS URI must name a layer, an adapter or an artifact, got {shown(value)}.",
             next_step="Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.",
         )
-    return found
+    return uri
 
 
 def _named(kind: str, name: str, raw: str) -> NamedUri | None:
@@ -241,13 +241,13 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 def _object_text(name: str, value: object) -> str:
     """A text that may be JSON of an object; whether it is shows when it is written into an export."""
-    found = kept(name, text(name, value))
-    if not found.startswith("{") or not found.endswith("}"):
+    checked = storable(name, text(name, value))
+    if not checked.startswith("{") or not checked.endswith("}"):
         raise InvalidInput(
-            f"{name} must be the JSON text of an object, got {shown(found)}.",
+            f"{name} must be the JSON text of an object, got {shown(checked)}.",
             next_step="Put the text into a member of an object, such as trace.",
         )
-    return found
+    return checked
 
 
 def _check_labels(record: msgspec.Struct, where: str, names: tuple[str, ...]) -> None:

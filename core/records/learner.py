@@ -58,13 +58,13 @@ _MAX_MODEL_CHARS: Final = 200
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a learner; every change is recorded and can be undone.
 
-    ``budget_tokens`` and ``k``: 0 = unlimited. ``baseline_rate`` is a probability. ``meta_tools`` are tools whose calls
-    are no real tool use. Without ``seed_arms`` the learner uses those of its ``mode`` in `SEEDS`. ``thresholds`` decide
-    from which score an evaluation is good enough for training. ``graders`` selects whose evaluations move an arm.
-    ``evaluation_credit`` selects the arms that share an evaluation of a full run. ``weight_by_agreement`` is the weight,
-    0 to 1, of a rater or model; others have 1. ``keep_texts`` stores requests and answers. These four apply to later
-    input only. ``trusted_graders`` names tokens whose claims about raters may be trained on. ``prices`` is the price of
-    a million tokens per model in any currency; selection ignores it.
+    ``budget_tokens`` and ``k``: 0 = unlimited. ``baseline_rate`` is a probability. ``meta_tools`` are tools whose
+    calls are no real tool use. Without ``seed_arms`` the learner uses those of its ``mode`` in `SEEDS`.
+    ``thresholds`` decide from which score an evaluation is good enough for training. ``graders`` selects whose
+    evaluations move an arm. ``evaluation_credit`` selects the arms that share an evaluation of a full run.
+    ``weight_by_agreement`` is the weight, 0 to 1, of a rater or model; others have 1. ``keep_texts`` stores requests
+    and answers. These four apply to later input only. ``trusted_graders`` names tokens whose claims about raters may
+    be trained on. ``prices`` is the price of a million tokens per model in any currency; selection ignores it.
 
     >>> LearnerSettings().baseline_rate
     0.1

@@ -19,10 +19,10 @@ from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionL
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
-from core.records.line_checks import check_id, check_kept, check_number
+from core.records.line_checks import check_id, check_number, check_storable
 from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
-from core.records.queue_lines import AsideLine, QueueLine
+from core.records.queue_lines import QueueLine, SkippedLine
 from core.records.reset import Target
 from core.records.run import Phase, Run
 from core.records.verdict import Outcome
@@ -50,7 +50,7 @@ class LearnerLine(
     hidden: int | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        check_kept(name=self.name, origin=self.origin)
+        check_storable(name=self.name, origin=self.origin)
 
 
 class ArmLine(
@@ -76,7 +76,7 @@ class ArmLine(
                 f"token_cost must be 0 or more, got {self.token_cost} (arm {self.key!r}).",
                 next_step="Leave it out when the cost is unknown.",
             )
-        check_kept(label=self.label)
+        check_storable(label=self.label)
 
 
 class RewardContext(
@@ -90,7 +90,7 @@ class RewardContext(
     run: str | None = None
 
     def __post_init__(self) -> None:
-        check_kept(by=self.by, run=self.run)
+        check_storable(by=self.by, run=self.run)
 
 
 class RewardReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -121,8 +121,8 @@ class RewardLine(
     """A row of the ledger.
 
     ``observation`` is its kind. All kinds but ``carried`` have a ``reward``; a carried belief has its sums and pulls
-    instead. ``key`` is the caller's idempotency key, ``reply`` the stored answer. Without a reply the line itself is the
-    request. ``id`` is what `undo` took in the database that wrote it.
+    instead. ``key`` is the caller's idempotency key, ``reply`` the stored answer. Without a reply the line itself is
+    the request. ``id`` is what `undo` took in the database that wrote it.
     """
 
     id: str
@@ -146,7 +146,7 @@ class RewardLine(
         check_request_key(self.key)
         check_reason(self.context.reason)
         check_number("weight_micro", self.weight_micro, lowest=1)
-        self._check_asked()
+        self._check_digest()
         if self.observation == "carried":
             self._check_carried()
         elif self.reward is None:
@@ -157,7 +157,7 @@ class RewardLine(
         else:
             check_reward(self.reward)
 
-    def _check_asked(self) -> None:
+    def _check_digest(self) -> None:
         if self.key is None:
             if self.reply is not None:
                 raise InvalidInput(
@@ -205,7 +205,7 @@ class ResetLine(
     def __post_init__(self) -> None:
         check_id(self.id)
         check_reason(self.reason)
-        check_kept(scope=self.scope, by=self.by)
+        check_storable(scope=self.scope, by=self.by)
         for key in self.arms:
             check_key(key)
 
@@ -238,7 +238,7 @@ class NoteLine(
         check_key(self.arm)
         if self.text is not None:
             check_text(self.text)
-        check_kept(by=self.by)
+        check_storable(by=self.by)
         check_id(self.id)
         check_request_key(self.key)
 
@@ -294,15 +294,15 @@ FactLine = (
     | EvaluationLine
     | ChoiceLine
     | QueueLine
-    | AsideLine
+    | SkippedLine
     | ScaleLine
     | CreditLine
 )
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.
 """
-SaidLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | Episode | FactLine
+ContentLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | Episode | FactLine
 """Lines of a file other than runs."""
-LedgerLine = SaidLine | RunLine
+LedgerLine = ContentLine | RunLine
 PlacedLine = tuple[int, LedgerLine]
 """A line and its revision."""

@@ -58,13 +58,13 @@ def whole(
     core.errors.InvalidInput: duration_ms must be a whole number from 0 to 10^12, got 1.5 (run 'r1'). Round it, \
 or leave it out when it is unknown.
     """
-    found = _index(value)
-    if found is None or not lowest <= found <= highest:
+    number = _index(value)
+    if number is None or not lowest <= number <= highest:
         raise error(
             f"{name} must be a whole number from {_power(lowest)} to {_power(highest)}, got {shown(value)}{where}.",
             next_step="Round it, or leave it out when it is unknown.",
         )
-    return found
+    return number
 
 
 def number(
@@ -75,14 +75,14 @@ def number(
     >>> number("reward", 1)
     1.0
     """
-    found = _float(value)
-    if found is None or not (math.isfinite(found) and lowest <= found <= highest):
+    checked = _float(value)
+    if checked is None or not (math.isfinite(checked) and lowest <= checked <= highest):
         allowed = "a finite number" if lowest == -math.inf else f"a number from {lowest:g} to {highest:g}"
         raise InvalidInput(
             f"{name} must be {allowed}, got {shown(value)}{where}.",
             next_step="Leave it out when there was none; 0 is a value.",
         )
-    return found
+    return checked
 
 
 def text(
@@ -106,10 +106,10 @@ def text(
             f"{name} must have {lowest} to {highest} characters, got {len(value):,}{where}.",
             next_step="Shorten it, or leave it out." if value else "Name it.",
         )
-    return str.__str__(value if highest is None else kept(name, value, where=where, error=error))
+    return str.__str__(value if highest is None else storable(name, value, where=where, error=error))
 
 
-def kept(name: str, value: str, *, where: str = "", error: type[InvalidInput] = InvalidInput) -> str:
+def storable(name: str, value: str, *, where: str = "", error: type[InvalidInput] = InvalidInput) -> str:
     """Return a text that is to be kept, if other programs can keep it too: NUL ends a text in some, in others none.
 
     >>> kept("session", "s-1")
@@ -156,13 +156,13 @@ def texts(name: str, value: object, highest: int | None = None, *, where: str = 
     >>> texts("excluded", ["tool:fs:Read"])
     ('tool:fs:Read',)
     """
-    found = several(name, value, str, where=where)
+    checked = several(name, value, str, where=where)
     if all(
         type(each) is str and (highest is None or (len(each) <= highest and NUL not in each))
-        for each in found
+        for each in checked
     ):
-        return found
-    return tuple([text(name, each, highest, where=where) for each in found])
+        return checked
+    return tuple([text(name, each, highest, where=where) for each in checked])
 
 
 def several(name: str, value: object, kind: type[T], *, where: str = "") -> tuple[T, ...]:
@@ -207,8 +207,8 @@ def shown(value: object) -> str:
         return "a huge whole number"  # thousands of digits could not even be written
     if isinstance(value, str):
         return repr(value if len(value) <= _SHOWN_CHARS else f"{value[:40]}…{value[-18:]}")
-    found = repr(value)
-    return found if len(found) <= _SHOWN_CHARS else f"{found[:40]}...{found[-16:]}"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:40]}...{text[-16:]}"
 
 
 def _index(value: object) -> int | None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from core.errors import InvalidInput
-from core.records.limits import MAX_COUNT, kept
+from core.records.limits import MAX_COUNT, storable
 
 MAX_ID_CHARS: Final = 200
 
 
-def check_kept(**texts: str | None) -> None:
+def check_storable(**texts: str | None) -> None:
     """Refuse texts that other programs can't keep; None = there is none.
 
     >>> check_kept(by="mara", reason=None)
     """
     for name, value in texts.items():
         if value is not None:
-            kept(name, value)
+            storable(name, value)
 
 
 def check_id(text: str) -> None:
@@ -30,7 +30,7 @@ def check_id(text: str) -> None:
             f"An id must have 1 to {MAX_ID_CHARS} characters, got {len(text):,}.",
             next_step="Give the line a short unique one.",
         )
-    kept("An id", text)
+    storable("An id", text)
 
 
 def check_number(name: str, value: int, lowest: int = 0) -> None:

@@ -14,7 +14,7 @@ from core.records.episode import Episode
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, without_texts
 from core.records.evidence import Reference
 from core.records.ledger_lines import LearnerLine, LedgerLine, NoteLine, ResetLine, RewardLine, RunLine
-from core.records.queue_lines import AsideLine
+from core.records.queue_lines import SkippedLine
 
 LEFT_OUT: Final = "left out"
 """In the place of words without which a line would say nothing."""
@@ -25,29 +25,29 @@ def line_without_texts(line: LedgerLine) -> LedgerLine:
 
     A key goes with the texts of its request. Without them no caller could send the same request again.
     """
-    found = line
+    stripped = line
     match line:
         case LearnerLine():
-            found = replace(line, texts=False)
+            stripped = replace(line, texts=False)
         case RunLine():
-            found = _run_without(line)
+            stripped = _run_without(line)
         case RewardLine() if line.context.reason is not None:
-            found = replace(line, context=replace(line.context, reason=None))
+            stripped = replace(line, context=replace(line.context, reason=None))
         case ResetLine():
-            found = replace(line, reason=None)
+            stripped = replace(line, reason=None)
         case NoteLine():
-            found = replace(line, text=None, key=None)
+            stripped = replace(line, text=None, key=None)
         case EvaluationLine() if line.feedback is not None:
-            found = replace(line, feedback=None, key=None)
+            stripped = replace(line, feedback=None, key=None)
         case ChoiceLine():
-            found = replace(line, feedback=None)
-        case AsideLine():
-            found = replace(line, reason=LEFT_OUT)
+            stripped = replace(line, feedback=None)
+        case SkippedLine():
+            stripped = replace(line, reason=LEFT_OUT)
         case ExecutionLine():
-            found = without_texts(line)
+            stripped = without_texts(line)
         case Episode():
-            found = line.without_texts()
-    return found
+            stripped = line.without_texts()
+    return stripped
 
 
 def _run_without(line: RunLine) -> RunLine:

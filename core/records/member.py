@@ -21,7 +21,8 @@ MAX_IDENTITY_CHARS: Final = 500
 class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """A listed member. ``name`` is the unique name by which they act.
 
-    ``subject`` None = invited until ``invited_until_ms``, and not signed in yet. ``removed_ms`` None = still a member.
+    ``subject`` None = invited until ``invited_until_ms``, and not signed in yet. ``removed_ms`` None = still a
+    member.
     """
 
     id: str
@@ -84,25 +85,25 @@ def check_member_name(name: str) -> str:
     >>> check_member_name("mara")
     'mara'
     """
-    found = text("A member's name", name, MAX_MEMBER_CHARS, lowest=1)
-    if not found.isprintable() or found.strip() != found or found.startswith(TOKENS):
+    checked = text("A member's name", name, MAX_MEMBER_CHARS, lowest=1)
+    if not checked.isprintable() or checked.strip() != checked or checked.startswith(TOKENS):
         raise InvalidInput(
             f"A member's name must be printable, without a blank at its ends, and not begin with {TOKENS}, got "
-            f"{found[:60]!r}.",
+            f"{checked[:60]!r}.",
             next_step="Give it as colleagues write it.",
         )
-    return found
+    return checked
 
 
 def check_identity(name: str, value: str) -> str:
     """Return an issuer or a subject, which are compared to the letter: 1 to 500 printable characters."""
-    found = text(name, value, MAX_IDENTITY_CHARS, lowest=1)
-    if not found.isprintable() or found.strip() != found:
+    checked = text(name, value, MAX_IDENTITY_CHARS, lowest=1)
+    if not checked.isprintable() or checked.strip() != checked:
         raise InvalidInput(
-            f"{name} must be printable, without a blank at its ends, got {found[:60]!r}.",
+            f"{name} must be printable, without a blank at its ends, got {checked[:60]!r}.",
             next_step="Copy it as the identity provider writes it.",
         )
-    return found
+    return checked
 
 
 def check_email(email: str) -> str:
@@ -113,13 +114,13 @@ def check_email(email: str) -> str:
     >>> check_email("Mara@Example.com")
     'mara@example.com'
     """
-    found = check_identity("An e-mail address", email)
-    if not 0 < found.find("@") < len(found) - 1:
+    address = check_identity("An e-mail address", email)
+    if not 0 < address.find("@") < len(address) - 1:
         raise InvalidInput(
-            f"An e-mail address must be like mara@example.com, got {found[:60]!r}.",
+            f"An e-mail address must be like mara@example.com, got {address[:60]!r}.",
             next_step="Write the one that the identity provider has verified.",
         )
-    return "".join(char.lower() if char.isascii() else char for char in found)
+    return "".join(char.lower() if char.isascii() else char for char in address)
 
 
 def check_role(role: str) -> Role:

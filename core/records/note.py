@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInput
-from core.records.limits import kept
+from core.records.limits import storable
 from core.records.request import digest
 
 MAX_NOTE_CHARS: Final = 2_000
@@ -45,10 +45,10 @@ def check_text(text: str) -> str:
     >>> check_text(" helps with old invoices ")
     'helps with old invoices'
     """
-    said = text.strip()
-    if not 1 <= len(said) <= MAX_NOTE_CHARS:
+    stripped = text.strip()
+    if not 1 <= len(stripped) <= MAX_NOTE_CHARS:
         raise InvalidInput(
-            f"A note must have 1 to {MAX_NOTE_CHARS:,} characters, got {len(said):,}.",
-            next_step="Write something." if not said else "Shorten it, or write two.",
+            f"A note must have 1 to {MAX_NOTE_CHARS:,} characters, got {len(stripped):,}.",
+            next_step="Write something." if not stripped else "Shorten it, or write two.",
         )
-    return kept("A note", said)
+    return storable("A note", stripped)

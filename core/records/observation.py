@@ -13,7 +13,7 @@ import msgspec
 
 from core.errors import InvalidInput, InvalidReward
 from core.records.arm import MICRO
-from core.records.limits import storable, shown
+from core.records.limits import shown, storable
 
 Kind = Literal["feedback", "correction", "evaluation", "episode", "reported", "carried"]
 RewardOutcome = Literal["accepted", "partial", "rejected"]
@@ -100,8 +100,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """A ledger row as it is read; ``at_ms`` is the time of submission in UTC milliseconds.
 
     ``id`` is the act that `undo` takes; an evaluation may have made several rows. ``row_no`` is the row's own number.
-    ``counts`` is False while it is undone, superseded by the later correction ``replaced_by``, or its run is inactive.
-    Undoing a superseded row moves nothing. It counts again once all later ones are undone.
+    ``counts`` is False while it is undone, superseded by the later correction ``replaced_by``, or its run is
+    inactive. Undoing a superseded row moves nothing. It counts again once all later ones are undone.
     """
 
     id: str

@@ -11,12 +11,12 @@ from core.records.limits import MAX_LABEL_CHARS, text, whole
 from core.records.observation import RewardOutcome, check_reason, reward_of
 from core.records.selection import Selection
 
-MAX_COUNT_ASKED: Final = 10**12
+MAX_COUNT: Final = 10**12
 """Upper bound of ``k``, ``min_pulls`` and a budget, above any real number of arms or tokens."""
 MAX_BOOST: Final = 1e9
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SelectionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of one selection; None = the learner's setting. 0 is no limit.
 
     ``seed_arms`` are its seeds. ``seed_boost`` is the initial alpha, beside a beta of 1, of seeds that are new to the
@@ -33,7 +33,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("k", "budget_tokens", "min_pulls"):
             value = getattr(self, name)
             if value is not None:
-                whole(name, value, MAX_COUNT_ASKED)
+                whole(name, value, MAX_COUNT)
         if self.seed_boost is not None and not 0 < self.seed_boost <= MAX_BOOST:
             raise InvalidInput(
                 f"seed_boost must be above 0 and at most 10^9, got {self.seed_boost:g}.",
@@ -51,8 +51,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """A client's report about an arm: a number from 0 to 1, which wins, or an outcome; neither means accepted.
 
-    ``session`` names the session of the offer; None = any. ``is_lagged``: a person reported it later, so it is a reward
-    of its own and not the outcome of a run.
+    ``session`` names the session of the offer; None = any. ``is_lagged``: a person reported it later, so it is a
+    reward of its own and not the outcome of a run.
     """
 
     arm: str
@@ -107,7 +107,7 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
     baseline_rate: float
 
 
-class SessionSeen(msgspec.Struct, frozen=True, kw_only=True):
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     """A client's session; times are ISO 8601, ``ended_at`` None: it goes on."""
 
     uid: str

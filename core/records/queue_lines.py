@@ -11,14 +11,14 @@ from core.records.arm import MICRO, check_key
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import MAX_NAME_CHARS as MAX_RUBRIC_CHARS
 from core.records.limits import MAX_LABEL_CHARS, Count, Millis, text
-from core.records.line_checks import check_id, check_kept
+from core.records.line_checks import check_id, check_storable
 from core.records.review import (
     MAX_ITEMS,
     MAX_NAME_CHARS,
     MAX_REASON_CHARS,
     MAX_REVIEWERS,
     QueueAsks,
-    check_aside,
+    check_skip_reason,
 )
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=10 * MAX_ITEMS)]
@@ -63,8 +63,8 @@ class QueueLine(
     tag_field="kind",
     tag="review_queue",
 ):
-    """A review queue with its items: the number of reviewers and the rules. ``control_micro`` is the share of control items
-    in millionths.
+    """A review queue with its items: the number of reviewers and the rules. ``control_micro`` is the share of control
+    items in millionths.
 
     >>> QueueLine(id="q1", name="Week 12", items=(ItemLine(no=1, run="request-1"),)).n_reviewers
     1
@@ -88,7 +88,7 @@ class QueueLine(
         check_id(self.id)
         text("A queue's name", self.name, MAX_NAME_CHARS, lowest=1)
         text("A queue's rubric", self.rubric, MAX_RUBRIC_CHARS)
-        check_kept(by=self.by)
+        check_storable(by=self.by)
         numbers = [item.no for item in self.items]
         if len(numbers) > 2 * MAX_ITEMS or len(set(numbers)) < len(numbers):
             raise InvalidInput(
@@ -97,7 +97,7 @@ class QueueLine(
             )
 
 
-class AsideLine(
+class SkippedLine(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -106,7 +106,8 @@ class AsideLine(
     tag_field="kind",
     tag="review_aside",
 ):
-    """A report that an item of a queue (the id of its line) can't be judged. ``final`` = by an operator, which suffices.
+    """A report that an item of a queue (the id of its line) can't be judged. ``final`` = by an operator, which
+    suffices.
 
     >>> AsideLine(id="s1", queue="q1", item=1, reason="cut off").final
     False
@@ -125,5 +126,5 @@ class AsideLine(
     def __post_init__(self) -> None:
         check_id(self.id)
         check_id(self.queue)
-        check_aside(self.reason)
-        check_kept(by=self.by)
+        check_skip_reason(self.reason)
+        check_storable(by=self.by)

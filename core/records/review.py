@@ -37,7 +37,7 @@ MAX_ITEMS: Final = 10_000
 MAX_REVIEWERS: Final = 20
 MAX_NAME_CHARS: Final = 120
 MAX_REASON_CHARS: Final = 500
-ASIDE_RATERS: Final = 2
+SKIP_RATERS: Final = 2
 """Number of reviewers who must report an item before it is skipped; one operator suffices."""
 HOLD_MS: Final = 10 * 60_000
 DRAFT_MS: Final = 7 * 24 * 3_600_000
@@ -46,8 +46,8 @@ DRAFT_MS: Final = 7 * 24 * 3_600_000
 class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Sources of a queue or batch; checked when made.
 
-    ``wanted`` and ``view`` filter the runs of every source but ``runs``, which names runs by uid or number. ``below`` is
-    the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items.
+    ``wanted`` and ``view`` filter the runs of every source but ``runs``, which names runs by uid or number. ``below``
+    is the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items.
     """
 
     source: Source = "unjudged"
@@ -107,7 +107,7 @@ def controls_of(text: str) -> list[Control]:
     >>> [(one.subject, one.arm, one.outcome) for one in controls_of("r1, failure\n\nr2, tool:fs:Read, success")]
     [('r1', None, 'failure'), ('r2', 'tool:fs:Read', 'success')]
     """
-    found = []
+    controls = []
     for line in filter(None, map(str.strip, text.splitlines())):
         subject, *arm, outcome = [*map(str.strip, line.split(",")), *([] if "," in line else [""])]
         if outcome not in _CONTROL_OUTCOMES or len(arm) > 1:
@@ -116,10 +116,10 @@ def controls_of(text: str) -> list[Control]:
                 f"got {line[:80]!r}.",
                 next_step="Write one a line, like: request-1, failure",
             )
-        found.append(
+        controls.append(
             Control(subject=subject, outcome=_CONTROL_OUTCOMES[outcome], arm=arm[0] if arm else None)
         )
-    return found
+    return controls
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -153,10 +153,11 @@ class ItemText(msgspec.Struct, frozen=True, kw_only=True):
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item as its reviewer sees it. A control item or repeat looks like any other.
 
-    ``n_judged`` counts the people who judged it since the queue was made; None = hidden (blind). ``seen`` goes back to
-    `submit`, which reports later judgements by others. ``hold_until_ms`` 0 = the caller does not hold it. ``rubric``
-    None = the queue's rubric is not defined; ``levels`` are then the default ones. ``mine`` is the caller's own counted
-    evaluation. ``meanwhile`` names people who judged it since the caller's view; their judgement comes with the caller's.
+    ``n_judged`` counts the people who judged it since the queue was made; None = hidden (blind). ``seen`` goes back
+    to `submit`, which reports later judgements by others. ``hold_until_ms`` 0 = the caller does not hold it.
+    ``rubric`` None = the queue's rubric is not defined; ``levels`` are then the default ones. ``mine`` is the
+    caller's own counted evaluation. ``meanwhile`` names people who judged it since the caller's view; their judgement
+    comes with the caller's.
     """
 
     queue: str
@@ -193,8 +194,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a queue for all reviewers and for the caller; control items count nowhere.
 
-    ``total`` is ``done + set_aside + open``. ``seconds_each`` is the median time between the caller's judgements, None
-    below three.
+    ``total`` is ``done + set_aside + open``. ``seconds_each`` is the median time between the caller's judgements,
+    None below three.
     """
 
     queue: str
@@ -212,7 +213,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     seconds_each: float | None
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class NextItem(msgspec.Struct, frozen=True, kw_only=True):
     """The next item for a reviewer; None = no item is left."""
 
     item: ReviewItem | None
@@ -250,7 +251,7 @@ class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     hold_ran_out: bool
     meanwhile: tuple[Meanwhile, ...]
     suggestion: Suggestion | None
-    next: Given
+    next: NextItem
 
 
 class MyJudgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,7 +317,7 @@ class ItemAnswer(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     item: int
     state: ItemState
-    next: Given
+    next: NextItem
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -368,7 +369,7 @@ class RubricRow(msgspec.Struct, frozen=True, kw_only=True):
     n_judged: int
 
 
-def check_aside(reason: str) -> str:
+def check_skip_reason(reason: str) -> str:
     """Return why an item can't be judged, if it has 1 to 500 characters.
 
     >>> check_aside("the answer is in a language I don't read")

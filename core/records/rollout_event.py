@@ -76,10 +76,10 @@ class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=F
         )
 
 
-Sent = Started | Updated | Message
+RolloutEvent = Started | Updated | Message
 
 
-def without_text(event: Sent) -> Sent:
+def without_text(event: RolloutEvent) -> RolloutEvent:
     """The same without what it says; its length stays.
 
     >>> without_text(Message(rollout="r", uid="m", index=0, at_ms=5, n_chars=3, content="yes")).content is None

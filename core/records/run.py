@@ -134,12 +134,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request to the agent.
 
     ``uid`` is unique per learner and never a path. ``source`` names its origin (a session, a benchmark record).
-    ``rank`` is the length of that source; of two versions the higher rank is active. Times are milliseconds since 1970
-    UTC. ``reward`` is the environment's own, on its own scale. ``referenced`` None = run the detectors; else the ids
-    that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet; only an
-    offer (`OFFERED`) has any, and nothing is learned of them. ``empty`` marks a prompt without any answer. ``prompt`` and
-    ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be stored). Two versions
-    that differ only in these two are the same.
+    ``rank`` is the length of that source; of two versions the higher rank is active. Times are milliseconds since
+    1970 UTC. ``reward`` is the environment's own, on its own scale. ``referenced`` None = run the detectors; else the
+    ids that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet;
+    only an offer (`OFFERED`) has any, and nothing is learned of them. ``empty`` marks a prompt without any answer.
+    ``prompt`` and ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be
+    stored). Two versions that differ only in these two are the same.
     """
 
     uid: str

@@ -59,11 +59,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The arms of the next prompt with their reasons; enough to replay it.
 
-    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits. ``over_budget``: the
-    seed arms alone exceed the budget. ``truncated``: a baseline run left arms out for lack of budget. ``k`` (0 =
-    unlimited) and ``min_pulls`` are the values in force for this selection, even where they excluded nothing. So other
-    values can be tried on it later. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. A run without
-    a selection has neither, because our settings did not make its prompt.
+    ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits. ``over_budget``:
+    the seed arms alone exceed the budget. ``truncated``: a baseline run left arms out for lack of budget. ``k`` (0 =
+    unlimited) and ``min_pulls`` are the values in force for this selection, even where they excluded nothing. So
+    other values can be tried on it later. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. A
+    run without a selection has neither, because our settings did not make its prompt.
     """
 
     run_class: SelectedClass
@@ -101,11 +101,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             force_setattr(self, name, value)
 
     def check_decisions(self, known: Collection[str]) -> None:
-        """Raise `InvalidInput` unless each decision is valid, each arm occurs once, and each included arm is ``known``.
+        """Raise `InvalidInput` unless each decision is valid, each arm occurs once, and each included arm is
+        ``known``.
 
         ``known`` are the arms of the run, in its prompt or out of it: a prompt may differ from its selection.
         """
-        seen: set[str] = set()
+        keys: set[str] = set()
         for decision in self.decisions:
             if not _is_plain(decision):
                 _make_plain(decision)
@@ -115,12 +116,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
                     f"{shown(decision.arm)}, which is neither.",
                     next_step="Name it there, or take the decision out.",
                 )
-            if decision.arm in seen:
+            if decision.arm in keys:
                 raise InvalidInput(
                     f"A selection must decide an arm once, got {shown(decision.arm)} twice.",
                     next_step="Keep one of the two decisions.",
                 )
-            seen.add(decision.arm)
+            keys.add(decision.arm)
 
     def keep(self, offered: Iterable[_T], *, key: Callable[[_T], str] | None = None) -> list[_T]:
         """Those of what was offered that are in, in their order and as they are: what goes into the prompt.
@@ -153,14 +154,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         True
         """
         try:
-            found = msgspec.json.decode(document, type=cls)
+            selection = msgspec.json.decode(document, type=cls)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
             raise InvalidInput(
                 f"A selection must be as to_json wrote it, got something else: {problem}.",
                 next_step="Pass on the text that selection.to_json() gave.",
             ) from None
-        found.check_decisions(found.included)
-        return found
+        selection.check_decisions(selection.included)
+        return selection
 
     @property
     def included(self) -> tuple[str, ...]:
@@ -196,14 +197,14 @@ def _decided(is_in: dict[str, bool], key: str) -> bool:
 
 def _seed(seed: object) -> str:
     """The seed, if a generator can start from it."""
-    found = text("A selection's seed", seed)
-    is_number = found.isascii() and found.isdigit() and len(found) <= _MAX_SEED_DIGITS
-    if not is_number or int(found) >= 1 << MAX_SEED_BITS:
+    checked = text("A selection's seed", seed)
+    is_number = checked.isascii() and checked.isdigit() and len(checked) <= _MAX_SEED_DIGITS
+    if not is_number or int(checked) >= 1 << MAX_SEED_BITS:
         raise InvalidInput(
             f"A selection's seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, as text, got {shown(seed)}.",
             next_step="Keep the one that the selection was made with.",
         )
-    return found
+    return checked
 
 
 def _is_plain(decision: Decision) -> bool:

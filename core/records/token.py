@@ -27,13 +27,13 @@ _SECRET_CHARS: Final = 43
 _CHECK_CHARS: Final = 6
 
 
-def secret_of(drawn: int) -> str:
+def secret_of(bits: int) -> str:
     """Return the secret of 256 random bits: base 62 with a checksum that detects misread ones.
 
     >>> secret_of(5)
     'arms_00000000000000000000000000000000000000000054T5Af9'
     """
-    body = BEGINNING + _in_base_62(drawn, _SECRET_CHARS)
+    body = BEGINNING + _in_base_62(bits, _SECRET_CHARS)
     return body + _checksum(body)
 
 
@@ -55,11 +55,11 @@ def digest_of(secret: str) -> str:
 
 
 def _in_base_62(number: int, n_chars: int) -> str:
-    found = []
+    digits = []
     for _ in range(n_chars):
         number, digit = divmod(number, len(_DIGITS))
-        found.append(_DIGITS[digit])
-    return "".join(reversed(found))
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))
 
 
 def _checksum(body: str) -> str:
@@ -88,7 +88,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
         return token_actor(int(self.id.removeprefix("token-")), self.name, self.scopes, self.learners)
 
 
-class TokenMade(msgspec.Struct, frozen=True, kw_only=True):
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """A new token: this once with its secret."""
 
     token: TokenRow
@@ -107,18 +107,18 @@ def token_actor(number: int, name: str, scopes: Sequence[Scope], learners: Seque
 def granted_scopes(scopes: Sequence[Scope], learners: Sequence[str] | None) -> tuple[Grant, ...]:
     """Return the grants of scopes in learners (None = in every one)."""
     places: Sequence[str | None] = (None,) if learners is None else learners
-    return tuple(Grant(role=scope, learner=place) for place in places for scope in scopes)
+    return tuple(Grant(role=scope, learner=learner) for learner in places for scope in scopes)
 
 
 def check_token_name(name: str) -> str:
     """Return a token's name if it is 1 to 100 printable characters, without a blank at either end."""
-    found = text("A token's name", name, MAX_TOKEN_NAME_CHARS, lowest=1)
-    if not found.isprintable() or found.strip() != found:
+    checked = text("A token's name", name, MAX_TOKEN_NAME_CHARS, lowest=1)
+    if not checked.isprintable() or checked.strip() != checked:
         raise InvalidInput(
-            f"A token's name must be printable, without a blank at its ends, got {found[:60]!r}.",
+            f"A token's name must be printable, without a blank at its ends, got {checked[:60]!r}.",
             next_step="Name the program that will use it, for example ci-support.",
         )
-    return found
+    return checked
 
 
 def check_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
@@ -130,5 +130,5 @@ def check_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
             f"{', '.join(repr(scope[:60]) for scope in strange) or 'none'}.",
             next_step="Choose the fewest that do, for example ingest.",
         )
-    wanted: tuple[Scope, ...] = ("read", "ingest", "review", "operate")
-    return tuple(scope for scope in wanted if scope in scopes)
+    default: tuple[Scope, ...] = ("read", "ingest", "review", "operate")
+    return tuple(scope for scope in default if scope in scopes)

@@ -52,11 +52,11 @@ class TrainingOptions(TypedDict, total=False):
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of judged pairs that did not become lines, by the first reason that holds.
 
-    ``not_eligible`` for this format by the thresholds in force; ``no_text``: not stored; ``other_shape``: texts that are
-    no JSON objects; ``second_opinion``: the pair is there already, by another rater; ``secret``: it seems to hold one;
-    ``not_best``: others of the group were preferred; ``no_other``: the group has no answer to compare; ``same_answer``:
-    chosen and rejected are equal; ``claimed``: only a token that ``trusted_graders`` does not name reports the rater.
-    ``hidden`` counts evaluations by others of open items of a blind queue.
+    ``not_eligible`` for this format by the thresholds in force; ``no_text``: not stored; ``other_shape``: texts that
+    are no JSON objects; ``second_opinion``: the pair is there already, by another rater; ``secret``: it seems to hold
+    one; ``not_best``: others of the group were preferred; ``no_other``: the group has no answer to compare;
+    ``same_answer``: chosen and rejected are equal; ``claimed``: only a token that ``trusted_graders`` does not name
+    reports the rater. ``hidden`` counts evaluations by others of open items of a blind queue.
     """
 
     not_eligible: int = 0
@@ -134,8 +134,8 @@ class TrainingManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``rows`` are lines without the header of a table. ``evaluations`` counts those that were examined; blockers are
     counted over all of them. ``claimed`` counts, by token, those whose rater a token reported; agreement, weights and
-    disputes leave them out. ``duplicates`` are lines with the texts of an earlier line. ``disputed`` are pairs on whose
-    outcome raters differ. ``suspicions`` lists the first thousand of ``suspicions_count``.
+    disputes leave them out. ``duplicates`` are lines with the texts of an earlier line. ``disputed`` are pairs on
+    whose outcome raters differ. ``suspicions`` lists the first thousand of ``suspicions_count``.
     """
 
     armscope: str

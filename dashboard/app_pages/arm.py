@@ -15,29 +15,29 @@ from dashboard.widgets.words import muted, sentence
 
 def page() -> None:
     here = reading()
-    arm = head.wanted()
+    arm = head.requested()
     if arm is None:
         return
-    known, seen = queries.as_of(), queries.arm_path(arm)
-    place = known.columns.places[arm]
-    (row,) = rows(known.columns, known.summary, [place])
-    then = belief.then_day(seen)
-    head.head(known, place, seen)
+    known, path = queries.as_of(), queries.arm_path(arm)
+    index = known.columns.places[arm]
+    (row,) = rows(known.columns, known.summary, [index])
+    then = belief.then_day(path)
+    head.head(known, index, path)
     judged, year_of_ms = queries.judgements()[arm], here.frame.last_at_ms
-    cost = head.token_cost(known, place)
+    cost = head.token_cost(known, index)
     sentence(sentences.arm(judged, token_cost=cost, year_of_ms=year_of_ms), here.tokens)
-    muted(sentences.arm_facts(judged, row.band, seen, year_of_ms=year_of_ms))
+    muted(sentences.arm_facts(judged, row.band, path, year_of_ms=year_of_ms))
     in_or_out.lately(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):
-        belief.now(row, seen, then)
+        belief.now(row, path, then)
     with right, panel("How it got there"):
-        belief.path(row, seen)
+        belief.path(row, path)
     with panel("In or left out"):
         in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Worth its tokens"):
-        belief.worth(judged, known, place)
+        belief.worth(judged, known, index)
     with right, panel("Notes"):
         notes.read(arm)
     with panel("Evaluations"):

@@ -19,28 +19,30 @@ def page() -> None:
     title = st.container(gap="small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         of = filters.which()
-        wanted = filters.audit_filter(of)
+        audit_filter = filters.audit_filter(of)
         st.space("stretch")
         taken_out = st.container(horizontal=True, gap="small", width="content")
-    found = listing.asked(of, wanted)
+    listed = listing.page_of(of, audit_filter)
     with title:
-        sentence(_told(found, of, wanted), here.tokens)
+        sentence(_sentence(listed, of, audit_filter), here.tokens)
         muted("Written with the act itself, and never taken back: an undo is a row of its own.")
     with taken_out:
         listing.files(
-            of, wanted, is_empty=not (found.denials if isinstance(found, DenialPage) else found.entries)
+            of,
+            audit_filter,
+            is_empty=not (listed.denials if isinstance(listed, DenialPage) else listed.entries),
         )
     with panel("The audit", still="the filters still work"):
-        listing.table(found, narrowed=filters.narrowed(wanted))
+        listing.table(listed, narrowed=filters.narrowed(audit_filter))
 
 
-def _told(found: AuditPage | DenialPage, of: Which, wanted: AuditFilter) -> Sentence:
-    context, filtered = reading().context, filters.narrowed(wanted)
+def _sentence(listed: AuditPage | DenialPage, of: Which, audit_filter: AuditFilter) -> Sentence:
+    context, filtered = reading().context, filters.narrowed(audit_filter)
     now_ms = context.clock()
-    if isinstance(found, DenialPage):
-        return said.refused(next(iter(found.denials), None), now_ms, filtered=filtered)
-    place = None if of == "installation" else context.learner
-    return said.audit(next(iter(found.entries), None), place, now_ms, filtered=filtered)
+    if isinstance(listed, DenialPage):
+        return said.refused(next(iter(listed.denials), None), now_ms, filtered=filtered)
+    learner = None if of == "installation" else context.learner
+    return said.audit(next(iter(listed.entries), None), learner, now_ms, filtered=filtered)
 
 
 page()

@@ -28,21 +28,21 @@ def page() -> None:
     left, right = st.columns([5, 7], gap="large")
     with left:
         with panel("Arms by type and band"):
-            drawn = pictured_once("types", lambda: bands_by_type(known.by_type, here.tokens))
-            section("Arms by type and band", table=drawn.table, key="types")
+            figure = pictured_once("types", lambda: bands_by_type(known.by_type, here.tokens))
+            section("Arms by type and band", table=figure.table, key="types")
             band_legend(here.tokens)
-            chart(drawn, key="types")
+            chart(figure, key="types")
         with panel("What the arms need"):
             needs(known)
     with right:
         with panel("Interval width against pulls"):
-            drawn = pictured_once("widths", lambda: width_pulls(known, here.tokens, compact=here.compact))
-            section("Interval width against pulls", table=drawn.table, key="widths")
+            figure = pictured_once("widths", lambda: width_pulls(known, here.tokens, compact=here.compact))
+            section("Interval width against pulls", table=figure.table, key="widths")
             st.markdown(
                 "Grey boxes: typical width of each band, as documented. They hold for means near 0 or 1; an arm "
                 "near 0.5 is **wider than its band says**, as the solid curve shows."
             )
-            chart(drawn, key="widths")
+            chart(figure, key="widths")
             type_legend(here.tokens)
             muted(sentences.wider(known))
         with panel("Bands as measured"):

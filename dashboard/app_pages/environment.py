@@ -15,31 +15,31 @@ from dashboard.widgets.words import muted, sentence
 
 def page() -> None:
     here = reading()
-    seen = story.wanted()
-    if seen is None:
+    environment = story.requested()
+    if environment is None:
         return
-    sentence(sentences.environment(seen), here.tokens)
-    muted(sentences.averages_line(seen.summary))
-    story.links(seen)
+    sentence(sentences.environment(environment), here.tokens)
+    muted(sentences.averages_line(environment.summary))
+    story.links(environment)
     with panel("The environment in figures"):
-        story.figures(seen)
+        story.figures(environment)
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("What episodes came to"):
-        story.spread(seen)
+        story.spread(environment)
     with right, panel("Success over time"):
-        progress.going_on(seen)
+        progress.going_on(environment)
     left, right = st.columns(2, gap="large")
     with left, panel("Pattern"):
-        design.pattern(seen)
+        design.pattern(environment)
     with right, panel("What may be wrong"):
-        design.findings(seen)
+        design.findings(environment)
     with panel("Models on the same tasks"):
-        contest.contest(seen)
+        contest.contest(environment)
     with panel("Groups"):
-        story.groups(seen)
+        story.groups(environment)
     with panel("Scale"):
-        scale.form(seen)
+        scale.form(environment)
     how_it_is_computed("environments", "understand-rewards")
 
 

@@ -13,27 +13,27 @@ from dashboard.widgets.words import muted, sentence
 
 def page() -> None:
     here = reading()
-    seen = story.wanted()
-    if seen is None:
+    episode = story.requested()
+    if episode is None:
         return
-    sentence(sentences.episode(seen), here.tokens)
-    muted(sentences.episode_facts(seen, year_of_ms=here.frame.last_at_ms))
-    story.links(seen)
+    sentence(sentences.episode(episode), here.tokens)
+    muted(sentences.episode_facts(episode, year_of_ms=here.frame.last_at_ms))
+    story.links(episode)
     with panel("The episode in figures"):
-        story.figures(seen)
+        story.figures(episode)
     st.space("small")
     with panel("Reward by step", still="the table below still works"):
-        steps.picture(seen)
+        steps.picture(episode)
     with panel("Its steps", still="the picture above still works"):
-        steps.table(seen)
+        steps.table(episode)
     with panel("What a step was asked and answered"):
-        steps.texts(seen)
+        steps.texts(episode)
     with panel("Parts"):
-        story.parts(seen)
+        story.parts(episode)
     with panel("Credit"):
-        credit.credit(seen)
+        credit.credit(episode)
     with panel("Runs made in it"):
-        story.runs(seen)
+        story.runs(episode)
 
 
 page()

@@ -22,32 +22,32 @@ def page() -> None:
         return
     title = st.container(gap="small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        wanted = filters.episode_filter(known)
+        chosen = filters.episode_filter(known)
         planted = filters.truth()
-        seen = queries.environments(wanted)
-        if len(seen) == 1:
+        environments = queries.environments(chosen)
+        if len(environments) == 1:
             st.space("stretch")
-            link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: seen[0].environment})
+            link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: environments[0].environment})
     with title:
-        sentence(sentences.episodes(seen, filtered=wanted != EpisodeFilter()), here.tokens)
-        one = seen[0] if len(seen) == 1 else None
+        sentence(sentences.episodes(environments, filtered=chosen != EpisodeFilter()), here.tokens)
+        one = environments[0] if len(environments) == 1 else None
         muted(sentences.averages_line(one) if one else "Each environment pays on a scale of its own.")
     with panel("Runs without an episode"):
         none.untold_runs()
-    if seen:
+    if environments:
         with panel("Environments", still="the episodes below still work"):
             section("Environments", "those with a warning first; a click opens one")
-            tables.environments(seen, planted)
+            tables.environments(environments, planted)
     if one is not None:
         with panel("How it goes on"):
-            progress.going_on(queries.environment(one.environment, wanted))
-    cursor, direction = filters.place()
+            progress.going_on(queries.environment(one.environment, chosen))
+    cursor, direction = filters.page_start()
     with panel("The episodes", still="the figures above still hold"):
-        found = queries.episode_list(wanted, cursor, direction)
+        listed = queries.episode_list(chosen, cursor, direction)
         section("The episodes", "newest first; a click opens one")
-        filters.paging(found, cursor, direction)
-        if found.rows:
-            tables.episodes(found.rows)
+        filters.paging(listed, cursor, direction)
+        if listed.rows:
+            tables.episodes(listed.rows)
         else:
             muted("None passes the filters." if cursor is None else "No more.")
 

@@ -24,29 +24,29 @@ def page() -> None:
             no_arms("What people and models judge")
         return
     title = st.container(gap="small")
-    wanted = filters.evaluation_filter()
-    judging = msgspec.structs.replace(wanted, counting=True)
-    seen, agreed = queries.bias_watch(judging), queries.agreement(judging)
+    chosen = filters.evaluation_filter()
+    judging = msgspec.structs.replace(chosen, counting=True)
+    watched, agreed = queries.bias_watch(judging), queries.agreement(judging)
     with title:
-        sentence(sentences.evaluations(seen, agreed), here.tokens)
-        muted(sentences.evaluations_numbers(seen, agreed) or "Widen the filters, or the span of time.")
+        sentence(sentences.evaluations(watched, agreed), here.tokens)
+        muted(sentences.evaluations_numbers(watched, agreed) or "Widen the filters, or the span of time.")
     st.space("xsmall")
-    if seen.n:
+    if watched.n:
         left, right = st.columns([5, 7], gap="large")
         with left:
             with panel("Do they agree?"):
                 watch.how_far(agreed)
             with panel("What blocks training"):
-                watch.blockers(seen)
+                watch.blockers(watched)
         with right:
             with panel("Who judges, and how"):
-                watch.by_rater(seen, agreed)
+                watch.by_rater(watched, agreed)
             with panel("By rubric version"):
-                watch.by_rubric(seen)
+                watch.by_rubric(watched)
         with panel("Each beside the others"):
             watch.beside(agreed)
     with panel("The evaluations", still="the figures above still hold"):
-        listed(wanted, name="evaluations", title="The evaluations", nothing="None passes the filters.")
+        listed(chosen, name="evaluations", title="The evaluations", nothing="None passes the filters.")
     st.space("small")
     left, right = st.columns([8, 4], gap="large")
     with left, panel("Layers by quality"):

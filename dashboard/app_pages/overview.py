@@ -21,39 +21,39 @@ from dashboard.widgets.words import muted, section, sentence, small_table
 
 def page() -> None:
     here = reading()
-    seen = queries.overview()
-    if seen.n_arms == 0:
+    overview = queries.overview()
+    if overview.n_arms == 0:
         no_arms("The overview")
         return
-    sentence(sentences.overview(seen), here.tokens)
-    muted(sentences.savings_line(seen.savings))
+    sentence(sentences.overview(overview), here.tokens)
+    muted(sentences.savings_line(overview.savings))
     st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Needs attention"):
         attention.head()
-        attention.rows(seen)
+        attention.rows(overview)
     with right, panel("What changed"):
         changes.head()
         changes.rows()
     st.space("xsmall")
     with panel("Key figures"):
-        key_figures.row(seen)
+        key_figures.row(overview)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("How sure are we?"):
         section("How sure are we?")
-        st.markdown(sentences.bands(seen.bands, here.frame.settings.min_pulls))
-        chart(pictured_once("bands", lambda: bands(seen.bands, here.tokens)), key="bands")
-        small_table(band_figure.table(seen.bands), alt="Arms by confidence band")
+        st.markdown(sentences.bands(overview.bands, here.frame.settings.min_pulls))
+        chart(pictured_once("bands", lambda: bands(overview.bands, here.tokens)), key="bands")
+        small_table(band_figure.table(overview.bands), alt="Arms by confidence band")
     with right, panel("Most and least useful"):
-        ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
-        drawn = pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
-        note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
-        section("Most and least useful", note, table=drawn.table, key="ladder")
+        ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
+        figure = pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
+        note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
+        section("Most and least useful", note, table=figure.table, key="ladder")
         if ranked:
-            arm_chart(drawn, [row.key for row in ranked], key="ladder")
+            arm_chart(figure, [row.key for row in ranked], key="ladder")
         else:
-            muted(f"No arm has {seen.ranked_min_pulls} pulls yet; the best and worst appear here then.")
+            muted(f"No arm has {overview.ranked_min_pulls} pulls yet; the best and worst appear here then.")
     how_it_is_computed("savings", "savings")
 
 

@@ -37,18 +37,20 @@ def page() -> None:
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
         sentence(sentences.posteriors([judged[key] for key in keys]), here.tokens)
     with panel("Densities", still="the table below still works"):
-        drawn = choosing.picture(known, places, chosen, method)
-        arm_chart(drawn, [row.key for row in chosen], key="densities")
+        figure = choosing.picture(known, places, chosen, method)
+        arm_chart(figure, [row.key for row in chosen], key="densities")
         n_others = int(choosing.others(known, places).sum())
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):
-        found = all_arms.found(known, order)
-        section("All arms", all_arms.found_note(known, found))
+        matches = all_arms.matching(known, order)
+        section("All arms", all_arms.match_note(known, matches))
         all_arms.search_box()
-        seen = queries.inclusion()
-        all_arms.table(known, found, judged=judged, truth=truth, key="all arms")
-        st.markdown(small(sentences.chances_note(seen, [known.columns.keys[place] for place in found])))
+        inclusion = queries.inclusion()
+        all_arms.table(known, matches, judged=judged, truth=truth, key="all arms")
+        st.markdown(
+            small(sentences.chances_note(inclusion, [known.columns.keys[index] for index in matches]))
+        )
     how_it_is_computed("savings", "posterior")
 
 

@@ -35,9 +35,9 @@ def page() -> None:
             effect(filled)
     else:
         with left, panel("Give many rewards"):
-            given, preview = many.fields()
+            pasted, preview = many.fields()
         with right, panel("What it would change", still="the table can still be sent"):
-            many.effect(given, preview)
+            many.effect(pasted, preview)
     st.space("small")
     with panel("Last rewards", still="the form still works"):
         section("Last rewards", "undo keeps the record and takes the effect away")

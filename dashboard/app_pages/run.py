@@ -14,34 +14,34 @@ from dashboard.widgets.words import muted, section, sentence
 
 def page() -> None:
     here = reading()
-    told = story.wanted()
-    if told is None:
+    story_of_run = story.requested()
+    if story_of_run is None:
         return
-    sentence(sentences.run(told), here.tokens)
-    muted(sentences.run_facts(told, year_of_ms=here.frame.last_at_ms))
-    story.links(told)
+    sentence(sentences.run(story_of_run), here.tokens)
+    muted(sentences.run_facts(story_of_run, year_of_ms=here.frame.last_at_ms))
+    story.links(story_of_run)
     with panel("The run in figures"):
-        story.figures(told)
+        story.figures(story_of_run)
     with panel("The verdict"):
-        story.verdict(told)
+        story.verdict(story_of_run)
     st.space("small")
     with panel("Why in, why out", still="the facts above still hold"):
-        section("Why in, why out", sentences.selection_note(told))
-        if told.arms:
-            decisions.table(told)
+        section("Why in, why out", sentences.selection_note(story_of_run))
+        if story_of_run.arms:
+            decisions.table(story_of_run)
         else:
             muted("No arm was put to the test.")
-    if judging.may_judge(told):
+    if judging.may_judge(story_of_run):
         with panel("Judge"):
-            judging.panel_of(told)
+            judging.panel_of(story_of_run)
     with panel("What people said"):
-        story.by_hand(told)
+        story.by_hand(story_of_run)
     with panel("Evaluations"):
-        story.evaluations(told)
+        story.evaluations(story_of_run)
     with panel("Where they were recognised"):
-        story.excerpts(told)
+        story.excerpts(story_of_run)
     with panel("What the prompt said of tools left out"):
-        story.guidance(told)
+        story.guidance(story_of_run)
     how_it_is_computed("savings", "detection")
 
 

@@ -31,17 +31,17 @@ def page() -> None:
         figures.row(saved)
     st.space("small")
     with panel("Savings, counted in three ways"):
-        drawn = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
+        figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
         note = "95% intervals for one look; dotted line: mean run"
-        section("Savings, counted in three ways", note, table=drawn.table, key="strata")
-        chart(drawn, key="strata")
+        section("Savings, counted in three ways", note, table=figure.table, key="strata")
+        chart(figure, key="strata")
         muted(sentences.counting_note(saved))
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
-        drawn = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
-        section("Tokens per run", "smoothed, equal heights", table=drawn.table, key="tokens")
-        chart(drawn, key="tokens")
+        figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
+        section("Tokens per run", "smoothed, equal heights", table=figure.table, key="tokens")
+        chart(figure, key="tokens")
     with right, panel("Savings over time"):
         figures.over_time(saved)
         muted(sentences.money_line(saved))

@@ -27,9 +27,9 @@ def page() -> None:
     with left, panel("Make or revoke"):
         section("Make or revoke", "nobody gives more than they hold")
         if ending.doing() == ending.MAKE:
-            wanted = making.fields()
+            token = making.fields()
             with right, panel("What it will do", still="nothing was made"):
-                making.what_it_does(wanted, rows)
+                making.what_it_does(token, rows)
         else:
             one = ending.chosen(rows)
             with right, panel("What it will do", still="nothing was revoked"):

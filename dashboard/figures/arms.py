@@ -67,7 +67,7 @@ def rows(
 
     ``truth`` holds a demo's planted values by arm.
     """
-    plain = tuple(_row(columns, summary, int(place), truth) for place in places)
+    plain = tuple(_row(columns, summary, int(index), truth) for index in places)
     if method == "highest-density" and plain:
         lower, upper = beta.highest_density(
             np.array([row.alpha for row in plain]), np.array([row.beta for row in plain])
@@ -78,26 +78,26 @@ def rows(
         )
     if method == "normal":
         return tuple(
-            replace(row, lower=float(summary.normal_lower[place]), upper=float(summary.normal_upper[place]))
-            for row, place in zip(plain, places, strict=True)
+            replace(row, lower=float(summary.normal_lower[index]), upper=float(summary.normal_upper[index]))
+            for row, index in zip(plain, places, strict=True)
         )
     return plain
 
 
-def _row(columns: ArmColumns, summary: Summary, place: int, truth: Mapping[str, float]) -> ArmRow:
+def _row(columns: ArmColumns, summary: Summary, index: int, truth: Mapping[str, float]) -> ArmRow:
     return ArmRow(
-        key=columns.keys[place],
-        type=columns.types[place],
-        mean=float(summary.mean[place]),
-        lower=float(summary.lower[place]),
-        upper=float(summary.upper[place]),
-        pulls=int(columns.pulls[place]),
-        band=BANDS[int(summary.band[place])],
-        alpha=float(summary.alpha[place]),
-        beta=float(summary.beta[place]),
-        prior_alpha=int(columns.base_alpha_micro[place]) / MICRO,
-        prior_beta=int(columns.base_beta_micro[place]) / MICRO,
-        truth=truth.get(columns.keys[place]),
+        key=columns.keys[index],
+        type=columns.types[index],
+        mean=float(summary.mean[index]),
+        lower=float(summary.lower[index]),
+        upper=float(summary.upper[index]),
+        pulls=int(columns.pulls[index]),
+        band=BANDS[int(summary.band[index])],
+        alpha=float(summary.alpha[index]),
+        beta=float(summary.beta[index]),
+        prior_alpha=int(columns.base_alpha_micro[index]) / MICRO,
+        prior_beta=int(columns.base_beta_micro[index]) / MICRO,
+        truth=truth.get(columns.keys[index]),
     )
 
 
@@ -121,7 +121,7 @@ def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -
     """Return the row indexes sorted for display; ties by id, the order of the columns."""
     by_mean = -summary.mean[places]
     if order == "type":
-        types = np.array([ARM_TYPES.index(columns.types[int(place)]) for place in places], dtype=np.int64)
+        types = np.array([ARM_TYPES.index(columns.types[int(index)]) for index in places], dtype=np.int64)
         return places[np.lexsort((places, by_mean, types))]
     first = {"mean": by_mean, "width": summary.width[places], "pulls": -columns.pulls[places].astype(float)}
     return places[np.lexsort((places, first[order]))]

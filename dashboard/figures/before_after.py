@@ -120,9 +120,9 @@ def _names(
     ]
 
 
-def _peak(drawn_curve: Curve, top: float) -> tuple[float, float]:
+def _peak(curve: Curve, top: float) -> tuple[float, float]:
     """Return the peak of a curve, and the highest position for its name."""
-    x, height = drawn_curve
+    x, height = curve
     peak = int(height.argmax())
     return float(x[peak]), min(float(height[peak]), top * 0.94)
 

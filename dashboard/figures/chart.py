@@ -21,10 +21,10 @@ class Still(go.Figure):  # type: ignore[misc]  # Plotly tells no types
     """A finished figure: turned into a dictionary once, however often the page that shows it is run again."""
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] | None = self.__dict__.get("_told")
-        if told is None:
-            told = self.__dict__["_told"] = super().to_dict()
-        return told
+        document: dict[str, Any] | None = self.__dict__.get("_told")
+        if document is None:
+            document = self.__dict__["_told"] = super().to_dict()
+        return document
 
 
 @dataclass(frozen=True, kw_only=True)

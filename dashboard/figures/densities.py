@@ -136,7 +136,7 @@ def _lines(arms: Sequence[ArmRow], curves: Sequence[tuple[Floats, Floats]], look
     """The curves, one trace per arm type."""
     traces = []
     for kind in ARM_TYPES:
-        own = [drawn_curve for row, drawn_curve in zip(arms, curves, strict=True) if row.type == kind]
+        own = [curve for row, curve in zip(arms, curves, strict=True) if row.type == kind]
         if own:
             traces.append(_line(own, look.types[kind].mark, width=theme.CURVE_PX, dash="solid"))
     return traces
@@ -255,4 +255,4 @@ def sample(pairs: Sequence[tuple[float, float]], at_most: int = MAX_OTHERS) -> l
     by_mean = sorted(pairs, key=lambda pair: (pair[0] / (pair[0] + pair[1]), pair))
     if len(by_mean) <= at_most:
         return by_mean
-    return [by_mean[int(place)] for place in np.round(np.linspace(0, len(by_mean) - 1, at_most))]
+    return [by_mean[int(index)] for index in np.round(np.linspace(0, len(by_mean) - 1, at_most))]

@@ -28,7 +28,7 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Cha
     """Tokens per run of both groups, each with its mean."""
     spread = saved.distribution
     end = _right_end(saved)
-    beyond = _said_beyond(spread, end)
+    beyond = _words_beyond(spread, end)
     x = np.linspace(0, end, _POINTS)[1:]
     groups = (
         (saved.overall.selected, smoothed(spread, spread.n_selected, x), 0.0),
@@ -85,7 +85,7 @@ def _right_end(saved: Savings) -> float:
     return 1.05 * min(last, max(_SHOWN_MEDIANS * median, *means))
 
 
-def _said_beyond(spread: TokenDistribution, end: float) -> str:
+def _words_beyond(spread: TokenDistribution, end: float) -> str:
     """Return the number of runs to the right of the drawn range; empty for very few."""
     both = spread.n_baseline + spread.n_selected
     beyond = both[spread.lower >= end].sum() / max(both.sum(), 1)
@@ -152,11 +152,11 @@ def _ridge(figures: ClassFigures, x: Floats, height: Floats, floor: float, look:
 def _names(figures: ClassFigures, floor: float, look: Tokens, compact: bool) -> list[dict[str, Any]]:
     runs = wording.things(figures.n_known, "run")
     side = {"x": 1 if compact else 0, "xanchor": "right"}
-    place: dict[str, Any] = {"xref": "paper", "y": floor + (0.45 if compact else 0), **side}
+    position: dict[str, Any] = {"xref": "paper", "y": floor + (0.45 if compact else 0), **side}
     shift = 0 if compact else -12
     return [
-        theme.label(look, figures.run_class, yshift=26, xshift=shift, **place),
-        theme.label(look, runs, yshift=9, xshift=shift, color=look.muted, **place),
+        theme.label(look, figures.run_class, yshift=26, xshift=shift, **position),
+        theme.label(look, runs, yshift=9, xshift=shift, color=look.muted, **position),
     ]
 
 

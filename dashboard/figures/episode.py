@@ -77,14 +77,14 @@ def columns_of(steps: Sequence[StepView], at_most: int) -> list[Column]:
     >>> columns_of([], 10)
     []
     """
-    found: list[Column] = []
+    columns: list[Column] = []
     for alike in (
         [one for one in steps if not one.refused],
         [one for one in steps if one.refused],
     ):
         each = per_column(len(steps), at_most)
-        found += [Column(tuple(alike[at : at + each])) for at in range(0, len(alike), each)]
-    return sorted(found, key=lambda column: column.middle)
+        columns += [Column(tuple(alike[at : at + each])) for at in range(0, len(alike), each)]
+    return sorted(columns, key=lambda column: column.middle)
 
 
 def per_column(n_steps: int, at_most: int) -> int:
@@ -92,23 +92,23 @@ def per_column(n_steps: int, at_most: int) -> int:
     return max(math.ceil(n_steps / at_most), 1)
 
 
-def episode(seen: EpisodeView, look: Tokens, *, compact: bool = False, at: int | None = None) -> Chart:
+def episode(view: EpisodeView, look: Tokens, *, compact: bool = False, at: int | None = None) -> Chart:
     """Both curves of an episode; ``at`` is the number of a step that is pointed at."""
     at_most = COMPACT_COLUMNS if compact else MAX_COLUMNS
-    columns = columns_of(seen.steps, at_most)
-    each = per_column(len(seen.steps), at_most)
+    columns = columns_of(view.steps, at_most)
+    each = per_column(len(view.steps), at_most)
     low, high = _limits(columns)
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
         margin=_COMPACT_MARGIN if compact else _MARGIN,
-        xaxis=_step_axis(look, seen.steps),
+        xaxis=_step_axis(look, view.steps),
         yaxis=theme.axis(
             look,
             grid=True,
             title="" if compact else "running total",
             domain=list(_ABOVE),
-            range=_total_range(seen),
+            range=_total_range(view),
         ),
         yaxis2=theme.axis(
             look,
@@ -120,10 +120,10 @@ def episode(seen: EpisodeView, look: Tokens, *, compact: bool = False, at: int |
         ),
         bargap=0.25,
         barmode="overlay",
-        shapes=[*_threshold_line(seen, look), *_upright(seen, look, at)],
+        shapes=[*_threshold_line(view, look), *_upright(view, look, at)],
         annotations=[
-            *_threshold_name(seen, look, compact=compact),
-            *_end_name(seen, look),
+            *_threshold_name(view, look, compact=compact),
+            *_end_name(view, look),
             *_gap_names(columns, look, _NAME_WIDTHS[compact]),
             *_values_taken(columns, look),
         ],
@@ -133,10 +133,10 @@ def episode(seen: EpisodeView, look: Tokens, *, compact: bool = False, at: int |
         _bars(columns, look, each),
         _zeros(columns, look),
         _line(columns, look),
-        _end(seen, look),
+        _end(view, look),
     ]
-    drawn = [trace for trace in traces if len(trace["x"])]
-    return chart_of(drawn, layout, alt=_alt(seen, each), table=_table(columns))
+    filled = [trace for trace in traces if len(trace["x"])]
+    return chart_of(filled, layout, alt=_alt(view, each), table=_table(columns))
 
 
 def _limits(columns: Sequence[Column]) -> tuple[float, float]:
@@ -146,10 +146,10 @@ def _limits(columns: Sequence[Column]) -> tuple[float, float]:
     return low - (2 * room if low < 0 else room), high + room
 
 
-def _total_range(seen: EpisodeView) -> list[float]:
-    values = [0.0, *(one.running for one in seen.steps if one.running is not None)]
-    if seen.scale.base == "total":
-        values.append(seen.scale.threshold)
+def _total_range(view: EpisodeView) -> list[float]:
+    values = [0.0, *(one.running for one in view.steps if one.running is not None)]
+    if view.scale.base == "total":
+        values.append(view.scale.threshold)
     low, high = min(values), max(values)
     room = (high - low or 1.0) * _ROOM
     return [low - room, high + room]
@@ -284,13 +284,13 @@ def _with(columns: Sequence[Column], colours: Sequence[str]) -> Iterable[tuple[C
 
 def _line(columns: Sequence[Column], look: Tokens) -> Trace:
     """Return the running total of a column at its first, lowest, highest and last step."""
-    kept: dict[int, StepView] = {}
+    by_step: dict[int, StepView] = {}
     for column in columns:
-        told = [one for one in column.steps if one.running is not None and not one.refused]
-        if told:
-            by_sum = sorted(told, key=lambda one: one.running or 0.0)
-            kept |= {one.number: one for one in (told[0], by_sum[0], by_sum[-1], told[-1])}
-    steps = [kept[number] for number in sorted(kept)]
+        running = [one for one in column.steps if one.running is not None and not one.refused]
+        if running:
+            by_sum = sorted(running, key=lambda one: one.running or 0.0)
+            by_step |= {one.number: one for one in (running[0], by_sum[0], by_sum[-1], running[-1])}
+    steps = [by_step[number] for number in sorted(by_step)]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -302,14 +302,14 @@ def _line(columns: Sequence[Column], look: Tokens) -> Trace:
     }
 
 
-def _last(seen: EpisodeView) -> StepView | None:
+def _last(view: EpisodeView) -> StepView | None:
     """The step that ended it, or the last that counts."""
-    counted = [one for one in seen.steps if not one.refused]
+    counted = [one for one in view.steps if not one.refused]
     return next((one for one in counted if one.finished), counted[-1] if counted else None)
 
 
-def _end(seen: EpisodeView, look: Tokens) -> Trace:
-    last = _last(seen)
+def _end(view: EpisodeView, look: Tokens) -> Trace:
+    last = _last(view)
     ends = [] if last is None or last.running is None else [last]
     return {
         "type": "scatter",
@@ -318,7 +318,7 @@ def _end(seen: EpisodeView, look: Tokens) -> Trace:
         "y": single([one.running or 0.0 for one in ends]),
         "marker": {
             "size": 9,
-            "symbol": "square" if seen.status == "finished" else "circle",
+            "symbol": "square" if view.status == "finished" else "circle",
             "color": look.chart_accent,
             "line": {"width": 1, "color": look.page},
         },
@@ -327,10 +327,10 @@ def _end(seen: EpisodeView, look: Tokens) -> Trace:
     }
 
 
-def _upright(seen: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, Any]]:
+def _upright(view: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, Any]]:
     """A line where it finished, and a dashed one at the step that is pointed at."""
     whole = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-    last = _last(seen)
+    last = _last(view)
     shapes = []
     if last is not None and last.finished:
         line = {"color": look.guide, "width": 1}
@@ -341,13 +341,13 @@ def _upright(seen: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, 
     return shapes
 
 
-def _end_name(seen: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
-    last = _last(seen)
+def _end_name(view: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
+    last = _last(view)
     if last is None:
         return []
-    words = {"finished": "finished", "unfinished": "unfinished", "incomplete": "incomplete"}[seen.status]
-    total = "" if seen.total is None else f"{wording.paid(seen.total)}, "
-    is_right = last.number > (seen.steps[0].number + seen.steps[-1].number) / 2
+    words = {"finished": "finished", "unfinished": "unfinished", "incomplete": "incomplete"}[view.status]
+    total = "" if view.total is None else f"{wording.paid(view.total)}, "
+    is_right = last.number > (view.steps[0].number + view.steps[-1].number) / 2
     return [
         theme.label(
             look,
@@ -362,27 +362,27 @@ def _end_name(seen: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
     ]
 
 
-def _threshold_line(seen: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
-    axis = "y" if seen.scale.base == "total" else "y2"
-    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis}
-    height = {"y0": seen.scale.threshold, "y1": seen.scale.threshold}
+def _threshold_line(view: EpisodeView, look: Tokens) -> list[dict[str, Any]]:
+    axis = "y" if view.scale.base == "total" else "y2"
+    position = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis}
+    height = {"y0": view.scale.threshold, "y1": view.scale.threshold}
     line = {"color": look.guide, "width": 1, "dash": "3px,3px"}
-    return [{"type": "line", "layer": "below", **place, **height, "line": line}]
+    return [{"type": "line", "layer": "below", **position, **height, "line": line}]
 
 
-def _threshold_name(seen: EpisodeView, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
+def _threshold_name(view: EpisodeView, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
     return [
         theme.label(
             look,
-            f"success {'>' if compact else 'above'} {wording.paid(seen.scale.threshold)}".replace(
+            f"success {'>' if compact else 'above'} {wording.paid(view.scale.threshold)}".replace(
                 ">", "&gt;"
             ),
             xref="paper",
             x=0 if compact else 1,
             xanchor="left",
             xshift=2 if compact else 4,
-            y=seen.scale.threshold,
-            yref="y" if seen.scale.base == "total" else "y2",
+            y=view.scale.threshold,
+            yref="y" if view.scale.base == "total" else "y2",
             yanchor="bottom" if compact else "middle",
             size=theme.AXIS_PX,
             color=look.muted,
@@ -413,38 +413,38 @@ def _values_taken(columns: Sequence[Column], look: Tokens) -> list[dict[str, Any
 
 def _hover(column: Column) -> str:
     names = {one.name for one in column.steps if one.name}
-    told = f"<b>{column.name}</b>"
+    lines = f"<b>{column.name}</b>"
     if len(names) == 1:
-        told += f"<br>{wording.plot_literal(wording.cut_middle(wording.plain(names.pop()), 40))}"
+        lines += f"<br>{wording.plot_literal(wording.cut_middle(wording.plain(names.pop()), 40))}"
     paid = column.paid
     if len(column.steps) == 1:
-        told += f"<br>{'none paid' if not paid else f'paid {wording.paid(paid[0])}'}"
+        lines += f"<br>{'none paid' if not paid else f'paid {wording.paid(paid[0])}'}"
     elif paid:
         least, most = wording.paid(min(paid)), wording.paid(max(paid))
-        told += f"<br>paid {wording.things(len(paid), 'time')}, {least} to {most}"
+        lines += f"<br>paid {wording.things(len(paid), 'time')}, {least} to {most}"
     if column.is_refused:
-        return f"{told}<br>refused: adds nothing"
-    return f"{told}<br>{_so_far(column.steps[-1])} so far"
+        return f"{lines}<br>refused: adds nothing"
+    return f"{lines}<br>{_so_far(column.steps[-1])} so far"
 
 
 def _so_far(step: StepView) -> str:
     return "nothing" if step.running is None else wording.paid(step.running)
 
 
-def _alt(seen: EpisodeView, each: int) -> str:
-    n_none = sum(one.reward is None and not one.refused for one in seen.steps)
-    n_refused = sum(one.refused for one in seen.steps)
-    said = [
-        f"Reward by step of an episode of {wording.things(seen.n_steps, 'step')}: "
-        f"{wording.count(seen.n_paid)} paid, {wording.count(n_none)} without a reward"
+def _alt(view: EpisodeView, each: int) -> str:
+    n_none = sum(one.reward is None and not one.refused for one in view.steps)
+    n_refused = sum(one.refused for one in view.steps)
+    parts = [
+        f"Reward by step of an episode of {wording.things(view.n_steps, 'step')}: "
+        f"{wording.count(view.n_paid)} paid, {wording.count(n_none)} without a reward"
     ]
     if n_refused:
-        said.append(f"{wording.count(n_refused)} refused")
+        parts.append(f"{wording.count(n_refused)} refused")
     reached = (
-        "nothing was paid" if seen.total is None else f"the running total ends at {wording.paid(seen.total)}"
+        "nothing was paid" if view.total is None else f"the running total ends at {wording.paid(view.total)}"
     )
-    drawn = f" Each column stands for {wording.count(each)} steps." if each > 1 else ""
-    return f"{', '.join(said)}; {reached}, {seen.status}.{drawn}"
+    columns = f" Each column stands for {wording.count(each)} steps." if each > 1 else ""
+    return f"{', '.join(parts)}; {reached}, {view.status}.{columns}"
 
 
 def _table(columns: Sequence[Column]) -> dict[str, Sequence[Cell]]:

@@ -36,7 +36,7 @@ _COMPACT_PX: Final = 376
 _RIGHT_PX: Final = 24
 _BELOW_PX: Final = 62
 """Room for a time over its day, and the words below them."""
-_FOUND_PX: Final = 60
+_REACH_PX: Final = 60
 """Distance from the middle at which a pointer still selects a cell: the corners of the widest."""
 _TICKS: Final = 5
 _COMPACT_TICKS: Final = 3
@@ -86,7 +86,7 @@ def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bo
         margin=margin,
         xaxis=_run_axis(look, columns, _COMPACT_TICKS if compact else _TICKS),
         yaxis=theme.axis(look, range=[n_rows - 0.5, -0.5 - _HEAD_ROWS], showticklabels=False),
-        hoverdistance=_FOUND_PX,
+        hoverdistance=_REACH_PX,
         annotations=_names(names, look),
         images=_pictures(cells, look, _cell_px(len(columns), left, compact=compact)),
     )
@@ -186,12 +186,12 @@ def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, An
         ("unjudged", "dash", look.text),
         ("left_out", "dot", look.guide),
     )
-    drawn_as = [
+    pictures = [
         Marks(mark=mark, ink=ink, cells=(cells.state == CELL_STATES.index(name)) & plain)
         for name, mark, ink in marked
     ]
     n_rows, n_columns = cells.state.shape
-    return [marks_image(drawn_as, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)] if cells.keys else []
+    return [marks_image(pictures, n_rows=n_rows, n_columns=n_columns, cell_px=cell_px)] if cells.keys else []
 
 
 def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
@@ -238,10 +238,10 @@ def _hovers(cells: Heatmap, columns: Sequence[RunRow], places: Sequence[tuple[in
     runs = [f"{wording.count(run.run_no)}, {run.run_class}: " for run in columns]
     words = [STATE_WORDS[name] for name in CELL_STATES]
     state, by_hand = cells.state.tolist(), cells.by_hand
-    given = {
+    rewards = {
         (at, of): f"<br>by hand: {by_hand[at, of]:g}" for at, of in np.argwhere(~np.isnan(by_hand)).tolist()
     }
-    return [f"{names[at]}{runs[of]}{words[state[at][of]]}{given.get((at, of), '')}" for at, of in places]
+    return [f"{names[at]}{runs[of]}{words[state[at][of]]}{rewards.get((at, of), '')}" for at, of in places]
 
 
 def _short_names(cells: Heatmap, *, compact: bool) -> list[str]:
@@ -276,10 +276,10 @@ def _alt(cells: Heatmap, columns: Sequence[RunRow]) -> str:
         f"{wording.count(cells.count(state))} {STATE_WORDS[state]}" for state in reversed(CELL_STATES[1:])
     ]
     n_hand = int((~np.isnan(cells.by_hand)).sum())
-    given = f"; by hand {wording.count(n_hand)}" if n_hand else ""
+    by_hand = f"; by hand {wording.count(n_hand)}" if n_hand else ""
     return (
         f"Heat map of {wording.things(len(cells.keys), 'arm')} in {wording.things(len(columns), 'run')}. "
-        f"Cells: {'; '.join(counted)}{given}."
+        f"Cells: {'; '.join(counted)}{by_hand}."
     )
 
 

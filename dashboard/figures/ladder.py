@@ -56,13 +56,13 @@ def rungs(arms: Sequence[ArmRow], look: Tokens, *, yaxis: str = "y", compact: bo
 
 
 def _intervals(arms: Sequence[ArmRow], kind: str, look: Tokens, yaxis: str, shift: float) -> Trace:
-    own = [(place, row) for place, row in enumerate(arms) if row.type == kind]
+    own = [(index, row) for index, row in enumerate(arms) if row.type == kind]
     mark = {token: value.mark for token, value in look.types.items()}
     return {
         "type": "scatter",
         "mode": "lines",
         "x": joined([[row.lower, row.upper] for _, row in own]),
-        "y": joined([[place + shift] * 2 for place, _ in own]),
+        "y": joined([[index + shift] * 2 for index, _ in own]),
         "yaxis": yaxis,
         "line": {"color": next(value for name, value in mark.items() if name == kind), "width": 3},
         "hoverinfo": "skip",
@@ -93,7 +93,7 @@ def _means(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> Tr
 
 def _truths(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> list[Trace]:
     """Planted values of a demo: a short upright stroke in text colour."""
-    known = [(place, row.truth) for place, row in enumerate(arms) if row.truth is not None]
+    known = [(index, row.truth) for index, row in enumerate(arms) if row.truth is not None]
     if not known:
         return []
     return [
@@ -101,7 +101,7 @@ def _truths(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> l
             "type": "scatter",
             "mode": "markers",
             "x": single([truth for _, truth in known]),
-            "y": single([place + shift for place, _ in known]),
+            "y": single([index + shift for index, _ in known]),
             "yaxis": yaxis,
             "marker": {
                 "symbol": "line-ns-open",
@@ -129,14 +129,14 @@ def beside(
         return []
     if compact:
         return _above(arms, look, numbered=numbered, yref=yref)
-    return _aside(arms, look, columns=columns, numbered=numbered, yref=yref)
+    return _side_labels(arms, look, columns=columns, numbered=numbered, yref=yref)
 
 
 NUMBER_SHIFTS: Final = {"mean": 47, "95% interval": 126, "pulls": 179}
 """Right edges of the number columns, in px from the chart's right end."""
 
 
-def _aside(
+def _side_labels(
     arms: Sequence[ArmRow], look: Tokens, *, columns: tuple[str, ...], numbered: bool, yref: str
 ) -> list[dict[str, Any]]:
     left: dict[str, Any] = {"x": 0, "xanchor": "right", "yref": yref, "row_px": ROW_PX}
@@ -165,15 +165,15 @@ def _numbers(arms: Sequence[ArmRow], look: Tokens) -> list[str]:
 
 
 def _above(arms: Sequence[ArmRow], look: Tokens, *, numbered: bool, yref: str) -> list[dict[str, Any]]:
-    place: dict[str, Any] = {"yref": yref, "row_px": COMPACT_ROW_PX, "yshift": _NAME_ABOVE_PX, "down": 0.2}
+    position: dict[str, Any] = {"yref": yref, "row_px": COMPACT_ROW_PX, "yshift": _NAME_ABOVE_PX, "down": 0.2}
     names = [wording.plot_literal(wording.short_name(row.key)) for row in arms]
     means = [wording.mean(row.mean) for row in arms]
     spans = [wording.interval(row.lower, row.upper) for row in arms]
     notes = [
-        theme.column(look, names, x=0, xanchor="left", xshift=12 if numbered else 0, **place),
-        theme.column(look, means, x=1, xanchor="right", xshift=-66, **place),
-        theme.column(look, spans, x=1, xanchor="right", color=look.muted, **place),
+        theme.column(look, names, x=0, xanchor="left", xshift=12 if numbered else 0, **position),
+        theme.column(look, means, x=1, xanchor="right", xshift=-66, **position),
+        theme.column(look, spans, x=1, xanchor="right", color=look.muted, **position),
     ]
     if numbered:
-        notes.append(theme.column(look, _numbers(arms, look), x=0, xanchor="left", **place))
+        notes.append(theme.column(look, _numbers(arms, look), x=0, xanchor="left", **position))
     return notes

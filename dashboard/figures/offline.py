@@ -24,10 +24,10 @@ def library() -> str:
     return source
 
 
-def told(drawn: Chart) -> str:
+def as_json(chart: Chart) -> str:
     """Return a figure as JSON for a script element; no tag in it can end the element."""
-    figure: dict[str, Any] = drawn.figure.to_dict()
-    inner = type(drawn.figure)(figure, _validate=False).to_json()
+    figure: dict[str, Any] = chart.figure.to_dict()
+    inner = type(chart.figure)(figure, _validate=False).to_json()
     config = {**theme.CONFIG, "staticPlot": False, "responsive": True}
     return _guarded(f'{{"config": {_plain(config)}, {inner[1:]}')
 

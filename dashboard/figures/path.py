@@ -40,36 +40,36 @@ class Lettered:
         return self.marks[0].at_ms // DAY_MS
 
 
-def lettered(seen: ArmPath) -> tuple[tuple[Lettered, ...], int]:
+def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
     """Return the events with their letters, and the number of marks without one; resets precede settings and models."""
-    days = max(len(seen.path), 2)
+    days = max(len(arm_path.path), 2)
     groups: list[list[Mark]] = []
-    for mark in seen.marks:
+    for mark in arm_path.marks:
         near = groups and (mark.at_ms - groups[-1][0].at_ms) / DAY_MS <= _APART * days
         if near:
             groups[-1].append(mark)
         else:
             groups.append([mark])
     by_weight = sorted(groups, key=lambda group: (_weight(group), group[0].at_ms), reverse=True)
-    kept = sorted(by_weight[:MAX_LETTERS], key=lambda group: group[0].at_ms)
-    found = tuple(Lettered(letter, tuple(group)) for letter, group in zip(_ALPHABET, kept, strict=False))
-    return found, len(seen.marks) - sum(len(one.marks) for one in found)
+    heaviest = sorted(by_weight[:MAX_LETTERS], key=lambda group: group[0].at_ms)
+    events = tuple(Lettered(letter, tuple(group)) for letter, group in zip(_ALPHABET, heaviest, strict=False))
+    return events, len(arm_path.marks) - sum(len(one.marks) for one in events)
 
 
 def _weight(group: Sequence[Mark]) -> int:
     return max({"reset": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
 
 
-def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Chart:
+def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Chart:
     """Mean and interval at the end of each day; every epoch is a line of its own."""
-    shown = _thinned(seen.path)
-    letters, _ = lettered(seen)
+    shown = _thinned(history.path)
+    letters, _ = lettered(history)
     mark = look.types[arm_type].mark
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
         margin=(34, 52, *_MARGIN[2:]) if compact else _MARGIN,
-        xaxis=day_axis(look, seen.path.day),
+        xaxis=day_axis(look, history.path.day),
         yaxis=theme.axis(
             look,
             grid=True,
@@ -80,16 +80,16 @@ def arm_path(seen: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compac
             ticktext=["0", "0.25", "0.50", "0.75", "1"],
         ),
         shapes=[_upright(one, look) for one in letters],
-        annotations=[*(_letter(one, look) for one in letters), *_last(seen.path, look)],
+        annotations=[*(_letter(one, look) for one in letters), *_last(history.path, look)],
     )
-    stretches = _stretches(seen.path, shown)
+    stretches = _stretches(history.path, shown)
     traces = [
-        _ribbon(seen.path, stretches, mark),
-        *_lonely(seen.path, stretches, mark),
-        _line(seen.path, stretches, mark),
-        _end(seen.path, mark, look),
+        _ribbon(history.path, stretches, mark),
+        *_lonely(history.path, stretches, mark),
+        _line(history.path, stretches, mark),
+        _end(history.path, mark, look),
     ]
-    return chart_of(traces, layout, alt=_alt(seen, key), table=_table(seen.path, shown))
+    return chart_of(traces, layout, alt=_alt(history, key), table=_table(history.path, shown))
 
 
 def _thinned(path: Path) -> Ints:
@@ -102,7 +102,7 @@ def _thinned(path: Path) -> Ints:
 def _stretches(path: Path, shown: Ints) -> list[Ints]:
     """The places of each epoch, in the order of time."""
     cuts = np.flatnonzero(np.diff(path.epoch[shown])) + 1
-    return [stretch for stretch in np.split(shown, cuts) if len(stretch)]
+    return [segment for segment in np.split(shown, cuts) if len(segment)]
 
 
 def _ribbon(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
@@ -146,7 +146,7 @@ def _lonely(path: Path, stretches: Sequence[Ints], mark: str) -> list[Trace]:
 def _line(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
     hovers: list[str] = []
     for at in stretches:
-        hovers += [*(_hover(path, int(place)) for place in at), ""]
+        hovers += [*(_hover(path, int(index)) for index in at), ""]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -199,13 +199,13 @@ def _last(path: Path, look: Tokens) -> list[dict[str, Any]]:
 
 def _hover(path: Path, at: int) -> str:
     span = wording.interval(float(path.lower[at]), float(path.upper[at]))
-    said = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>"
-    said += f"mean {wording.mean(float(path.mean[at]))}, 95% interval {span}"
-    return f"{said}<br>{wording.things(int(path.pulls[at]), 'pull')} in this epoch"
+    lines = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>"
+    lines += f"mean {wording.mean(float(path.mean[at]))}, 95% interval {span}"
+    return f"{lines}<br>{wording.things(int(path.pulls[at]), 'pull')} in this epoch"
 
 
-def _alt(seen: ArmPath, key: str) -> str:
-    path = seen.path
+def _alt(history: ArmPath, key: str) -> str:
+    path = history.path
     first, last = (wording.day(int(path.day[at]) * DAY_MS) for at in (0, -1))
     n_resets = int(np.count_nonzero(np.diff(path.epoch)))
     broken = "" if not n_resets else f", started again {wording.things(n_resets, 'time')}"

@@ -24,9 +24,9 @@ _QUARTERS: Final = (0, 0.25, 0.5, 0.75, 1)
 # Distribution
 
 
-def distribution(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
+def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
     """Episodes by what they came to: raw below, on the declared scale above; the threshold as a dashed line."""
-    scale, bars = seen.summary.scale, seen.distribution
+    scale, bars = story.summary.scale, story.distribution
     low, high = _ends(
         [scale.lo, scale.hi, scale.threshold, *(end for bar in bars for end in (bar.lo, bar.hi))]
     )
@@ -143,10 +143,10 @@ def _distribution_table(bars: Sequence[Bar]) -> dict[str, Sequence[Cell]]:
 # How it goes on
 
 
-def progress(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
+def progress(story: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
     """Success rate of stretches of equally many episodes, one beside the other, each with its 95% interval."""
-    stretches = [one for one in seen.progress.stretches if one.success.value is not None]
-    known = [(float(place), one.success) for place, one in enumerate(stretches)]
+    stretches = [one for one in story.progress.stretches if one.success.value is not None]
+    known = [(float(index), one.success) for index, one in enumerate(stretches)]
     n_ticks = 3 if compact else 5
     ticks = np.unique(np.linspace(0, len(stretches) - 1, min(n_ticks, len(stretches))).astype(np.int64))
     layout = theme.layout(
@@ -159,7 +159,7 @@ def progress(seen: EnvironmentStory, look: Tokens, *, compact: bool = False) -> 
             range=[-0.5, len(stretches) - 0.5],
             tickmode="array",
             tickvals=ticks.tolist(),
-            ticktext=_begins([stretches[place] for place in ticks.tolist()]),
+            ticktext=_begins([stretches[index] for index in ticks.tolist()]),
         ),
         yaxis=theme.axis(
             look,
@@ -188,14 +188,14 @@ def _begins(stretches: Sequence[EpisodeSegment]) -> list[str]:
     days = [wording.day(one.first_ms, year_of_ms=year) for one in stretches]
     if len(set(days)) == len(days):
         return days
-    return [wording.moment(one.first_ms, year_of_ms=year).replace(" ", "\u00a0") for one in stretches]
+    return [wording.minute(one.first_ms, year_of_ms=year).replace(" ", "\u00a0") for one in stretches]
 
 
 def _limits(known: Sequence[tuple[float, Estimate]], look: Tokens) -> Trace:
     bars = [
-        (at, found.lower, found.upper)
-        for at, found in known
-        if found.lower is not None and found.upper is not None
+        (at, estimate.lower, estimate.upper)
+        for at, estimate in known
+        if estimate.lower is not None and estimate.upper is not None
     ]
     return {
         "type": "scatter",
@@ -214,7 +214,7 @@ def _points(
         "type": "scatter",
         "mode": "lines+markers",
         "x": single([at for at, _ in known]),
-        "y": single([found.value or 0.0 for _, found in known]),
+        "y": single([estimate.value or 0.0 for _, estimate in known]),
         "line": {"color": look.chart_accent, "width": theme.TIME_LINE_PX},
         "marker": {"size": 9, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
         "hovertext": [
@@ -230,11 +230,11 @@ def _span(one: EpisodeSegment) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _share(found: Estimate) -> str:
-    said = wording.MISSING if found.value is None else wording.percent(found.value, 0)
-    if found.lower is None or found.upper is None:
-        return f"success {said}"
-    return f"success {said}, 95% interval {wording.percent_interval(found.lower * 100, found.upper * 100, 0)}"
+def _share(estimate: Estimate) -> str:
+    words = wording.MISSING if estimate.value is None else wording.percent(estimate.value, 0)
+    if estimate.lower is None or estimate.upper is None:
+        return f"success {words}"
+    return f"success {words}, 95% interval {wording.percent_interval(estimate.lower * 100, estimate.upper * 100, 0)}"
 
 
 def _progress_table(stretches: Sequence[EpisodeSegment]) -> dict[str, Sequence[Cell]]:
@@ -250,18 +250,18 @@ def _progress_table(stretches: Sequence[EpisodeSegment]) -> dict[str, Sequence[C
     }
 
 
-def _percents(found: Estimate) -> str:
-    if found.lower is None or found.upper is None:
+def _percents(estimate: Estimate) -> str:
+    if estimate.lower is None or estimate.upper is None:
         return wording.MISSING
-    return wording.percent_interval(found.lower * 100, found.upper * 100, 0)
+    return wording.percent_interval(estimate.lower * 100, estimate.upper * 100, 0)
 
 
 # Models on the same tasks
 
 
-def pairs(found: ModelComparison, look: Tokens, *, compact: bool = False) -> Chart:
+def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -> Chart:
     """Every two models: the paired difference with its 95% interval, against 0."""
-    shown = found.pairs
+    shown = comparison.pairs
     ends = [0.0, *(end for pair in shown for end in _numbers(pair.difference))]
     low, high = min(ends), max(ends)
     room = (high - low or 1.0) * 0.08
@@ -273,7 +273,7 @@ def pairs(found: ModelComparison, look: Tokens, *, compact: bool = False) -> Cha
         xaxis=theme.axis(
             look,
             grid=True,
-            title=f"difference of {'average' if found.compared == 'reward' else 'success rate'}, first less second",
+            title=f"difference of {'average' if comparison.compared == 'reward' else 'success rate'}, first less second",
             range=[low - room, high + room],
             nticks=5,
         ),
@@ -293,49 +293,49 @@ def pairs(found: ModelComparison, look: Tokens, *, compact: bool = False) -> Cha
         annotations=_beside(shown, look, row_px, compact=compact),
     )
     shift = 0.2 if compact else 0.0
-    told = [(row, pair.difference) for row, pair in enumerate(shown) if pair.difference.value is not None]
+    known = [(row, pair.difference) for row, pair in enumerate(shown) if pair.difference.value is not None]
     lines: Trace = {
         "type": "scatter",
         "mode": "lines",
-        "x": joined([_numbers(one)[::2] for _, one in told if one.lower is not None]),
-        "y": joined([[row + shift] * 2 for row, one in told if one.lower is not None]),
+        "x": joined([_numbers(one)[::2] for _, one in known if one.lower is not None]),
+        "y": joined([[row + shift] * 2 for row, one in known if one.lower is not None]),
         "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
         "hoverinfo": "skip",
     }
     marks: Trace = {
         "type": "scatter",
         "mode": "markers",
-        "x": single([one.value or 0.0 for _, one in told]),
-        "y": single([row + shift for row, _ in told]),
+        "x": single([one.value or 0.0 for _, one in known]),
+        "y": single([row + shift for row, _ in known]),
         "marker": {
             "size": 11,
-            "symbol": ["circle" if shown[row].apart else "circle-open" for row, _ in told],
+            "symbol": ["circle" if shown[row].apart else "circle-open" for row, _ in known],
             "color": look.chart_accent,
             "line": {"width": 2, "color": look.chart_accent},
         },
-        "hovertext": [f"<b>{_both(shown[row])}</b><br>{_difference(shown[row])}" for row, _ in told],
+        "hovertext": [f"<b>{_both(shown[row])}</b><br>{_difference(shown[row])}" for row, _ in known],
         "hoverinfo": "text",
     }
     spoken = "; ".join(f"{pair.one} less {pair.other} {_difference(pair)}" for pair in shown)
     alt = f"Models on the same tasks, with 95% intervals: {wording.plain(spoken)}."
-    return chart_of([lines, marks], layout, alt=alt, table=pairs_table(found))
+    return chart_of([lines, marks], layout, alt=alt, table=pairs_table(comparison))
 
 
-def _numbers(found: Estimate) -> list[float]:
-    return [value for value in (found.lower, found.value, found.upper) if value is not None]
+def _numbers(estimate: Estimate) -> list[float]:
+    return [value for value in (estimate.lower, estimate.value, estimate.upper) if value is not None]
 
 
 def _difference(pair: ModelPair) -> str:
-    found = pair.difference
-    if found.value is None:
+    estimate = pair.difference
+    if estimate.value is None:
         return "no difference can be told"
-    return f"{wording.change(found.value, 3)}{_between(found)}"
+    return f"{wording.change(estimate.value, 3)}{_between(estimate)}"
 
 
-def _between(found: Estimate) -> str:
-    if found.lower is None or found.upper is None:
+def _between(estimate: Estimate) -> str:
+    if estimate.lower is None or estimate.upper is None:
         return ""
-    low, high = wording.outwards(found.lower, found.upper, 3)
+    low, high = wording.outwards(estimate.lower, estimate.upper, 3)
     return f", {wording.signed_minus(f'{low:.3f} to {high:.3f}')}"
 
 
@@ -349,33 +349,35 @@ def _both(pair: ModelPair) -> str:
 def _beside(shown: Sequence[ModelPair], look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
     names = [_both(pair) for pair in shown]
     numbers = [_difference(pair) for pair in shown]
-    place: dict[str, Any] = {"yref": "y", "row_px": row_px}
+    position: dict[str, Any] = {"yref": "y", "row_px": row_px}
     if compact:
         return [
-            theme.column(look, names, x=0, xanchor="left", yshift=19, down=0.2, **place),
-            theme.column(look, numbers, x=1, xanchor="right", yshift=19, down=0.2, color=look.muted, **place),
+            theme.column(look, names, x=0, xanchor="left", yshift=19, down=0.2, **position),
+            theme.column(
+                look, numbers, x=1, xanchor="right", yshift=19, down=0.2, color=look.muted, **position
+            ),
         ]
     return [
-        theme.column(look, names, x=0, xanchor="right", xshift=-12, **place),
-        theme.column(look, numbers, x=1, xanchor="right", xshift=150, color=look.muted, **place),
+        theme.column(look, names, x=0, xanchor="right", xshift=-12, **position),
+        theme.column(look, numbers, x=1, xanchor="right", xshift=150, color=look.muted, **position),
     ]
 
 
-def pairs_table(found: ModelComparison) -> dict[str, Sequence[Cell]]:
+def pairs_table(comparison: ModelComparison) -> dict[str, Sequence[Cell]]:
     """The same, and how sure it is with all pairs at once."""
     return {
-        "model": [wording.plain(pair.one) for pair in found.pairs],
-        "less": [wording.plain(pair.other) for pair in found.pairs],
-        "common tasks": [pair.n_tasks for pair in found.pairs],
+        "model": [wording.plain(pair.one) for pair in comparison.pairs],
+        "less": [wording.plain(pair.other) for pair in comparison.pairs],
+        "common tasks": [pair.n_tasks for pair in comparison.pairs],
         "difference": [
             wording.MISSING if pair.difference.value is None else wording.change(pair.difference.value, 3)
-            for pair in found.pairs
+            for pair in comparison.pairs
         ],
         "95% interval": [
-            _between(pair.difference).removeprefix(", ") or wording.MISSING for pair in found.pairs
+            _between(pair.difference).removeprefix(", ") or wording.MISSING for pair in comparison.pairs
         ],
         "chance if equal (Holm)": [
-            wording.MISSING if pair.adjusted is None else _chance(pair.adjusted) for pair in found.pairs
+            wording.MISSING if pair.adjusted is None else _chance(pair.adjusted) for pair in comparison.pairs
         ],
     }
 

@@ -38,7 +38,7 @@ class _Path:
     upper: Floats
     n_baseline: Ints
     n_selected: Ints
-    said: Callable[[float], str]
+    wording_of: Callable[[float], str]
     limits: Callable[[float, float], str]
     end: Callable[[float], str]
     tick: Callable[[float], str]
@@ -57,7 +57,7 @@ def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) 
         upper=over.upper,
         n_baseline=over.n_baseline,
         n_selected=over.n_selected,
-        said=lambda value: wording.percent(value / 100),
+        wording_of=lambda value: wording.percent(value / 100),
         limits=wording.percent_interval,
         end=lambda value: wording.percent(value / 100),
         tick=lambda value: wording.signed_minus(f"{value:g}"),
@@ -69,15 +69,17 @@ def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) 
 
 def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
     """Tokens that all selected runs saved up to each day."""
-    said, limits = wording.count, wording.count_interval
-    path = _total(total, over, name="tokens saved", axis="tokens saved", said=said, limits=limits)
+    words, limits = wording.count, wording.count_interval
+    path = _total(total, over, name="tokens saved", axis="tokens saved", words=words, limits=limits)
     return _drawing(path, look, compact)
 
 
 def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
     """Return the figure of the saved tokens' cost at the prices set."""
-    said, limits = wording.money, wording.money_interval
-    path = _total(total, over, name="money saved", axis="saved, at the prices set", said=said, limits=limits)
+    words, limits = wording.money, wording.money_interval
+    path = _total(
+        total, over, name="money saved", axis="saved, at the prices set", words=words, limits=limits
+    )
     return _drawing(replace(path, end=_short_money), look, compact)
 
 
@@ -92,7 +94,7 @@ def _total(
     *,
     name: str,
     axis: str,
-    said: Callable[[float], str],
+    words: Callable[[float], str],
     limits: Callable[[float, float], str],
 ) -> _Path:
     return _Path(
@@ -104,7 +106,7 @@ def _total(
         upper=total.upper,
         n_baseline=over.n_baseline,
         n_selected=over.n_selected,
-        said=said,
+        wording_of=words,
         limits=limits,
         end=_short,
         tick=_short,
@@ -259,12 +261,12 @@ def _hover(path: _Path, at: int) -> str:
     value = float(path.value[at])
     if not np.isfinite(value):
         return ""
-    said = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>{path.name} {path.said(value)}"
+    lines = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>{path.name} {path.wording_of(value)}"
     lower, upper = float(path.lower[at]), float(path.upper[at])
     if np.isfinite(lower) and np.isfinite(upper):
-        said += f", 95% interval {path.limits(lower, upper)}"
+        lines += f", 95% interval {path.limits(lower, upper)}"
     groups = f"{wording.count(path.n_baseline[at])} baseline, {wording.count(path.n_selected[at])} selected"
-    return f"{said}<br>{groups} runs"
+    return f"{lines}<br>{groups} runs"
 
 
 def _alt(path: _Path, shown: Ints) -> str:
@@ -274,9 +276,9 @@ def _alt(path: _Path, shown: Ints) -> str:
     first, last = int(known[0]), int(known[-1])
     return (
         f"Cumulative {path.name} from {wording.day(int(path.day[first]) * DAY_MS)} "
-        f"({path.said(float(path.value[first]))}) to "
+        f"({path.wording_of(float(path.value[first]))}) to "
         f"{wording.day(int(path.day[last]) * DAY_MS)} "
-        f"({path.said(float(path.value[last]))}), with a 95% interval as a ribbon."
+        f"({path.wording_of(float(path.value[last]))}), with a 95% interval as a ribbon."
     )
 
 
@@ -291,7 +293,7 @@ def _table(path: _Path, shown: Ints) -> dict[str, list[str | int | float]]:
 
 
 def _value(path: _Path, value: float) -> str:
-    return path.said(value) if np.isfinite(value) else wording.MISSING
+    return path.wording_of(value) if np.isfinite(value) else wording.MISSING
 
 
 def _limits(path: _Path, lower: float, upper: float) -> str:

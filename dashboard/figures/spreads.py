@@ -54,15 +54,15 @@ def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: str, compact: bool =
 
 def _dots(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
     cells = [
-        (place, row, count / max(one.spread.n_scored, 1), count, one.name)
+        (index, row, count / max(one.spread.n_scored, 1), count, one.name)
         for row, one in enumerate(shown)
-        for place, count in enumerate(one.spread.bins)
+        for index, count in enumerate(one.spread.bins)
         if count
     ]
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": single([(place + 0.5) / N_BINS for place, *_ in cells]),
+        "x": single([(index + 0.5) / N_BINS for index, *_ in cells]),
         "y": single([row + shift for _, row, *_ in cells]),
         "marker": {
             "symbol": "circle",
@@ -72,21 +72,21 @@ def _dots(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
             "opacity": 1,
         },
         "hovertext": [
-            f"<b>{wording.plot_literal(name)}</b><br>{_tenth(place)}: {wording.count(count)} of their scores"
-            for place, _, _, count, name in cells
+            f"<b>{wording.plot_literal(name)}</b><br>{_tenth(index)}: {wording.count(count)} of their scores"
+            for index, _, _, count, name in cells
         ],
         "hoverinfo": "text",
         "cliponaxis": False,
     }
 
 
-def _tenth(place: int) -> str:
+def _tenth(index: int) -> str:
     """
     >>> _tenth(0), _tenth(9)
     ('0 to below 0.1', '0.9 to 1')
     """
-    end = "1" if place == N_BINS - 1 else f"below {(place + 1) / N_BINS:g}"
-    return f"{place / N_BINS:g} to {end}"
+    end = "1" if index == N_BINS - 1 else f"below {(index + 1) / N_BINS:g}"
+    return f"{index / N_BINS:g} to {end}"
 
 
 def _intervals(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
@@ -133,18 +133,18 @@ def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
 
 def mean(spread: GroupSpread) -> str:
     """The mean score with its interval, in words."""
-    found = spread.score
-    if found.value is None:
+    score = spread.score
+    if score.value is None:
         return "no mean score"
-    if found.lower is None or found.upper is None:
-        return f"mean score {found.value:.2f}"
-    return f"mean score {found.value:.2f}, 95% interval {wording.interval(found.lower, found.upper)}"
+    if score.lower is None or score.upper is None:
+        return f"mean score {score.value:.2f}"
+    return f"mean score {score.value:.2f}, 95% interval {wording.interval(score.lower, score.upper)}"
 
 
 def success(spread: GroupSpread) -> str:
     """The share of successes; – of too few."""
-    found = spread.success.value
-    return wording.MISSING if found is None else wording.percent(found, 0)
+    share = spread.success.value
+    return wording.MISSING if share is None else wording.percent(share, 0)
 
 
 def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: bool) -> list[dict[str, Any]]:
@@ -153,20 +153,20 @@ def _beside(shown: Sequence[SpreadRow], look: Tokens, row_px: int, *, compact: b
     names = [wording.plot_literal(wording.cut_middle(wording.plain(one.name), 20)) for one in shown]
     counts = [wording.count(one.spread.n) for one in shown]
     shares = [success(one.spread) for one in shown]
-    place: dict[str, Any] = {"yref": "y", "row_px": row_px}
+    position: dict[str, Any] = {"yref": "y", "row_px": row_px}
     if compact:
-        place |= {"yshift": 21, "down": 0.2}
+        position |= {"yshift": 21, "down": 0.2}
         both = [f"{count}, {share} success" for count, share in zip(counts, shares, strict=True)]
         return [
-            theme.column(look, names, x=0, xanchor="left", **place),
-            theme.column(look, both, x=1, xanchor="right", color=look.muted, **place),
+            theme.column(look, names, x=0, xanchor="left", **position),
+            theme.column(look, both, x=1, xanchor="right", color=look.muted, **position),
         ]
     head: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right"}
     more: dict[str, Any] = {"yanchor": "bottom", "yshift": 3, "color": look.muted, "size": theme.AXIS_PX}
     return [
-        theme.column(look, names, x=0, xanchor="right", xshift=-18, **place),
-        theme.column(look, counts, x=1, xanchor="right", xshift=60, **place),
-        theme.column(look, shares, x=1, xanchor="right", xshift=126, color=look.muted, **place),
+        theme.column(look, names, x=0, xanchor="right", xshift=-18, **position),
+        theme.column(look, counts, x=1, xanchor="right", xshift=60, **position),
+        theme.column(look, shares, x=1, xanchor="right", xshift=126, color=look.muted, **position),
         theme.label(look, "judged", xshift=60, **head, **more),
         theme.label(look, "success", xshift=126, **head, **more),
     ]
@@ -196,6 +196,6 @@ def _table(rows: Sequence[SpreadRow]) -> dict[str, list[str | int | float]]:
             for one in rows
         ],
     }
-    for place, label in enumerate(LABELS):
-        cells[label] = [one.spread.labels[place] for one in rows]
+    for index, label in enumerate(LABELS):
+        cells[label] = [one.spread.labels[index] for one in rows]
     return cells

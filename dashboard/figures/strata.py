@@ -79,11 +79,11 @@ def rows(saved: Savings) -> tuple[Stratum, ...]:
         (whole.typical_percent, "typical run"),
         (whole.capped_percent, "up to the cap"),
     )
-    made = [_stratum(whole, estimate, name, is_whole=True) for estimate, name in ways]
+    strata = [_stratum(whole, estimate, name, is_whole=True) for estimate, name in ways]
     for parts, unknown in ((saved.by_model, "unknown model"), (saved.by_channel, "unknown channel")):
         if len(parts) > 1:
-            made += [_part(part, whole, (part.model or part.channel) or unknown) for part in parts]
-    return tuple(row for row in made if row is not None)[:MAX_STRATA]
+            strata += [_part(part, whole, (part.model or part.channel) or unknown) for part in parts]
+    return tuple(row for row in strata if row is not None)[:MAX_STRATA]
 
 
 def _part(part: Comparison, whole: Comparison, name: str) -> Stratum | None:
@@ -131,8 +131,8 @@ def _colour(row: Stratum, look: Tokens) -> str:
 def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
     """Return the intervals: all runs in the accent colour, models and channels in grey."""
     known = [
-        (place, row, row.lower, row.upper)
-        for place, row in enumerate(shown)
+        (index, row, row.lower, row.upper)
+        for index, row in enumerate(shown)
         if row.lower is not None and row.upper is not None
     ]
     parts = [[part for part in known if part[1].is_whole == whole] for whole in (True, False)]
@@ -141,7 +141,7 @@ def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
             "type": "scatter",
             "mode": "lines",
             "x": joined([[lower, upper] for _, _, lower, upper in part]),
-            "y": joined([[place + shift] * 2 for place, *_ in part]),
+            "y": joined([[index + shift] * 2 for index, *_ in part]),
             "line": {"color": _colour(part[0][1], look), "width": theme.LADDER_LINE_PX},
             "hoverinfo": "skip",
         }
@@ -163,7 +163,7 @@ def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
-        "hovertext": [f"<b>{wording.plot_literal(row.name)}</b><br>{_said(row)}" for row in shown],
+        "hovertext": [f"<b>{wording.plot_literal(row.name)}</b><br>{_words_of(row)}" for row in shown],
         "hoverinfo": "text",
         "cliponaxis": False,
     }
@@ -173,10 +173,10 @@ def _texts(row: Stratum, at: int, look: Tokens, sizes_px: int, *, compact: bool)
     name = wording.plot_literal(wording.cut_middle(row.name, 18 if not compact else 26))
     name = f"<b>{name}</b>" if row.is_whole else name
     if compact:
-        place: dict[str, Any] = {"xref": "paper", "y": at + 0.2, "yshift": 19}
+        position: dict[str, Any] = {"xref": "paper", "y": at + 0.2, "yshift": 19}
         return [
-            theme.label(look, name, x=0, xanchor="left", **place),
-            theme.label(look, _figure(row), x=1, xanchor="right", **place),
+            theme.label(look, name, x=0, xanchor="left", **position),
+            theme.label(look, _figure(row), x=1, xanchor="right", **position),
         ]
     right: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right", "y": at}
     return [
@@ -213,7 +213,7 @@ def _sizes(row: Stratum) -> str:
     return f"{wording.count(row.n_baseline)} / {wording.count(row.n_selected)}"
 
 
-def _said(row: Stratum) -> str:
+def _words_of(row: Stratum) -> str:
     value = f"savings {wording.percent(row.value / 100)}"
     if row.lower is not None and row.upper is not None:
         value += f", 95% interval {wording.percent_interval(row.lower, row.upper)}"

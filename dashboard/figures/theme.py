@@ -270,16 +270,16 @@ def probability_axis(
     )
 
 
-def label(look: Tokens, text: str, **place: object) -> dict[str, Any]:
+def label(look: Tokens, text: str, **position: object) -> dict[str, Any]:
     """An annotation without arrow; ``text`` is already escaped for Plotly."""
-    size = place.pop("size", CHART_PX)
-    colour = place.pop("color", look.text)
+    size = position.pop("size", CHART_PX)
+    colour = position.pop("color", look.text)
     return {
         "text": text,
         "showarrow": False,
         "font": {"family": FONT, "size": size, "color": colour},
         "captureevents": False,
-        **place,
+        **position,
     }
 
 
@@ -295,7 +295,7 @@ def column(
     yref: str,
     down: float = 0.0,
     color: str | None = None,
-    **place: object,
+    **position: object,
 ) -> dict[str, Any]:
     """One text a row, as a single annotation whose lines are exactly a row apart.
 
@@ -304,10 +304,10 @@ def column(
     """
     lines = "<br>".join(f'<span style="font-size:{CHART_PX}px">{text}</span>' for text in texts)
     return {
-        **label(look, lines, size=row_px / _LINE_SPACING, color=color or look.text, **place),
+        **label(look, lines, size=row_px / _LINE_SPACING, color=color or look.text, **position),
         "xref": "paper",
         "yref": yref,
         "y": (len(texts) - 1) / 2 + down,
         "yanchor": "middle",
-        "align": place.get("xanchor", "left"),
+        "align": position.get("xanchor", "left"),
     }

@@ -187,8 +187,8 @@ def _named(look: Tokens, text: str, x: float, y: float, side: str) -> dict[str, 
 
 
 def _peak(shape: Curve) -> tuple[float, float]:
-    place = int(shape[1].argmax())
-    return float(shape[0][place]), float(shape[1][place])
+    index = int(shape[1].argmax())
+    return float(shape[0][index]), float(shape[1][index])
 
 
 def _side(x: float) -> str:
@@ -200,10 +200,10 @@ def _pulls(row: ArmRow) -> str:
 
 
 def _alt(row: ArmRow, earlier: Earlier | None, ghost: str) -> str:
-    said = f"Density of {wording.short_name(row.key)} now: {row.words}"
+    text = f"Density of {wording.short_name(row.key)} now: {row.words}"
     if earlier is not None:
-        said += f"; {earlier[2]} its mean was {wording.mean(earlier[0] / (earlier[0] + earlier[1]))}"
-    return f"{said}; {ghost} {wording.beta(row.prior_alpha, row.prior_beta)} dotted."
+        text += f"; {earlier[2]} its mean was {wording.mean(earlier[0] / (earlier[0] + earlier[1]))}"
+    return f"{text}; {ghost} {wording.beta(row.prior_alpha, row.prior_beta)} dotted."
 
 
 def _table(row: ArmRow, earlier: Earlier | None, ghost: str) -> dict[str, Sequence[str]]:

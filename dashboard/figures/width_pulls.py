@@ -66,12 +66,12 @@ def apart(known: Confidence, at_most: int = MAX_MARKS) -> Ints:
         return observed
     across = np.round(np.log10(known.pulls[observed]) * 80).astype(np.int64)
     up = np.round(known.width[observed] * 120).astype(np.int64)
-    kinds = np.array([ARM_TYPES.index(known.types[int(place)]) for place in observed])
+    kinds = np.array([ARM_TYPES.index(known.types[int(index)]) for index in observed])
     _, first = np.unique(np.stack([across, up, kinds]), axis=1, return_index=True)
-    kept = observed[np.sort(first)]
-    if len(kept) <= at_most:
-        return kept
-    return kept[np.unique(np.round(np.linspace(0, len(kept) - 1, at_most)).astype(np.int64))]
+    distinct = observed[np.sort(first)]
+    if len(distinct) <= at_most:
+        return distinct
+    return distinct[np.unique(np.round(np.linspace(0, len(distinct) - 1, at_most)).astype(np.int64))]
 
 
 def _pulls_axis(look: Tokens, right: float) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dic
     notes: list[dict[str, Any]] = []
     for at, curve in enumerate(sorted(curves, key=lambda of: of.mean)):
         _, width = _continued(curve, most)
-        place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "left", "y": float(width[-1])}
-        place |= {"xshift": 6, "yshift": 8 - 16 * at}
+        position: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "left", "y": float(width[-1])}
+        position |= {"xshift": 6, "yshift": 8 - 16 * at}
         name = f"mean {curve.mean:g}"
-        notes.append(theme.label(look, name, color=look.muted, size=theme.AXIS_PX, **place))
+        notes.append(theme.label(look, name, color=look.muted, size=theme.AXIS_PX, **position))
     return notes
 
 
@@ -205,7 +205,7 @@ def _spoken(known: Confidence) -> str:
 
 
 def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
-    own = [int(place) for place in places if known.types[int(place)] == kind]
+    own = [int(index) for index in places if known.types[int(index)] == kind]
     tokens = next(of_type for name, of_type in look.types.items() if name == kind)
     crowded = len(places) > _CROWD
     return {
@@ -220,27 +220,27 @@ def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
             "line": {"width": 0 if crowded else 1, "color": look.page},
             "opacity": 0.6 if crowded else 1,
         },
-        "hovertext": [_hover(known, place) for place in own],
+        "hovertext": [_hover(known, index) for index in own],
         "hoverinfo": "text",
         "cliponaxis": False,
     }
 
 
-def _hover(known: Confidence, place: int) -> str:
-    name = wording.plot_literal(wording.short_name(known.keys[place]))
-    band = wording.BAND_WORDS[BANDS[int(known.band[place])]]
-    wider = "<br>wider than its band suggests" if known.wider[place] else ""
-    pulls = wording.things(int(known.pulls[place]), "pull")
-    return f"<b>{name}</b><br>interval {known.width[place]:.2f} wide<br>{pulls}, confidence {band}{wider}"
+def _hover(known: Confidence, index: int) -> str:
+    name = wording.plot_literal(wording.short_name(known.keys[index]))
+    band = wording.BAND_WORDS[BANDS[int(known.band[index])]]
+    wider = "<br>wider than its band suggests" if known.wider[index] else ""
+    pulls = wording.things(int(known.pulls[index]), "pull")
+    return f"<b>{name}</b><br>interval {known.width[index]:.2f} wide<br>{pulls}, confidence {band}{wider}"
 
 
 def _table(known: Confidence, places: Ints) -> dict[str, list[str | int | float]]:
-    shown = [int(place) for place in places]
+    shown = [int(index) for index in places]
     return {
-        "type": [known.types[place] for place in shown],
-        "arm": [wording.plain(known.keys[place]) for place in shown],
-        "pulls": [int(known.pulls[place]) for place in shown],
-        "interval width": [f"{known.width[place]:.3f}" for place in shown],
-        "confidence": [wording.band(BANDS[int(known.band[place])]) for place in shown],
-        "wider than its band": ["yes" if known.wider[place] else "no" for place in shown],
+        "type": [known.types[index] for index in shown],
+        "arm": [wording.plain(known.keys[index]) for index in shown],
+        "pulls": [int(known.pulls[index]) for index in shown],
+        "interval width": [f"{known.width[index]:.3f}" for index in shown],
+        "confidence": [wording.band(BANDS[int(known.band[index])]) for index in shown],
+        "wider than its band": ["yes" if known.wider[index] else "no" for index in shown],
     }

@@ -75,11 +75,11 @@ class Report:
 
 def report(facts: Facts) -> Report:
     """The report of a learner that has arms; without any, it says so and no more."""
-    seen = facts.overview
-    known = seen.n_arms > 0
+    overview = facts.overview
+    known = overview.n_arms > 0
     return Report(
-        title=sentences.overview(seen) if known else ("Nothing is known yet: no run has been recorded.",),
-        subtitle=sentences.savings_line(seen.savings),
+        title=sentences.overview(overview) if known else ("Nothing is known yet: no run has been recorded.",),
+        subtitle=sentences.savings_line(overview.savings),
         about=_about(facts),
         sections=_sections(facts) if known else (),
         opening=opening(facts.frame.learner),
@@ -127,14 +127,14 @@ def _attention(facts: Facts) -> Section:
 
 
 def _key_figures(facts: Facts) -> Section:
-    seen = facts.overview
+    overview = facts.overview
     cards = [Card(label=label, value=value, change=change) for label, value, change in _figure_words(facts)]
     return Section(
         title="Key figures",
         query=facts.questions["overview"],
         cards=tuple(cards),
-        lines=(sentences.bands(seen.bands, facts.frame.settings.min_pulls),),
-        figures=(Figure(title="Arms by confidence band", note="", chart=bands(seen.bands, LIGHT)),),
+        lines=(sentences.bands(overview.bands, facts.frame.settings.min_pulls),),
+        figures=(Figure(title="Arms by confidence band", note="", chart=bands(overview.bands, LIGHT)),),
     )
 
 
@@ -177,14 +177,14 @@ def _savings(facts: Facts) -> Section:
 
 
 def _best_and_worst(facts: Facts) -> Section:
-    seen = facts.overview
-    ranked = ranked_rows(sorted([*seen.top, *seen.bottom], key=lambda arm: arm.rank))
-    note = f"mean and 95% interval, {seen.ranked_min_pulls} pulls or more"
+    overview = facts.overview
+    ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
+    note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
     figures = (Figure(title="Most and least useful", note=note, chart=ladder(ranked, LIGHT)),)
     return Section(
         title="Most and least useful",
         query=facts.questions["overview"],
-        lines=() if ranked else (f"No arm has {seen.ranked_min_pulls} pulls yet.",),
+        lines=() if ranked else (f"No arm has {overview.ranked_min_pulls} pulls yet.",),
         figures=figures if ranked else (),
     )
 

@@ -58,7 +58,7 @@ def gather(context: Context, view: View) -> Facts:
     """Run every query, again after a write meanwhile. Raises `StoreBusy` if that never ends."""
     for _ in range(_TRIES):
         before = queries.visibility(context)
-        facts = _asked(context, view)
+        facts = _answers(context, view)
         if queries.visibility(context) == before:
             return facts
     raise StoreBusy(
@@ -68,7 +68,7 @@ def gather(context: Context, view: View) -> Facts:
     )
 
 
-def _asked(context: Context, view: View) -> Facts:
+def _answers(context: Context, view: View) -> Facts:
     questions: dict[str, Query] = {}
 
     def ask(
@@ -83,7 +83,7 @@ def _asked(context: Context, view: View) -> Facts:
         )
         return answer()
 
-    told = told_view(view)
+    arguments = view_arguments(view)
     is_present = view.until_ms is None and not view.types
     return Facts(
         frame=ask("frame", "What is there?", "queries.frame(context)", lambda: queries.frame(context)),
@@ -91,32 +91,32 @@ def _asked(context: Context, view: View) -> Facts:
         overview=ask(
             "overview",
             "Key figures, best and worst arms, what needs a look",
-            f"queries.overview(context, {told})",
+            f"queries.overview(context, {arguments})",
             lambda: queries.overview(context, view),
         ),
         savings=ask(
             "savings",
             "Baseline against selected runs",
-            f"queries.savings(context, {told})",
+            f"queries.savings(context, {arguments})",
             lambda: queries.savings(context, view),
         ),
         confidence=ask(
             "confidence",
             "How much is known of each arm",
-            f"queries.confidence(context, {told})",
+            f"queries.confidence(context, {arguments})",
             lambda: queries.confidence(context, view),
         ),
         belief=ask(
             "belief",
             "What is believed of every arm",
-            f"queries.belief(context, {told})",
+            f"queries.belief(context, {arguments})",
             lambda: queries.belief(context, view),
             _COMMAND if is_present else "",
         ),
         judgements=ask(
             "judgements",
             "What is to be said of every arm",
-            f"queries.judgements(context, {told})",
+            f"queries.judgements(context, {arguments})",
             lambda: queries.judgements(context, view),
             _COMMAND if is_present else "",
         ),
@@ -142,7 +142,7 @@ def opening(learner: str) -> str:
     )
 
 
-def told_view(view: View) -> str:
+def view_arguments(view: View) -> str:
     """A view as Python has it, with the filters that are set, in ASCII.
 
     >>> told_view(View(since_ms=0, models=("large",)))

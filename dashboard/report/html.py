@@ -51,7 +51,7 @@ dt {{ color: {LIGHT.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 """
 
 
-def rendered(made: Report) -> bytes:
+def rendered(report: Report) -> bytes:
     """The document, ready to be written to a file."""
     library = offline.library()
     policy = (
@@ -62,10 +62,10 @@ def rendered(made: Report) -> bytes:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>armscope: {escape(_words(made.title))}</title><style>{_STYLE}</style></head><body>",
-        f"<main><h1>{_sentence(made.title)}</h1><p>{_line(made.subtitle)}</p>{_about(made.about)}",
-        *_numbered(made.sections),
-        _questions(made.questions, made.opening),
+        f"<title>armscope: {escape(_words(report.title))}</title><style>{_STYLE}</style></head><body>",
+        f"<main><h1>{_sentence(report.title)}</h1><p>{_line(report.subtitle)}</p>{_about(report.about)}",
+        *_numbered(report.sections),
+        _questions(report.questions, report.opening),
         f"</main><script>{library}</script><script>{offline.SHOW}</script></body></html>\n",
     ]
     return "".join(parts).encode("utf-8", "replace")
@@ -88,7 +88,7 @@ def _section(section: Section, n_before: int) -> str:
     lead = f'<p class="lead">{_sentence(section.sentence)}</p>' if section.sentence else ""
     lines = "".join(f"<p>{_line(line)}</p>" for line in section.lines)
     figures = "".join(
-        _figure(figure, f"figure-{n_before + place}", source) for place, figure in enumerate(section.figures)
+        _figure(figure, f"figure-{n_before + index}", source) for index, figure in enumerate(section.figures)
     )
     whole = (
         ""
@@ -118,7 +118,7 @@ def _figure(figure: Figure, name: str, source: str) -> str:
         f'<figure><div data-figure="{name}" role="img" aria-label="{escape(chart.alt)}"></div>'
         f"<figcaption>{escape(chart.alt)}</figcaption></figure>"
         f"<details><summary>{escape(figure.title)}, as a table</summary>{_table(chart.table)}</details>"
-        f'<script type="application/json" id="{name}">{offline.told(chart)}</script>'
+        f'<script type="application/json" id="{name}">{offline.as_json(chart)}</script>'
     )
 
 

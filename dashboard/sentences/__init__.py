@@ -11,7 +11,7 @@ from dashboard.sentences.acts import (
     effect_table,
     replaced_reward,
     reset,
-    said_by_hand,
+    rewarded_by_hand,
 )
 from dashboard.sentences.arm import (
     arm_facts,

@@ -11,7 +11,7 @@ from dashboard import wording
 from dashboard.sentences.phrase import Belief, Phrase, Sentence
 
 
-def said_by_hand(row: Observation, now_ms: int) -> str:
+def rewarded_by_hand(row: Observation, now_ms: int) -> str:
     """Return who rewarded an arm in a run, how and when, as Markdown.
 
     >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0,
@@ -44,8 +44,8 @@ def replaced_reward(automatic: float | None, reward: float) -> str:
     >>> replaced_reward(1.0, 0.5), replaced_reward(None, 0.0)
     ('● 1.0 → ◆ 0.5', '× 0.0')
     """
-    given = wording.reward(reward)
-    return given if automatic is None else f"{wording.reward(automatic)} → {given}"
+    value = wording.reward(reward)
+    return value if automatic is None else f"{wording.reward(automatic)} → {value}"
 
 
 def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, sent: bool = False) -> str:
@@ -88,8 +88,8 @@ def reset(columns: ArmColumns, *, uniform: bool) -> Sentence:
 def consequence(columns: ArmColumns, settings: LearnerSettings) -> str:
     """Return the consequence of a reset for the next runs, as Markdown.
 
-    An arm below the minimum of pulls precedes every drawn arm. So each of these is in the next selected runs until it has
-    that many. Seed arms are always included.
+    An arm below the minimum of pulls precedes every drawn arm. So each of these is in the next selected runs until it
+    has that many. Seed arms are always included.
     """
     n_tried = len(columns) - sum(key in columns.places for key in set(settings.seed_arms))
     if settings.phase == "passive":

@@ -40,7 +40,7 @@ def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str
     about = "of everything" if one.learner is None else f"of {wording.literal(one.learner)}"
     parts = [f"told {about}"]
     if one.last_ms is not None:
-        parts.append(f"{tried(one.last_result)}, {wording.moment(one.last_ms, year_of_ms=year_of_ms)} UTC")
+        parts.append(f"{tried(one.last_result)}, {wording.minute(one.last_ms, year_of_ms=year_of_ms)} UTC")
     else:
         parts.append("never tried")
     if one.n_waiting:
@@ -63,7 +63,7 @@ def tried(result: str | None) -> str:
     return f"taken ({result})" if result.startswith("2") else f"refused ({result})"
 
 
-def found(one: AlertRow) -> tuple[str, str]:
+def condition(one: AlertRow) -> tuple[str, str]:
     """Return the condition and its size at that time."""
     about = f": {one.object}" if one.object else ""
     return f"{WHAT[one.kind]}{about}", wording.things(one.count, _COUNTED[one.kind])
@@ -72,5 +72,5 @@ def found(one: AlertRow) -> tuple[str, str]:
 def state(one: AlertRow, *, year_of_ms: int | None) -> str:
     """Return whether the alert is active."""
     if one.cleared_ms is not None:
-        return f"cleared {wording.moment(one.cleared_ms, year_of_ms=year_of_ms)}"
+        return f"cleared {wording.minute(one.cleared_ms, year_of_ms=year_of_ms)}"
     return "stands" if one.quiet_ms is None else "gone, not yet for an hour"

@@ -18,7 +18,7 @@ from dashboard.figures.arms import METHOD_WORDS
 from dashboard.figures.path import Lettered
 from dashboard.sentences.settings import setting_value
 
-_KEPT_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
+_REASONS_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
     {"k": "enough arms were in", "budget": "the budget had no room for it"}
 )
 _VALUE_CHARS: Final = 40
@@ -33,13 +33,13 @@ _SOURCES: Final[dict[Kind, str]] = {
 }
 
 
-def arm_facts(one: Judgement, band: Band, seen: ArmPath, *, year_of_ms: int | None) -> str:
+def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | None) -> str:
     """Mean, interval, pulls, confidence and chance of inclusion on one line."""
     low, high = wording.interval(one.interval.lower, one.interval.upper).split("–")
     since = (
         "since it was first seen"
-        if seen.since_ms is None
-        else f"since the reset of {wording.day(seen.since_ms, year_of_ms=year_of_ms)}"
+        if path.since_ms is None
+        else f"since the reset of {wording.day(path.since_ms, year_of_ms=year_of_ms)}"
     )
     chance = explained.chance_words(one.chance, one.chance_error)
     inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
@@ -103,12 +103,12 @@ def source(one: ArmObservation) -> str:
 def learned_by(one: ArmObservation, key: str) -> str:
     """By what an arm was recognised, or who gave the reward and why."""
     if one.entry is None:
-        said = explained.recognised(key, one.where if one.referenced else None, n_calls=one.n_calls)
-        return f"{said}: “{_around(wording.plain(one.excerpt))}”" if one.excerpt else said
-    given = one.entry
-    why = "" if given.reason is None else f": “{given.reason}”"
-    state = "" if given.counts or given.undone else f" ({explained.replaced(given) or 'does not count'})"
-    return wording.plain(f"{given.actor}{why}{state}")
+        words = explained.recognised(key, one.where if one.referenced else None, n_calls=one.n_calls)
+        return f"{words}: “{_around(wording.plain(one.excerpt))}”" if one.excerpt else words
+    entry = one.entry
+    why = "" if entry.reason is None else f": “{entry.reason}”"
+    state = "" if entry.counts or entry.undone else f" ({explained.replaced(entry) or 'does not count'})"
+    return wording.plain(f"{entry.actor}{why}{state}")
 
 
 def _around(excerpt: str) -> str:
@@ -136,12 +136,12 @@ def lately(rows: Sequence[ArmInRun]) -> str:
     if not rows:
         return ""
     n_in = sum(row.in_prompt for row in rows)
-    said = f"In {wording.count(n_in)} of the latest {wording.things(len(rows), 'run')} that offered it"
-    kept_out = Counter(_KEPT_OUT[row.reason] for row in rows if row.reason in _KEPT_OUT)
-    if not kept_out:
-        return f"{said}."
-    (why, _n), *others = kept_out.most_common()
-    return f"{said}; out of the others {'mostly ' if others else ''}because {why}."
+    words = f"In {wording.count(n_in)} of the latest {wording.things(len(rows), 'run')} that offered it"
+    reasons = Counter(_REASONS_OUT[row.reason] for row in rows if row.reason in _REASONS_OUT)
+    if not reasons:
+        return f"{words}."
+    (why, _n), *others = reasons.most_common()
+    return f"{words}; out of the others {'mostly ' if others else ''}because {why}."
 
 
 def in_or_out(rows: Sequence[ArmInRun]) -> str:

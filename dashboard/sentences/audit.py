@@ -12,7 +12,7 @@ from dashboard.sentences.phrase import Phrase, Sentence
 
 NOBODY: Final = "unknown"
 _NAME_CHARS: Final = 40
-_SAID: Final[dict[str, Callable[[dict[str, str]], str]]] = {
+_ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "member_add": lambda told: f"let {told['name']} in as {told['role']} {told['where']}",
     "member_invite": lambda told: f"invited {told['name']} as {told['role']} {told['where']}",
     "member_role": lambda told: (
@@ -41,30 +41,30 @@ ACTIONS: Final = (
 )
 """Words for actions at a learner."""
 OF_INSTALLATION: Final = tuple(
-    name for name in _SAID if name.startswith(("member_", "token_", "webhook_", "sender_"))
+    name for name in _ACTS if name.startswith(("member_", "token_", "webhook_", "sender_"))
 )
 """Words for actions at members, tokens, and the rest of the installation."""
 
 
 def act(entry: AuditEntry) -> str:
     """Return the act as plain text."""
-    said = _SAID.get(entry.action)
-    if said is None:
+    words = _ACTS.get(entry.action)
+    if words is None:
         return wording.plain(changed(entry))
     detail = entry.detail
-    told = {
+    detail_words = {
         name: wording.plain(str(detail.get(name) or ""))
         for name in ("name", "role", "scopes", "of", "version", "host")
     }
-    place = detail.get("learner")
-    told["where"] = "everywhere" if place is None else f"in {wording.plain(str(place))}"
-    return said(told)
+    learner = detail.get("learner")
+    detail_words["where"] = "everywhere" if learner is None else f"in {wording.plain(str(learner))}"
+    return words(detail_words)
 
 
 def details(entry: AuditEntry) -> str:
     """Return the details of an act as plain text."""
-    said = (f"{name} {value}" for name, value in entry.detail.items() if value not in {None, ""})
-    return wording.plain(", ".join(said)) or wording.MISSING
+    pairs = (f"{name} {value}" for name, value in entry.detail.items() if value not in {None, ""})
+    return wording.plain(", ".join(pairs)) or wording.MISSING
 
 
 def actor(name: str) -> str:
@@ -72,9 +72,9 @@ def actor(name: str) -> str:
     return wording.plain(name) or NOBODY
 
 
-def audit(entry: AuditEntry | None, place: str | None, now_ms: int, *, filtered: bool) -> Sentence:
-    """Return the latest act at a learner (``place``) or (None) the installation."""
-    about = "on the installation" if place is None else f"at {_short(place)}"
+def audit(entry: AuditEntry | None, learner: str | None, now_ms: int, *, filtered: bool) -> Sentence:
+    """Return the latest act at a learner (``learner``) or (None) the installation."""
+    about = "on the installation" if learner is None else f"at {_short(learner)}"
     if entry is None:
         return (f"No act {about} passes the filters." if filtered else f"Nothing was done {about} yet.",)
     last = "The last of these acts" if filtered else "The last act"

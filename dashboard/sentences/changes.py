@@ -72,8 +72,8 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
 
 def change(entry: AuditEntry) -> str:
     """One entry of the change log in Markdown."""
-    said = _worded(entry, marked=True)
-    return f"{said}; undone" if entry.undone else said
+    words = _worded(entry, marked=True)
+    return f"{words}; undone" if entry.undone else words
 
 
 def act(entry: AuditEntry) -> str:
@@ -157,8 +157,8 @@ def _reward_of(detail: Detail) -> str:
     value = detail.get("reward")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return ""
-    said = f"{value:.1f}" if round(value, 1) == value else f"{value:g}"
-    return f"to {said}" if detail.get("kind") == "correction" else said
+    words = f"{value:.1f}" if round(value, 1) == value else f"{value:g}"
+    return f"to {words}" if detail.get("kind") == "correction" else words
 
 
 def _undo_of(detail: Detail, marked: bool) -> str:

@@ -55,33 +55,33 @@ def wider(known: Confidence) -> str:
     )
 
 
-def unread(seen: Unread) -> str:
+def unread(counts: Unread) -> str:
     """Return the number of unread observations, as Markdown; 0 is a finding, not an assumption."""
-    return f"Observations that nobody reads: **{wording.count(seen.n_unread)}**."
+    return f"Observations that nobody reads: **{wording.count(counts.n_unread)}**."
 
 
-def unread_counts(seen: Unread) -> str:
+def unread_counts(counts: Unread) -> str:
     """Return what was examined for that count, as Markdown."""
-    held = f"The posteriors hold {wording.things(seen.n_pulls, 'pull')}."
-    if seen.n_rewards == 0 and seen.n_unread == 0:
+    held = f"The posteriors hold {wording.things(counts.n_pulls, 'pull')}."
+    if counts.n_rewards == 0 and counts.n_unread == 0:
         return f"{held} No reward stands in the ledger."
-    parts = [f"{wording.count(seen.n_present)} {'counts' if seen.n_present == 1 else 'count'} now"]
-    if seen.n_earlier:
-        parts.append(f"{wording.count(seen.n_earlier)} belong to epochs that a reset closed")
-    if seen.n_replaced:
-        parts.append(f"{wording.count(seen.n_replaced)} gave way to a later correction")
-    if seen.n_unread:
-        parts.append(f"{wording.count(seen.n_unread)} are read by nobody")
-    rewards = wording.things(seen.n_rewards, "standing reward")
+    parts = [f"{wording.count(counts.n_present)} {'counts' if counts.n_present == 1 else 'count'} now"]
+    if counts.n_earlier:
+        parts.append(f"{wording.count(counts.n_earlier)} belong to epochs that a reset closed")
+    if counts.n_replaced:
+        parts.append(f"{wording.count(counts.n_replaced)} gave way to a later correction")
+    if counts.n_unread:
+        parts.append(f"{wording.count(counts.n_unread)} are read by nobody")
+    rewards = wording.things(counts.n_rewards, "standing reward")
     return f"{held} Of {rewards} in the ledger, {wording.listed(parts)}."
 
 
-def unread_table(seen: Unread) -> dict[str, list[object]]:
+def unread_table(counts: Unread) -> dict[str, list[object]]:
     """Return the arms with unread observations, and the reason."""
     return {
-        "arm": [wording.plain(one.arm) or "arms that are not listed" for one in seen.arms],
-        "observations": [one.n for one in seen.arms],
-        "why": [_WHY_UNREAD[one.reason] for one in seen.arms],
+        "arm": [wording.plain(one.arm) or "arms that are not listed" for one in counts.arms],
+        "observations": [one.n for one in counts.arms],
+        "why": [_WHY_UNREAD[one.reason] for one in counts.arms],
     }
 
 
@@ -93,21 +93,21 @@ def next_band_note(n_open: int, n_arms: int) -> str:
     return f"the nearest {NEXT_SHOWN}, {of_all}" if n_open > NEXT_SHOWN else of_all
 
 
-def to_reach(known: Confidence, place: int) -> str:
+def to_reach(known: Confidence, index: int) -> str:
     """Return what an arm needs for its next band."""
-    needed = int(known.pulls_to_next[place])
-    band = BANDS[int(known.band[place]) + 1]
+    needed = int(known.pulls_to_next[index])
+    band = BANDS[int(known.band[index]) + 1]
     return f"{wording.count(needed)} more → {wording.BAND_WORDS[band]}"
 
 
-def to_explore(known: Confidence, place: int) -> str:
+def to_explore(known: Confidence, index: int) -> str:
     """Return what an arm needs to be explored."""
-    return f"{wording.count(known.min_pulls - int(known.pulls[place]))} more → explored"
+    return f"{wording.count(known.min_pulls - int(known.pulls[index]))} more → explored"
 
 
-def to_narrow(needed: Ints, place: int) -> str:
+def to_narrow(needed: Ints, index: int) -> str:
     """Return what an arm needs for the requested width."""
-    n = int(needed[place])
+    n = int(needed[index])
     return "more than 1,000,000,000" if n == UNREACHABLE else f"{wording.count(n)} more"
 
 

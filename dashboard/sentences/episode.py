@@ -30,38 +30,38 @@ _LEFT: Final = {
 }
 
 
-def episode(seen: EpisodeView) -> Sentence:
+def episode(view: EpisodeView) -> Sentence:
     """Return total, number of steps, state, and number of steps without a reward."""
-    name = f"Episode {short(seen.uid)} "
-    if not seen.n_steps:
+    name = f"Episode {short(view.uid)} "
+    if not view.n_steps:
         return (name, "has no step that counts.")
-    in_steps = f" in {wording.things(seen.n_steps, 'step')}"
-    left = _LEFT[seen.status]
-    if seen.total is None:
+    in_steps = f" in {wording.things(view.n_steps, 'step')}"
+    left = _LEFT[view.status]
+    if view.total is None:
         return (name, "was paid ", Phrase(f"nothing{in_steps}"), f"{left}; no reward is not a zero.")
-    n_none = seen.n_steps - seen.n_paid
+    n_none = view.n_steps - view.n_paid
     none = (
         f"; {wording.number_word(n_none)} step{'' if n_none == 1 else 's'} sent no reward, which is not a zero."
         if n_none
         else "."
     )
-    return (name, "reached ", Phrase(f"{wording.paid(seen.total)}{in_steps}"), f"{left}{none}")
+    return (name, "reached ", Phrase(f"{wording.paid(view.total)}{in_steps}"), f"{left}{none}")
 
 
-def episode_verdict(seen: EpisodeView) -> str:
+def episode_verdict(view: EpisodeView) -> str:
     """Return whether it counts as a success, and by which rule."""
-    rule = threshold(seen.scale)
-    reached = seen.total if seen.scale.base == "total" else seen.final
+    rule = threshold(view.scale)
+    reached = view.total if view.scale.base == "total" else view.final
     if reached is None:
-        missing = "without any reward" if seen.total is None else "without a final reward"
+        missing = "without any reward" if view.total is None else "without a final reward"
         return f"Success means {rule}: {missing} it is none."
-    if seen.success is None:
+    if view.success is None:
         return (
-            f"Success means {rule}; {wording.paid(reached)} lies outside {ends(seen.scale)}, which nobody declared, "
+            f"Success means {rule}; {wording.paid(reached)} lies outside {ends(view.scale)}, which nobody declared, "
             "so it is not told whether this is one."
         )
-    beside = "" if seen.normalised is not None else f", outside {ends(seen.scale)}"
-    return f"Success means {rule}: {wording.paid(reached)} is {'one' if seen.success else 'none'}{beside}."
+    beside = "" if view.normalised is not None else f", outside {ends(view.scale)}"
+    return f"Success means {rule}: {wording.paid(reached)} is {'one' if view.success else 'none'}{beside}."
 
 
 def threshold(scale: Scale) -> str:
@@ -79,17 +79,17 @@ def ends(scale: Scale) -> str:
     return f"the scale {wording.signed_minus(f'{scale.lo:g}')} to {wording.signed_minus(f'{scale.hi:g}')}"
 
 
-def episode_facts(seen: EpisodeView, *, year_of_ms: int | None) -> str:
+def episode_facts(view: EpisodeView, *, year_of_ms: int | None) -> str:
     """Return time, task, model and actor on one line; foreign text is escaped."""
     at = (
-        "time unknown" if seen.at is None else f"{wording.written_moment(seen.at, year_of_ms=year_of_ms)} UTC"
+        "time unknown" if view.at is None else f"{wording.written_minute(view.at, year_of_ms=year_of_ms)} UTC"
     )
     foreign = {
-        "environment": seen.environment,
-        "task": seen.task,
-        "split": seen.split,
-        "variant": seen.variant,
-        "model": seen.model,
+        "environment": view.environment,
+        "task": view.task,
+        "split": view.split,
+        "variant": view.variant,
+        "model": view.model,
     }
     parts = [f"{name} {short(value)}" for name, value in foreign.items() if value is not None]
     return " · ".join([at, *parts])
@@ -112,7 +112,7 @@ def step_kind(step: StepView) -> str:
 
 def step_state(step: StepView) -> str:
     """Return the exceptions of a step, as plain text."""
-    said = [
+    parts = [
         words
         for words, is_so in (
             ("finished", step.finished and not step.refused),
@@ -123,29 +123,29 @@ def step_state(step: StepView) -> str:
         )
         if is_so
     ]
-    return "; ".join(said)
+    return "; ".join(parts)
 
 
-def steps_note(seen: EpisodeView) -> str:
+def steps_note(view: EpisodeView) -> str:
     """Return the number of steps by kind."""
-    n_refused = sum(one.refused for one in seen.steps)
-    said = [wording.things(seen.n_steps, "step"), f"{wording.count(seen.n_paid)} paid"]
-    if seen.n_steps > seen.n_paid:
-        said.append(f"{wording.count(seen.n_steps - seen.n_paid)} none paid")
+    n_refused = sum(one.refused for one in view.steps)
+    parts = [wording.things(view.n_steps, "step"), f"{wording.count(view.n_paid)} paid"]
+    if view.n_steps > view.n_paid:
+        parts.append(f"{wording.count(view.n_steps - view.n_paid)} none paid")
     if n_refused:
-        said.append(f"{wording.count(n_refused)} refused after the end")
-    return ", ".join(said)
+        parts.append(f"{wording.count(n_refused)} refused after the end")
+    return ", ".join(parts)
 
 
-def picture_note(seen: EpisodeView, *, each: int) -> str:
+def picture_note(view: EpisodeView, *, each: int) -> str:
     """Return the legend of the marks that occur; ``each`` steps are a column."""
-    counted = [one for one in seen.steps if not one.refused]
+    counted = [one for one in view.steps if not one.refused]
     marks = [
         words
         for words, is_there in (
             ("hatched: none paid", any(one.reward is None for one in counted)),
             ("open circle: 0", any(one.reward == 0 for one in counted)),
-            ("grey: refused after the end", len(counted) < len(seen.steps)),
+            ("grey: refused after the end", len(counted) < len(view.steps)),
         )
         if is_there
     ]

@@ -50,15 +50,15 @@ def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
 
 def _reasons(needing: Sequence[LearnerSummary]) -> str:
     counts = Counter(kind for one in needing for kind in one.alarms)
-    said = [
+    parts = [
         f"{wording.number_word(counts[kind])} {_WHY[kind][counts[kind] > 1]}"
         for kind in ALERT_KINDS
         if counts[kind]
     ]
     n_unreadable = sum(one.state == "unreadable" for one in needing)
     if n_unreadable:
-        said.append(f"{wording.number_word(n_unreadable)} can’t be read")
-    return f": {wording.listed(said)}" if said else ""
+        parts.append(f"{wording.number_word(n_unreadable)} can’t be read")
+    return f": {wording.listed(parts)}" if parts else ""
 
 
 def alarms(one: LearnerSummary) -> str:

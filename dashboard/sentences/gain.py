@@ -106,11 +106,11 @@ def rate(share: float | None) -> str:
 def points(difference: Estimate) -> tuple[str, str]:
     """A difference of shares, and its interval, in percentage points."""
     value, low, high = difference.value, difference.lower, difference.upper
-    said = wording.MISSING if value is None else f"{wording.change(value, 1)} points"
+    words = wording.MISSING if value is None else f"{wording.change(value, 1)} points"
     if low is None or high is None:
-        return said, wording.MISSING
+        return words, wording.MISSING
     low, high = wording.outwards(low, high, 1)
-    return said, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
+    return words, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
 
 
 def error_line(saved: Comparison) -> str:
@@ -152,8 +152,8 @@ def proof(saved: Comparison) -> str:
     if saved.verdict == "mixed":
         above = [wording.count(one.tokens_above or 0.0) for one in (saved.selected, saved.baseline)]
         tail = f"{above[0]} per selected run against {above[1]} per baseline run. {SOURCE}"
-        said = f"**Nothing is proven of all runs**: {held} lies {side} 0"
-        return f"{said}, but the tokens above the cap go the other way, {tail}"
+        words = f"**Nothing is proven of all runs**: {held} lies {side} 0"
+        return f"{words}, but the tokens above the cap go the other way, {tail}"
     if saved.verdict in CLAIMS:
         return f"**Proven** means: {held} lies {side} 0, and nothing contradicts it. {SOURCE}"
     return f"**Proven** takes {held} to lie above 0, and nothing to contradict it. {SOURCE}"

@@ -32,47 +32,47 @@ def _stands(one: Judgement, year_of_ms: int | None) -> str:
     if one.name == "section":
         return "It is always counted as used, so where it stands says nothing."
     between = wording.interval(one.interval.lower, one.interval.upper)
-    said = f"It stands at {wording.mean(one.mean)}, 95% interval {between}"
+    words = f"It stands at {wording.mean(one.mean)}, 95% interval {between}"
     if one.recent is None:
-        return f"{said}."
+        return f"{words}."
     since = wording.since(one.recent.since_ms, year_of_ms=year_of_ms)
-    return f"{said}, over all its time; at {wording.mean(one.recent.mean)} since {since}."
+    return f"{words}, over all its time; at {wording.mean(one.recent.mean)} since {since}."
 
 
-def worth_note(chance: Chance, seen: Inclusion) -> str:
+def worth_note(chance: Chance, inclusion: Inclusion) -> str:
     """Among whose candidates, and how break-even was found."""
     if chance.break_even_mean is None:
-        return _offered(chance.n_offering, seen)
+        return _offered(chance.n_offering, inclusion)
     return (
-        f"{_offered(chance.n_offering, seen)} Break-even: the mean at which the chance of inclusion in such a run "
-        f"is 50%, by the same {wording.count(seen.n_simulations)} simulated selections among their candidates."
+        f"{_offered(chance.n_offering, inclusion)} Break-even: the mean at which the chance of inclusion in such a run "
+        f"is 50%, by the same {wording.count(inclusion.n_simulations)} simulated selections among their candidates."
     )
 
 
-def _offered(n_offering: int, seen: Inclusion) -> str:
+def _offered(n_offering: int, inclusion: Inclusion) -> str:
     """Return how many of the runs behind the candidates offered an arm."""
-    if seen.of == "none":
+    if inclusion.of == "none":
         return "No run is known yet, so every arm is taken for a candidate."
-    if seen.n_runs == 1:
-        return f"{wording.capital(_runs(seen))} {'offered it' if n_offering else 'did not offer it'}."
-    return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(seen)} offered it."
+    if inclusion.n_runs == 1:
+        return f"{wording.capital(_runs(inclusion))} {'offered it' if n_offering else 'did not offer it'}."
+    return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(inclusion)} offered it."
 
 
-def _runs(seen: Inclusion) -> str:
+def _runs(inclusion: Inclusion) -> str:
     """Return the runs whose candidates represent those of the next one."""
-    runs = "the latest run" if seen.n_runs == 1 else f"the latest {wording.count(seen.n_runs)} runs"
-    return f"{runs} that armscope chose for" if seen.of == "chosen" else runs
+    runs = "the latest run" if inclusion.n_runs == 1 else f"the latest {wording.count(inclusion.n_runs)} runs"
+    return f"{runs} that armscope chose for" if inclusion.of == "chosen" else runs
 
 
-def chances_note(seen: Inclusion, arms: Sequence[str]) -> str:
+def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> str:
     """Return the candidates behind these chances, and the reason for each missing one."""
-    if seen.of == "none":
+    if inclusion.of == "none":
         return "Chance of inclusion: no run is known yet, so every arm is taken for a candidate."
-    told = (
+    words = (
         "Chance of inclusion ± its standard error in points: in a run that offers the arm, among the candidates of "
-        f"{_runs(seen)}."
+        f"{_runs(inclusion)}."
     )
-    n_missing = sum(arm not in seen.chances for arm in arms)
+    n_missing = sum(arm not in inclusion.chances for arm in arms)
     if not n_missing:
-        return told
-    return f"{told} No bar: {NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
+        return words
+    return f"{words} No bar: {NOT_OFFERED} ({wording.things(n_missing, 'arm')})."

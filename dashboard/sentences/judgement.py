@@ -84,12 +84,12 @@ def _too_early(one: Judgement, inside: str) -> Sentence:
     return (Phrase("Too early"), so_far, missing, " needed", inside, f" Its prior weighs {weight}.")
 
 
-def _changed(seen: RecentMean, since: str) -> Sentence:
+def _changed(recent: RecentMean, since: str) -> Sentence:
     """The recent figure, then the one before."""
-    before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(seen.mean_before)} of 100 before"
-    if seen.mean == 0:
-        return ("Referenced in ", Phrase(f"none of {wording.count(seen.n)}"), f" {before}")
-    return ("Referenced in ", Phrase(f"{explained.of_hundred(seen.mean)} of 100"), f" of the {before}")
+    before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(recent.mean_before)} of 100 before"
+    if recent.mean == 0:
+        return ("Referenced in ", Phrase(f"none of {wording.count(recent.n)}"), f" {before}")
+    return ("Referenced in ", Phrase(f"{explained.of_hundred(recent.mean)} of 100"), f" of the {before}")
 
 
 def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  # noqa: PLR0911 - one a name
@@ -132,8 +132,10 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     even = f"{wording.mean(one.break_even)}, where it breaks even{cost}"
     if one.name == "open":
         return ("Whether it earns its place ", Phrase("is open"), f": its interval, {between}, holds {even}.")
-    said, lies = ("earns its place", "above") if one.name == "worth" else ("does not earn its place", "below")
-    return ("It ", Phrase(said), f": its interval, {between}, lies {lies} {even}.")
+    words, lies = (
+        ("earns its place", "above") if one.name == "worth" else ("does not earn its place", "below")
+    )
+    return ("It ", Phrase(words), f": its interval, {between}, lies {lies} {even}.")
 
 
 # Many arms
@@ -143,20 +145,20 @@ def posteriors(judged: Sequence[Judgement]) -> Sentence:
     """Return the judgements of these arms: each of a few, counts of many."""
     groups = {name: [one for one in judged if one.name == name] for name in JUDGEMENTS}
     if len(judged) <= _FEW:
-        return _one_by_one({name: found for name, found in groups.items() if found}, len(judged))
+        return _one_by_one({name: members for name, members in groups.items() if members}, len(judged))
     return _counted(groups, len(judged))
 
 
 def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
     shown = list(groups.items())[:_CLAUSES]
     parts: list[str | Phrase] = []
-    for name, found in shown:
-        verb = _OF_ONE_AND_MANY[name][len(found) > 1]
-        names = wording.listed([_name(one.arm) for one in found]) if len(found) <= _NAMES else ""
-        who = names or f"{wording.number_word(len(found))} of {wording.number_word(n_arms)}"
+    for name, members in shown:
+        verb = _OF_ONE_AND_MANY[name][len(members) > 1]
+        names = wording.listed([_name(one.arm) for one in members]) if len(members) <= _NAMES else ""
+        who = names or f"{wording.number_word(len(members))} of {wording.number_word(n_arms)}"
         parts += ["; " if parts else "", Phrase(who if parts else wording.capital(who) if not names else who)]
         parts.append(f" {verb}")
-    rest = n_arms - sum(len(found) for _, found in shown)
+    rest = n_arms - sum(len(members) for _, members in shown)
     more = f"; the table says what is to be said of {wording.number_word(rest)} more" if rest else ""
     return (*parts, f"{more}.")
 
@@ -181,9 +183,9 @@ def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -
     parts: list[str | Phrase] = [f"Of {wording.things(n_arms, 'arm')} "]
     for number, one, more in clauses:
         if number:
-            said = f"{wording.number_word(number)} {one if number == 1 else more}"
+            words = f"{wording.number_word(number)} {one if number == 1 else more}"
             is_key = len(parts) == 1 or one == _LOOK[0]
-            parts += ["" if len(parts) == 1 else ", ", Phrase(said) if is_key else said]
+            parts += ["" if len(parts) == 1 else ", ", Phrase(words) if is_key else words]
     return (*parts, ".")
 
 

@@ -11,7 +11,7 @@ from core.records.evaluation_page import Evaluation, EvaluationState, Grader
 from core.statistics.agreement import Agreement
 from core.statistics.parting import Parting, PartingGrader
 from dashboard import wording
-from dashboard.figures.agreement import figure, alpha_words, span
+from dashboard.figures.agreement import alpha_words, figure, span
 from dashboard.sentences.phrase import Phrase, Sentence
 
 BLOCKER_WORDS: Final[dict[Blocker, str]] = {

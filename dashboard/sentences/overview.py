@@ -17,21 +17,21 @@ from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.savings import limits, named
 
 
-def overview(seen: Overview) -> Sentence:
+def overview(summary: Overview) -> Sentence:
     """Return the agent's gain, and how much needs attention."""
-    runs = f"After {wording.things(seen.n_runs, 'run')} "
-    return (runs, *_gain(seen.savings, seen), " ", needs(len(seen.attention)))
+    runs = f"After {wording.things(summary.n_runs, 'run')} "
+    return (runs, *_gain(summary.savings, summary), " ", needs(len(summary.attention)))
 
 
-def _gain(saved: Comparison, seen: Overview) -> Sentence:
+def _gain(saved: Comparison, summary: Overview) -> Sentence:
     if saved.saved_percent.value is None:
-        return _learned(saved, seen)
+        return _learned(saved, summary)
     return (*gain(saved), ".")
 
 
-def _learned(saved: Comparison, seen: Overview) -> Sentence:
+def _learned(saved: Comparison, summary: Overview) -> Sentence:
     """Return how many arms are well known, and why no savings can be claimed."""
-    total, known = sum(seen.bands), sum(seen.bands[3:])
+    total, known = sum(summary.bands), sum(summary.bands[3:])
     arms = f"{wording.count(known)} of {wording.things(total, 'arm')}"
     has = "has" if total == 1 else "have"
     why = "without baseline runs" if saved.baseline.n_runs == 0 else "yet"
@@ -89,7 +89,7 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "silent":
             return Claim(
                 f"No run for {wording.days(item.count)}",
-                f"the newest ended {wording.moment(item.since_ms)}; do data still arrive?",
+                f"the newest ended {wording.minute(item.since_ms)}; do data still arrive?",
                 "See imports",
             )
         case "rejected_lines":
@@ -120,7 +120,7 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             since = (
                 ""
                 if item.since_ms is None
-                else f" since {wording.moment(item.since_ms, year_of_ms=year_of_ms)}"
+                else f" since {wording.minute(item.since_ms, year_of_ms=year_of_ms)}"
             )
             return Claim(
                 f"The learner is passive{since}", "runs are recorded, nothing is learnt", "See settings"
@@ -132,7 +132,7 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
 def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
     """Return the number of overdue items, and their queue."""
     left = wording.things(item.count, "item")
-    since = wording.moment(item.since_ms, year_of_ms=year_of_ms)
+    since = wording.minute(item.since_ms, year_of_ms=year_of_ms)
     name = (
         ""
         if not item.overdue
@@ -144,16 +144,14 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
 
 def _paid(item: Attention) -> tuple[str, str]:
     """Return an environment's finding that needs attention."""
-    found = item.paid
-    if found is None:
+    finding = item.paid
+    if finding is None:
         return "An environment needs a look", ""
-    name = short(found.environment)
-    if found.before is None or found.after is None:
-        return f"The reward of {name} looks hacked", wording.literal(found.evidence)
-    fell = (
-        f"from {wording.percent(found.before, 0)} of the first episodes to {wording.percent(found.after, 0)}"
-    )
-    return f"Success in {name} fell", f"{fell} of the last, of {wording.things(found.n, 'episode')}"
+    name = short(finding.environment)
+    if finding.before is None or finding.after is None:
+        return f"The reward of {name} looks hacked", wording.literal(finding.evidence)
+    fell = f"from {wording.percent(finding.before, 0)} of the first episodes to {wording.percent(finding.after, 0)}"
+    return f"Success in {name} fell", f"{fell} of the last, of {wording.things(finding.n, 'episode')}"
 
 
 def _parting(item: Attention) -> tuple[str, str]:
@@ -164,56 +162,60 @@ def _parting(item: Attention) -> tuple[str, str]:
 
 def changed(item: Attention, year_of_ms: int | None) -> Claim:
     """Arms that changed, fell to nothing together, or were never referenced, each with its observations."""
-    seen = item.evidence
+    evidence = item.evidence
     arms = wording.things(item.count, "arm")
-    if seen is None:
+    if evidence is None:
         are = "is" if item.count == 1 else "are"
         what = {"rival": "gave way to new ones", "rising": f"{are} used more"}.get(item.kind, "fell fast")
         return Claim(f"{arms} {what}", _first_names(item.arms), "Show arms")
-    if item.kind == "poisoned" and seen.type is not None:
-        many = wording.things(item.count, seen.type, wording.TYPE_PLURALS[seen.type])
-        return Claim(f"{many} look poisoned", _zeros(seen, year_of_ms), "Reset them")
+    if item.kind == "poisoned" and evidence.type is not None:
+        many = wording.things(item.count, evidence.type, wording.TYPE_PLURALS[evidence.type])
+        return Claim(f"{many} look poisoned", _zeros(evidence, year_of_ms), "Reset them")
     if item.kind != "never_referenced":
-        return Claim(*_shifted(item, seen, year_of_ms), "Open arm")
+        return Claim(*_shifted(item, evidence, year_of_ms), "Open arm")
     was = "was" if item.count == 1 else "were"
-    cost = "" if seen.token_cost is None else f"; {wording.count(seen.token_cost)} tokens a prompt"
-    zeros = f"{_all_of(seen.n)} were 0{cost}"
+    cost = "" if evidence.token_cost is None else f"; {wording.count(evidence.token_cost)} tokens a prompt"
+    zeros = f"{_all_of(evidence.n)} were 0{cost}"
     return Claim(f"{arms} {was} never referenced", zeros, "Show arms")
 
 
-def _zeros(seen: ArmEvidence, year_of_ms: int | None) -> str:
+def _zeros(evidence: ArmEvidence, year_of_ms: int | None) -> str:
     """Return the observations since then; counted as 0 only where nothing was earned."""
-    since = "" if seen.since_ms is None else f" since {wording.since(seen.since_ms, year_of_ms=year_of_ms)}"
-    if seen.reward == 0:
-        return f"{_all_of(seen.n)}{since} were 0"
-    return f"{wording.things(seen.n, 'observation')}{since} have a mean of {wording.mean(seen.mean)}"
+    since = (
+        ""
+        if evidence.since_ms is None
+        else f" since {wording.since(evidence.since_ms, year_of_ms=year_of_ms)}"
+    )
+    if evidence.reward == 0:
+        return f"{_all_of(evidence.n)}{since} were 0"
+    return f"{wording.things(evidence.n, 'observation')}{since} have a mean of {wording.mean(evidence.mean)}"
 
 
 def _all_of(n: int) -> str:
     return f"{wording.count(n)} of {wording.things(n, 'observation')}"
 
 
-def _shifted(item: Attention, seen: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
+def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
     """One arm that is used less or more, and its observations since then and before."""
     name = wording.literal(wording.short_name(item.arms[0]))
-    since = "" if seen.since_ms is None else f" since {wording.since(seen.since_ms, year_of_ms=year_of_ms)}"
-    evidence = f"mean {wording.mean(seen.mean)} in {wording.things(seen.n, 'observation')}{since}"
-    if seen.mean_before is not None:
-        evidence += f", {wording.mean(seen.mean_before)} in {wording.count(seen.n_before)} before"
+    since = "" if arm.since_ms is None else f" since {wording.since(arm.since_ms, year_of_ms=year_of_ms)}"
+    evidence = f"mean {wording.mean(arm.mean)} in {wording.things(arm.n, 'observation')}{since}"
+    if arm.mean_before is not None:
+        evidence += f", {wording.mean(arm.mean_before)} in {wording.count(arm.n_before)} before"
     if item.kind == "rival":
-        return f"{name} is used less since {_first_names(seen.rivals)} joined", evidence
+        return f"{name} is used less since {_first_names(arm.rivals)} joined", evidence
     if item.kind == "rising":
         return f"{name} is used more", evidence
-    return f"{name} {'fell to nothing' if seen.reward == 0 else 'is drifting'}", evidence
+    return f"{name} {'fell to nothing' if arm.reward == 0 else 'is drifting'}", evidence
 
 
 def _share_claim(saved: Savings) -> tuple[str, str]:
     observed, expected = saved.share.observed, saved.share.expected
     share = wording.MISSING if observed.value is None else wording.percent(observed.value)
-    said = "" if expected is None else f"configured {wording.percent(expected)}"
+    words = "" if expected is None else f"configured {wording.percent(expected)}"
     if observed.lower is not None and observed.upper is not None:
-        said += f"; {named(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
-    return f"Baseline share is {share}", said
+        words += f"; {named(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
+    return f"Baseline share is {share}", words
 
 
 def _first_names(keys: Sequence[str], at_most: int = 3) -> str:
@@ -264,13 +266,13 @@ def by_day(name: FigureName, values: Sequence[float]) -> str:
     return f"{label} by day, the last {len(values)} days: between {low} and {high}, {last} on the last."
 
 
-def figure_card(figure: KeyFigure, seen: Overview) -> tuple[str, str, str | None]:
+def figure_card(figure: KeyFigure, summary: Overview) -> tuple[str, str, str | None]:
     """The same of a card, which has the limits of the savings in the place of a change, and names them."""
-    label, value, change = figure_words(figure, seen.n_arms)
-    estimate = seen.savings.shown
+    label, value, change = figure_words(figure, summary.n_arms)
+    estimate = summary.savings.shown
     if figure.name != "saved_percent" or estimate.lower is None or estimate.upper is None:
         return label, value, change
-    capped = "" if seen.savings.is_narrow else "capped, "
+    capped = "" if summary.savings.is_narrow else "capped, "
     limits = wording.percent_interval(estimate.lower, estimate.upper, 0)
     return f"{label}, {capped}{named(estimate)}", value, limits
 

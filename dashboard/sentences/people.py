@@ -53,8 +53,8 @@ def governs(one: MemberRow) -> bool:
 
 def last_operator(rows: Sequence[MemberRow]) -> MemberRow | None:
     """The one operator of all learners who must stay, where there is one only."""
-    found = [one for one in rows if governs(one)]
-    return found[0] if len(found) == 1 else None
+    operators = [one for one in rows if governs(one)]
+    return operators[0] if len(operators) == 1 else None
 
 
 def known_by(one: MemberRow) -> str:
@@ -99,20 +99,20 @@ def effects(was: MemberRow | None, now: MemberRow) -> list[str]:
             f"{who} can sign in no longer, in no process, from the next request on. Every session of theirs ends.",
             "What they did stays, under their name. Letting them in again is one click.",
         ]
-    said = []
+    parts = []
     if was is None or was.removed_ms is not None or was.invited_until_ms != now.invited_until_ms:
-        said.append(_let_in(who, now))
+        parts.append(_let_in(who, now))
     before = () if was is None or was.removed_ms is not None else was.roles
     if tuple(before) != now.roles:
         change = f"{name(roles(before))} → " if before else ""
-        said.append(f"Roles: {change}**{wording.literal(roles(now.roles))}**.")
-    return said
+        parts.append(f"Roles: {change}**{wording.literal(roles(now.roles))}**.")
+    return parts
 
 
 def _let_in(who: str, now: MemberRow) -> str:
     issuer = name(now.issuer)
     if now.subject is None:
-        until = wording.moment(now.invited_until_ms)
+        until = wording.minute(now.invited_until_ms)
         return (
             f"Whoever first signs in at {issuer} with the verified address {name(now.email)} is {who}: once, and "
             f"until {until} UTC. Nothing is sent to them; tell them yourself."

@@ -64,7 +64,7 @@ def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str
     parts += ["blind"] if row.blind else []
     parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
     if row.overdue:
-        parts.append(f":red[overdue since {wording.moment(row.due_ms, year_of_ms=year_of_ms)}]")
+        parts.append(f":red[overdue since {wording.minute(row.due_ms, year_of_ms=year_of_ms)}]")
     counted = {"set aside": known.set_aside, "assigned to you": known.assigned_to_me}
     counted["skipped by you"] = known.skipped_by_me
     parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
@@ -97,8 +97,8 @@ def held(known: Progress) -> str:
     ]
     more = len(known.holders) - len(who)
     rest = f", {wording.count(more)} more" if more > 0 else ""
-    said = f" ({', '.join(who)}{rest})" if who else ""
-    return f"{wording.count(known.held_by_others)} held by others{said}"
+    holders = f" ({', '.join(who)}{rest})" if who else ""
+    return f"{wording.count(known.held_by_others)} held by others{holders}"
 
 
 def clock(at_ms: int) -> str:
@@ -158,8 +158,8 @@ def _use(
 ) -> str:
     if not blockers:
         return f":green[:material/check_circle:] **{what}:** {eligible}"
-    said = ", ".join(_blocker(one, score, thresholds) for one in blockers)
-    return f":yellow[:material/warning:] **{what}:** blocked, {said}"
+    words = ", ".join(_blocker(one, score, thresholds) for one in blockers)
+    return f":yellow[:material/warning:] **{what}:** blocked, {words}"
 
 
 def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> str:
@@ -206,7 +206,7 @@ def meanwhile(item: ReviewItem) -> str:
     return f"{names} {'have' if others else 'has'} judged this meanwhile: {rest}."
 
 
-def sent(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
+def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
     """Return the recorded judgement, and others' of the same item; Markdown, the first line is the judgement's.
 
     ``ran_out``: the hold had ended when it was typed or sent.
@@ -219,13 +219,15 @@ def sent(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
         f"{wording.literal(wording.plain(one.rater))} judged it {judged(one.outcome, one.score)} meanwhile."
         for one in answer.meanwhile
     ]
-    said = answer.suggestion
-    if said is not None:
-        by = wording.literal(wording.cut_middle(wording.plain(said.model), 40))
-        same = "as you do" if said.agrees else "other than you"
-        apart = f", {abs(said.difference):.2g} apart" if said.difference else ""
-        scale = " on the scale from −1 to 1" if apart and not said.agrees else ""
-        lines.append(f"The model grader {by} says {judged(said.outcome, said.score)}, {same}{apart}{scale}.")
+    suggestion = answer.suggestion
+    if suggestion is not None:
+        by = wording.literal(wording.cut_middle(wording.plain(suggestion.model), 40))
+        same = "as you do" if suggestion.agrees else "other than you"
+        apart = f", {abs(suggestion.difference):.2g} apart" if suggestion.difference else ""
+        scale = " on the scale from −1 to 1" if apart and not suggestion.agrees else ""
+        lines.append(
+            f"The model grader {by} says {judged(suggestion.outcome, suggestion.score)}, {same}{apart}{scale}."
+        )
     return lines
 
 
@@ -233,7 +235,7 @@ def due(row: QueueRow) -> str:
     """Return when a queue should be complete."""
     if row.due_ms is None:
         return wording.MISSING
-    return f"{wording.moment(row.due_ms)}{', overdue' if row.overdue else ''}"
+    return f"{wording.minute(row.due_ms)}{', overdue' if row.overdue else ''}"
 
 
 def about(uri: str) -> str:
@@ -251,18 +253,18 @@ def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[s
     """One's own latest judgements, as plain text."""
     known = list(rows)
     return {
-        "when, UTC": [wording.moment(one.at_ms, year_of_ms=year_of_ms) for one in known],
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year_of_ms) for one in known],
         "queue": [wording.MISSING if one.queue is None else f"{one.queue}, {one.item}" for one in known],
         "about": [about(one.uri) for one in known],
         "judgement": [judged(one.outcome, one.score) for one in known],
     }
 
 
-def runs_wanted(wanted: RunFilter) -> str:
+def filtered_runs(run_filter: RunFilter) -> str:
     """Return the runs that a filter selects, as Markdown."""
-    part = {"in": " in the prompt", "out": " left out", None: ""}[wanted.part]
-    arm = [f"{wording.literal(wording.short_name(wanted.arm))}{part}"] if wanted.arm else []
-    return ", ".join([*arm, *wanted.outcomes, *wanted.classes, *wanted.statuses]) or "any"
+    part = {"in": " in the prompt", "out": " left out", None: ""}[run_filter.part]
+    arm = [f"{wording.literal(wording.short_name(run_filter.arm))}{part}"] if run_filter.arm else []
+    return ", ".join([*arm, *run_filter.outcomes, *run_filter.classes, *run_filter.statuses]) or "any"
 
 
 def readable(text: str) -> list[tuple[str, str]]:
@@ -274,21 +276,23 @@ def readable(text: str) -> list[tuple[str, str]]:
     ([('activation query', 'Why?'), ('n', '2')], [('', 'plain')])
     """
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return [("", text)]
-    if isinstance(found, str):
-        return [("", found)]
-    if not isinstance(found, dict) or not found:
-        return [("", _indented(found))]
+    if isinstance(document, str):
+        return [("", document)]
+    if not isinstance(document, dict) or not document:
+        return [("", _indented(document))]
     named = [
-        (str(name).replace("_", " "), part) for name, part in found.items() if part not in ({}, [], None, "")
+        (str(name).replace("_", " "), part)
+        for name, part in document.items()
+        if part not in ({}, [], None, "")
     ]
     plain = [(name, part) for name, part in named if isinstance(part, str)]
     return [*reversed(plain), *((name, _indented(part)) for name, part in named if not isinstance(part, str))]
 
 
-def _indented(found: object) -> str:
+def _indented(document: object) -> str:
     """On one line where it fits there."""
-    line = json.dumps(found, ensure_ascii=False)
-    return line if len(line) <= _LINE_CHARS else json.dumps(found, ensure_ascii=False, indent=2)
+    line = json.dumps(document, ensure_ascii=False)
+    return line if len(line) <= _LINE_CHARS else json.dumps(document, ensure_ascii=False, indent=2)

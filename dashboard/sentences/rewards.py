@@ -70,20 +70,20 @@ _WHY: Final[dict[Missing, str]] = {
 }
 
 
-def episodes(seen: Sequence[EnvironmentSummary], *, filtered: bool) -> Sentence:
+def episodes(summaries: Sequence[EnvironmentSummary], *, filtered: bool) -> Sentence:
     """Return success and reward of one environment, or the number of several."""
-    if not seen:
+    if not summaries:
         return (Phrase("No episode"), " passes the filters.")
-    if len(seen) == 1:
-        return _of_one(seen[0], filtered=filtered)
-    total = sum(one.n for one in seen)
-    n_flagged = sum(needs_a_look(one) for one in seen)
+    if len(summaries) == 1:
+        return _of_one(summaries[0], filtered=filtered)
+    total = sum(one.n for one in summaries)
+    n_flagged = sum(needs_a_look(one) for one in summaries)
     flagged = (
         Phrase(f"{wording.number_word(n_flagged)} of them pay{'s' if n_flagged == 1 else ''}")
         if n_flagged
         else "none of them pays"
     )
-    which = f"{wording.things(total, 'episode')} of {wording.number_word(len(seen))} environments"
+    which = f"{wording.things(total, 'episode')} of {wording.number_word(len(summaries))} environments"
     passing = " pass the filters" if filtered else " are here"
     return (Phrase(which), f"{passing}; ", flagged, " in a way that needs a look.")
 
@@ -93,9 +93,9 @@ def needs_a_look(one: EnvironmentSummary) -> bool:
     return any(FINDING_SEVERITY[kind] != "notice" for kind in one.findings)
 
 
-def environment(seen: EnvironmentStory) -> Sentence:
+def environment(story: EnvironmentStory) -> Sentence:
     """The same of one environment, as its own page says it."""
-    return _of_one(seen.summary, filtered=False)
+    return _of_one(story.summary, filtered=False)
 
 
 def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
@@ -125,13 +125,13 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
     return (f"Of {such} ", Phrase(f"{rate} {succeed}"), f"{between}{pattern}")
 
 
-def pattern_words(found: Sequence[Pattern]) -> str:
+def pattern_words(patterns: Sequence[Pattern]) -> str:
     """Patterns as in a sentence.
 
     >>> pattern_words(["sparse", "binary"])
     'sparse and binary'
     """
-    return wording.listed([PATTERN_WORDS[name] for name in found])
+    return wording.listed([PATTERN_WORDS[name] for name in patterns])
 
 
 def share_limits(rate: SuccessRate | None) -> str:
@@ -141,21 +141,21 @@ def share_limits(rate: SuccessRate | None) -> str:
     return wording.percent_interval(rate.lower * 100, rate.upper * 100, 0)
 
 
-def amount_limits(found: Estimate) -> str:
+def amount_limits(estimate: Estimate) -> str:
     """The limits of an average reward, rounded outwards; empty without an interval."""
-    if found.lower is None or found.upper is None:
+    if estimate.lower is None or estimate.upper is None:
         return ""
-    low, high = wording.outwards(found.lower, found.upper, 3)
+    low, high = wording.outwards(estimate.lower, estimate.upper, 3)
     return wording.signed_minus(f"{low:,.3f} to {high:,.3f}")
 
 
-def average(found: Estimate) -> str:
+def average(estimate: Estimate) -> str:
     """An average reward.
 
     >>> average(Estimate(value=0.6714285, lower=None, upper=None))
     '0.671'
     """
-    return wording.MISSING if found.value is None else wording.signed_minus(f"{found.value:,.3f}")
+    return wording.MISSING if estimate.value is None else wording.signed_minus(f"{estimate.value:,.3f}")
 
 
 def why(missing: Missing | None) -> str:
@@ -166,22 +166,24 @@ def why(missing: Missing | None) -> str:
 def averages_line(one: EnvironmentSummary) -> str:
     """Average, rate and what was left out of them, on one line."""
     paid = one.n - one.without_reward
-    said = []
+    parts = []
     if one.average.value is not None:
         limits = amount_limits(one.average)
         between = f", 95% interval {limits}" if limits else f" ({why(one.average.missing)})"
         base = "total" if one.scale.base == "total" else "final reward"
-        said.append(f"Average {base} {average(one.average)}{between}, of {wording.count(paid)} with a reward")
+        parts.append(
+            f"Average {base} {average(one.average)}{between}, of {wording.count(paid)} with a reward"
+        )
     if one.without_reward:
-        said.append(
+        parts.append(
             f"{wording.count(one.without_reward)} without any, which are no success and in no average"
         )
     if one.n > one.n_finished:
-        said.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they stand")
+        parts.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they stand")
     if one.n_tasks is not None:
-        said.append(f"intervals by {wording.things(one.n_tasks, 'task')}")
-    said.append(f"success means {threshold(one.scale)}")
-    return f"{'; '.join(said)}."
+        parts.append(f"intervals by {wording.things(one.n_tasks, 'task')}")
+    parts.append(f"success means {threshold(one.scale)}")
+    return f"{'; '.join(parts)}."
 
 
 def scale_words(scale: Scale, *, declared: bool) -> str:
@@ -195,29 +197,31 @@ def scale_words(scale: Scale, *, declared: bool) -> str:
 
 
 def environments_table(
-    seen: Sequence[EnvironmentSummary], planted: Mapping[str, World] = MappingProxyType({})
+    summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World] = MappingProxyType({})
 ) -> dict[str, list[str]]:
     """Return a row for each environment, as plain text; a demo's with ``planted`` truth on request."""
     cells = {
-        "state": [_state(one) for one in seen],
-        "environment": [wording.plain(one.environment) for one in seen],
-        "episodes": [wording.count(one.n) for one in seen],
-        "success": [_rate(one) for one in seen],
-        "95% interval": [share_limits(one.success) or wording.MISSING for one in seen],
-        "average": ["none paid" if one.average.value is None else average(one.average) for one in seen],
-        "95% of average": [amount_limits(one.average) or wording.MISSING for one in seen],
-        "reward": [pattern_words(one.pattern) or "not told" for one in seen],
-        "found": [", ".join(FINDING_WORDS[kind].lower() for kind in one.findings) or "none" for one in seen],
-        "scale": [scale_words(one.scale, declared=one.declared) for one in seen],
-        "models": [wording.plain(", ".join(one.models)) or wording.MISSING for one in seen],
+        "state": [_state(one) for one in summaries],
+        "environment": [wording.plain(one.environment) for one in summaries],
+        "episodes": [wording.count(one.n) for one in summaries],
+        "success": [_rate(one) for one in summaries],
+        "95% interval": [share_limits(one.success) or wording.MISSING for one in summaries],
+        "average": ["none paid" if one.average.value is None else average(one.average) for one in summaries],
+        "95% of average": [amount_limits(one.average) or wording.MISSING for one in summaries],
+        "reward": [pattern_words(one.pattern) or "not told" for one in summaries],
+        "found": [
+            ", ".join(FINDING_WORDS[kind].lower() for kind in one.findings) or "none" for one in summaries
+        ],
+        "scale": [scale_words(one.scale, declared=one.declared) for one in summaries],
+        "models": [wording.plain(", ".join(one.models)) or wording.MISSING for one in summaries],
     }
     if not planted:
         return cells
-    said = [
+    planted_cells = [
         planted_words(planted[one.environment]) if one.environment in planted else wording.MISSING
-        for one in seen
+        for one in summaries
     ]
-    return dict([*[*cells.items()][:2], ("planted", said), *[*cells.items()][2:]])
+    return dict([*[*cells.items()][:2], ("planted", planted_cells), *[*cells.items()][2:]])
 
 
 def _state(one: EnvironmentSummary) -> str:
@@ -240,12 +244,12 @@ def planted_words(world: World) -> str:
     return ", ".join([*filter(None, pays), wrong])
 
 
-def pattern_note(seen: EnvironmentStory) -> str:
+def pattern_note(story: EnvironmentStory) -> str:
     """Return the number of episodes behind pattern and findings."""
-    looked = seen.design.looked_at
+    looked = story.design.looked_at
     return (
         f"told from the newest {wording.count(looked)} of any model and task"
-        if looked < seen.summary.n
+        if looked < story.summary.n
         else ""
     )
 
@@ -261,15 +265,15 @@ def pair_words(pair: ModelPair) -> str:
     return f"{wording.change(pair.difference.value, 3)}{f' ({limits})' if limits else ''}"
 
 
-def scale_effect(found: ScaleAnswer) -> str:
+def scale_effect(answer: ScaleAnswer) -> str:
     """Return the effect of declaring a scale, as Markdown."""
-    if found.scale == found.before:
+    if answer.scale == answer.before:
         return "This is the scale in force: nothing would change."
-    n = wording.count(found.episodes)
+    n = wording.count(answer.episodes)
     return (
-        f"Success would be {threshold(found.scale)} on {_ends(found.scale)}: **{wording.count(found.successes)} of "
-        f"{wording.things(found.episodes, 'episode')}** instead of {wording.count(found.successes_before)} of {n} by "
-        f"{threshold(found.before)} on {_ends(found.before)}."
+        f"Success would be {threshold(answer.scale)} on {_ends(answer.scale)}: **{wording.count(answer.successes)} of "
+        f"{wording.things(answer.episodes, 'episode')}** instead of {wording.count(answer.successes_before)} of {n} by "
+        f"{threshold(answer.before)} on {_ends(answer.before)}."
     )
 
 

@@ -43,7 +43,7 @@ def run_facts(story: RunStory, *, year_of_ms: int | None) -> str:
     """Return time, model, channel and actor on one line; foreign text is escaped."""
     facts = story.facts
     parts = [
-        f"{wording.moment(facts.at_ms, year_of_ms=year_of_ms)} UTC"
+        f"{wording.minute(facts.at_ms, year_of_ms=year_of_ms)} UTC"
         if facts.at_ms is not None
         else "time unknown"
     ]

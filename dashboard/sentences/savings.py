@@ -66,31 +66,31 @@ def savings(saved: Savings) -> Sentence:
 
 def _claimed(overall: Comparison) -> Sentence:
     """Savings, or a loss, with the interval of the figure that is named, and what is proven."""
-    found = overall.shown
-    value, low, high = found.value or 0.0, found.lower or 0.0, found.upper or 0.0
+    comparison = overall.shown
+    value, low, high = comparison.value or 0.0, comparison.lower or 0.0, comparison.upper or 0.0
     if value < 0:
         low, high = -high, -low
     verb, more = ("saves", "of the tokens") if value >= 0 else ("costs", "more tokens")
     amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
-    between = f"{counted(overall)} ({named(found)} {wording.percent_interval(low, high)})"
+    between = f"{counted(overall)} ({named(comparison)} {wording.percent_interval(low, high)})"
     what = "saves tokens" if value >= 0 else "costs more"
     return (f"Selecting {verb} ", amount, f"{between}. That it {what} is ", Phrase("proven"), ".")
 
 
 def _not_proven(overall: Comparison) -> Sentence:
-    found = overall.shown
+    comparison = overall.shown
     why = withheld(overall)
     if why:
         return ("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
-    if found.lower is None or found.upper is None:
+    if comparison.lower is None or comparison.upper is None:
         return (*_so_far(overall), ", which is ", Phrase("not proven"), ".")
-    between = f"{named(found)} {wording.percent_interval(found.lower, found.upper)}"
+    between = f"{named(comparison)} {wording.percent_interval(comparison.lower, comparison.upper)}"
     if overall.reason in {"few_for_proof", "few_sessions"}:
         what = "runs" if overall.reason == "few_for_proof" else "sessions"
         few = Phrase(f"a proof takes {MIN_FOR_PROOF} {what} in each group")
         return (*_so_far(overall), f" ({between}), but ", few, ".")
-    once = f", {ONE_LOOK} only" if found.lower * found.upper > 0 else ""
-    so_far = f": savings so far {wording.percent((found.value or 0.0) / 100)}{counted(overall)}"
+    once = f", {ONE_LOOK} only" if comparison.lower * comparison.upper > 0 else ""
+    so_far = f": savings so far {wording.percent((comparison.value or 0.0) / 100)}{counted(overall)}"
     return ("Whether selecting saves tokens is ", Phrase("not proven"), f"{so_far} ({between}{once}).")
 
 
@@ -135,8 +135,8 @@ def money_line(saved: Savings) -> str:
     words = _total_words("In all, selected runs saved", saved.tokens, _tokens, wording.count_interval)
     if saved.money is None:
         return f"{words} No price is set for any of these models, so no money is named."
-    said, limits_ = wording.money, wording.money_interval
-    words += " " + _total_words("At the prices set that is", saved.money.total, said, limits_)
+    format_money, limits_ = wording.money, wording.money_interval
+    words += " " + _total_words("At the prices set that is", saved.money.total, format_money, limits_)
     if saved.money.unpriced:
         names = [wording.literal(name) or "runs without a model" for name in saved.money.unpriced[:_NAMED]]
         more = len(saved.money.unpriced) - len(names)
@@ -150,7 +150,7 @@ def _tokens(amount: float) -> str:
 
 
 def _total_words(
-    start: str, total: TotalSaved, said: Callable[[float], str], limits_: Callable[[float, float], str]
+    start: str, total: TotalSaved, words: Callable[[float], str], limits_: Callable[[float, float], str]
 ) -> str:
     """One total with its interval, over how many runs, and how many are not in it."""
     saved = total.saved
@@ -163,7 +163,7 @@ def _total_words(
         span = f"{named(saved)} {limits_(saved.lower, saved.upper)}"
     runs = wording.things(total.n_runs, "run")
     left = f", {wording.count(total.n_uncounted)} not counted" if total.n_uncounted else ""
-    return f"{start} {said(saved.value)} ({span}; {runs}{left})."
+    return f"{start} {words(saved.value)} ({span}; {runs}{left})."
 
 
 def _why_not(saved: Savings) -> Sentence:

@@ -78,7 +78,7 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
         ),
     ]
     names = ("what", "baseline", "selected", "difference", "95% interval")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
 
 _NO_INTERVAL: Final = (wording.MISSING, wording.MISSING)
@@ -87,10 +87,10 @@ _NO_INTERVAL: Final = (wording.MISSING, wording.MISSING)
 def _row(
     name: str,
     groups: tuple[float | None, float | None],
-    said: Callable[[float | None], str],
+    words: Callable[[float | None], str],
     difference: tuple[str, str],
 ) -> tuple[str, str, str, str, str]:
-    return (name, said(groups[0]), said(groups[1]), *difference)
+    return (name, words(groups[0]), words(groups[1]), *difference)
 
 
 def _fewer(saved: Estimate) -> tuple[str, str]:
@@ -120,19 +120,19 @@ def _seconds(value_ms: float | None) -> str:
     return wording.MISSING if value_ms is None else f"{value_ms / 1000:,.1f}"
 
 
-def _turned(saved: Estimate, said: Callable[[float], str]) -> str:
+def _turned(saved: Estimate, words: Callable[[float], str]) -> str:
     """Return the savings as a change: selected minus baseline."""
-    return wording.MISSING if saved.value is None else said(-saved.value)
+    return wording.MISSING if saved.value is None else words(-saved.value)
 
 
-def _turned_limits(saved: Estimate, said: Callable[[float, float], str]) -> str:
-    return _limits_or(saved, lambda low, high: said(-high, -low))
+def _turned_limits(saved: Estimate, words: Callable[[float, float], str]) -> str:
+    return _limits_or(saved, lambda low, high: words(-high, -low))
 
 
-def _limits_or(estimate: Estimate, said: Callable[[float, float], str]) -> str:
+def _limits_or(estimate: Estimate, words: Callable[[float, float], str]) -> str:
     if estimate.lower is None or estimate.upper is None:
         return wording.MISSING
-    return said(estimate.lower, estimate.upper)
+    return words(estimate.lower, estimate.upper)
 
 
 def _decimal_limits(low: float, high: float) -> str:

@@ -128,8 +128,8 @@ def allowed(names: Sequence[str]) -> str:
     for words in (SETTING_WORDS[name] for name in names):
         if words.allowed is not None:
             alike.setdefault(words.allowed, []).append(words.label.partition(",")[0])
-    said = [f"{wording.listed(labels)} {what}" for what, labels in alike.items()]
-    return f"Allowed: {'; '.join(said)}." if said else ""
+    parts = [f"{wording.listed(labels)} {what}" for what, labels in alike.items()]
+    return f"Allowed: {'; '.join(parts)}." if parts else ""
 
 
 SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -196,40 +196,40 @@ def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per ki
 def setting_effects(shown: SettingsPreview) -> list[str]:
     """Return the effects of a change, a sentence each, as Markdown."""
     before, after = shown.before, shown.after
-    said = (
+    parts = (
         [_prompt(shown)] if len(shown.columns) else ["There is no arm yet; it holds from the first one on."]
     )
     if after.phase != before.phase and after.phase == "passive":
-        said.append("Runs recorded from then on teach nothing, until the learner is active again.")
+        parts.append("Runs recorded from then on teach nothing, until the learner is active again.")
     if after.min_pulls != before.min_pulls:
         under = [int((shown.columns.pulls < value).sum()) for value in (before.min_pulls, after.min_pulls)]
         arms = wording.things(under[1], "arm")
-        said.append(f"{arms} would have fewer pulls than that and go first, {wording.count(under[0])} now.")
+        parts.append(f"{arms} would have fewer pulls than that and go first, {wording.count(under[0])} now.")
     if after.seed_arms != before.seed_arms:
         known = len(set(after.seed_arms) & set(shown.columns.keys))
-        said.append(
+        parts.append(
             f"{wording.count(known)} of {wording.things(len(after.seed_arms), 'seed')} are arms here."
         )
     if after.mode != before.mode or after.meta_tools != before.meta_tools:
-        said.append(
+        parts.append(
             "It holds for runs recorded from then on; those that are recorded stay as they were judged."
         )
     if after.priors != before.priors:
-        said.append(_beliefs(shown))
+        parts.append(_beliefs(shown))
     if shown.ready is not None:
-        said.append(_ready(*shown.ready))
+        parts.append(_ready(*shown.ready))
     held = ("graders", "evaluation_credit", "weight_by_agreement")
     if any(getattr(after, name) != getattr(before, name) for name in held):
-        said.append("It holds for evaluations from then on; those that are stored keep their weight.")
+        parts.append("It holds for evaluations from then on; those that are stored keep their weight.")
     if after.keep_texts != before.keep_texts:
-        said.append(
+        parts.append(
             "Texts of runs recorded from then on are kept, for those who may read them."
             if after.keep_texts
             else "Texts of runs recorded from then on are not kept; `armscope erase` takes away those that are."
         )
     if after.prices != before.prices:
-        said.append("Only money in sentences follows; no belief and no prompt does.")
-    return said
+        parts.append("Only money in sentences follows; no belief and no prompt does.")
+    return parts
 
 
 def _prompt(shown: SettingsPreview) -> str:

@@ -20,7 +20,7 @@ _LARGE: Final = (
 )
 
 
-class Told(NamedTuple):
+class SignInMessage(NamedTuple):
     """A title, what to do, and lines to copy; plain text all of it."""
 
     title: str
@@ -28,7 +28,7 @@ class Told(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def told(standing: Standing, session: Session | None, session_ms: int) -> Told:
+def next_step(standing: Standing, session: Session | None, session_ms: int) -> SignInMessage:
     """Return the next step for a visitor without a session.
 
     >>> jo = Session(issuer="https://id.example.com", subject="u-17", issued_ms=0)
@@ -38,35 +38,36 @@ def told(standing: Standing, session: Session | None, session_ms: int) -> Told:
     'Your session is over.'
     """
     if standing == "over":
-        return Told("Your session is over.", f"{_over(session_ms)} Sign in again.")
+        return SignInMessage("Your session is over.", f"{_over(session_ms)} Sign in again.")
     if standing == "unknown" and session is not None:
         who = f"--issuer {shlex.quote(session.issuer)} --subject {shlex.quote(session.subject)}"
-        return Told(
+        return SignInMessage(
             "Nobody has let you in yet.",
             f"Ask an operator of this desk to let you in, and hand them this line. {_invited(session)}",
             (f"armscope member add NAME {who} --role viewer",),
         )
     if standing == "large":
-        return Told("You can't be signed in.", _LARGE)
-    return Told("Sign in to armscope.", _OUT)
+        return SignInMessage("You can't be signed in.", _LARGE)
+    return SignInMessage("Sign in to armscope.", _OUT)
 
 
-def refused(code: str) -> Told:
-    """Return the message after a refusal by the identity provider; only a known code is shown, because it is foreign text.
+def refused(code: str) -> SignInMessage:
+    """Return the message after a refusal by the identity provider; only a known code is shown, because it is foreign
+    text.
 
     >>> "(access_denied)" in refused("access_denied").text, "script" in refused("<script>").text
     (True, False)
     """
     why = f" ({code})" if _CODE.fullmatch(code) else ""
-    return Told(
+    return SignInMessage(
         "You were not signed in.",
         f"Your identity provider refused it{why}. Try again, or ask who runs it whether you may use armscope.",
     )
 
 
-def no_role(name: str) -> Told:
+def no_role(name: str) -> SignInMessage:
     """Return the message for a member without a role in any learner."""
-    return Told(
+    return SignInMessage(
         "You have no role here.",
         f"You are signed in as {name}, and are nothing in any learner of this database. Ask an operator for a role.",
         (f"armscope member role {shlex.quote(name)} viewer",),

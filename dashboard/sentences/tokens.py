@@ -70,4 +70,4 @@ def used(one: TokenRow, now_ms: int) -> str:
     """The hour of its last use, as plain text."""
     if one.used_hour_ms is None:
         return "never"
-    return f"{wording.moment(one.used_hour_ms, year_of_ms=now_ms)[:-3]} h"
+    return f"{wording.minute(one.used_hour_ms, year_of_ms=now_ms)[:-3]} h"

@@ -1,7 +1,7 @@
 """Address: names of parameters that other code than their own page reads or writes.
 
-Each page has its own names, also for the same thing. A name that one page binds to a widget is removed from the address
-of every other.
+Each page has its own names, also for the same thing. A name that one page binds to a widget is removed from the
+address of every other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHANNEL: Final = "channel"
 TYPE: Final = "type"
 COMPACT: Final = "compact"
 PRESENT: Final = "present"
-_KEPT: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
+_LASTING: Final = (LEARNER, SPAN, SINCE, UNTIL, MODEL, CHANNEL, TYPE, COMPACT, PRESENT)
 _PAGE: Final = "armscope page"
 _ARRIVAL: Final = "armscope arrival"
 _LEAVING: Final = "armscope leaving"
@@ -65,10 +65,10 @@ def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
     return {RESET_SCOPE: NAMED_ARMS, RESET_ARMS: list(arms)}
 
 
-def new_queue(wanted: RunFilter) -> dict[str, str]:
+def new_queue(run_filter: RunFilter) -> dict[str, str]:
     """Return the parameters of the review page that offer a new queue of these runs."""
-    told = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value}
-    return {REVIEW_HOW: QUEUES, REVIEW_RUNS: msgspec.json.encode(told).decode()}
+    values = {name: value for name, value in msgspec.structs.asdict(run_filter).items() if value}
+    return {REVIEW_HOW: QUEUES, REVIEW_RUNS: msgspec.json.encode(values).decode()}
 
 
 def queued_runs() -> RunFilter | None:
@@ -79,16 +79,16 @@ def queued_runs() -> RunFilter | None:
         return None
 
 
-def kept() -> dict[str, list[str]]:
+def lasting_values() -> dict[str, list[str]]:
     """The filters of the present address, for links to other pages."""
-    return {name: st.query_params.get_all(name) for name in _KEPT if name in st.query_params}
+    return {name: st.query_params.get_all(name) for name in _LASTING if name in st.query_params}
 
 
 def put_back(page: str) -> None:
     """Restore the filters in the address after a change of page, and note the arrival.
 
-    A link carries none, because a bound parameter can't be set directly. Setting its widget's state again sends it. Back
-    and Forward carry those of their step, of which Streamlit forgets the hidden ones.
+    A link carries none, because a bound parameter can't be set directly. Setting its widget's state again sends it.
+    Back and Forward carry those of their step, of which Streamlit forgets the hidden ones.
     """
     here = get_script_run_ctx()
     is_other = st.session_state.get(_PAGE) != page
@@ -98,10 +98,10 @@ def put_back(page: str) -> None:
         return
     st.session_state[_PAGE] = page
     leave()
-    asked = {} if here is None else parse_qs(here.query_string)  # as the browser sent it with this rerun
-    for name in _KEPT:
-        if name in asked and name not in st.query_params:
-            st.query_params[name] = asked[name]
+    query = {} if here is None else parse_qs(here.query_string)  # as the browser sent it with this rerun
+    for name in _LASTING:
+        if name in query and name not in st.query_params:
+            st.query_params[name] = query[name]
         elif name in st.session_state:
             st.session_state[name] = st.session_state[name]
 

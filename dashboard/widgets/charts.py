@@ -15,9 +15,9 @@ from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
 
 
-def chart(drawn: Chart, *, key: str) -> None:
+def chart(shown: Chart, *, key: str) -> None:
     """Show a figure over the full width of its column."""
-    st.plotly_chart(drawn.figure, theme=None, config=dict(theme.CONFIG), alt=drawn.alt, key=key)
+    st.plotly_chart(shown.figure, theme=None, config=dict(theme.CONFIG), alt=shown.alt, key=key)
 
 
 def type_legend(look: Tokens) -> None:
@@ -32,8 +32,8 @@ def type_legend(look: Tokens) -> None:
 def band_legend(look: Tokens) -> None:
     """Every band as colour, dots and word."""
     bands = [
-        f':color[■]{{foreground="{look.bands[place]}"}}\u00a0:gray[{_unbroken(wording.band(band))}]'
-        for place, band in enumerate(BANDS)
+        f':color[■]{{foreground="{look.bands[index]}"}}\u00a0:gray[{_unbroken(wording.band(band))}]'
+        for index, band in enumerate(BANDS)
     ]
     st.markdown(f":small[{' &ensp; '.join(bands)}]")
 

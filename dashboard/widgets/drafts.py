@@ -1,7 +1,7 @@
 """Drafts of forms, stored in this server's memory for a person and their browser.
 
-The address must not hold texts about people. The database must not hold anything that was not sent. A draft ends when it
-is sent or discarded, when the server stops, or when newer ones need its room.
+The address must not hold texts about people. The database must not hold anything that was not sent. A draft ends when
+it is sent or discarded, when the server stops, or when newer ones need its room.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Draft(Generic[Fields]):
 
 
 @dataclass(frozen=True)
-class Place:
+class DraftKey:
     """Key of drafts: learner, browser and person; several people may share a browser."""
 
     database: str
@@ -48,32 +48,32 @@ class Drafts(Generic[Fields]):
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
-        self._drafts: OrderedDict[tuple[Place, str], Fields] = OrderedDict()
+        self._drafts: OrderedDict[tuple[DraftKey, str], Fields] = OrderedDict()
         self._lock = Lock()
 
-    def keep(self, place: Place, draft: Draft[Fields]) -> None:
+    def keep(self, owner: DraftKey, draft: Draft[Fields]) -> None:
         """Keep a draft as it is now, as the newest."""
         with self._lock:
-            self._drafts[place, draft.key] = draft.fields
-            self._drafts.move_to_end((place, draft.key))
+            self._drafts[owner, draft.key] = draft.fields
+            self._drafts.move_to_end((owner, draft.key))
             while len(self._drafts) > self._bound:
                 self._drafts.popitem(last=False)
 
-    def drop(self, place: Place, key: str) -> None:
+    def drop(self, owner: DraftKey, key: str) -> None:
         """Forget a draft, if it is there."""
         with self._lock:
-            self._drafts.pop((place, key), None)
+            self._drafts.pop((owner, key), None)
 
-    def newest(self, place: Place, fits: Callable[[Fields], bool]) -> Draft[Fields] | None:
+    def newest(self, owner: DraftKey, fits: Callable[[Fields], bool]) -> Draft[Fields] | None:
         """The newest of a place's drafts that fits."""
         with self._lock:
             for (whose, key), fields in reversed(self._drafts.items()):
-                if whose == place and fits(fields):
+                if whose == owner and fits(fields):
                     return Draft(key=key, fields=fields)
         return None
 
 
-def here() -> Place:
+def here() -> DraftKey:
     """The place of this browser and this page's learner."""
     context = reading().context
-    return Place(str(context.store.place), context.learner, browser(), context.actor.name)
+    return DraftKey(str(context.store.place), context.learner, browser(), context.actor.name)

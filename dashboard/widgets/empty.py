@@ -24,11 +24,11 @@ def empty(
     rows: Mapping[str, Sequence[object]],
     to_do: str,
     shell: str | None,
-    place: tuple[Page, str] | None = None,
+    elsewhere: tuple[Page, str] | None = None,
 ) -> None:
     """Show an empty page: its sentence, on the left the requirements, on the right the one next step.
 
-    ``place`` is another page for the step, with the words of its link.
+    ``elsewhere`` is another page for the step, with the words of its link.
     """
     sentence(parts, reading().tokens)
     muted(why)
@@ -43,8 +43,8 @@ def empty(
             st.markdown(to_do)
             if shell is not None:
                 st.code(shell, language=None, wrap_lines=True)
-            if place is not None:
-                link(*place)
+            if elsewhere is not None:
+                link(*elsewhere)
 
 
 def no_arms(page_needs: str) -> None:
@@ -66,7 +66,9 @@ def no_arms(page_needs: str) -> None:
         else "**Import your agent's transcripts**; the format is recognised. Or look at a made-up world first: "
         "`armscope demo`.",
         shell=None if filtered else command("import ~/.claude/projects"),
-        place=None if filtered or not reading().may("ingest") else (pages.DATA, "Drop files here instead"),
+        elsewhere=None
+        if filtered or not reading().may("ingest")
+        else (pages.DATA, "Drop files here instead"),
     )
 
 

@@ -14,7 +14,7 @@ import streamlit as st
 
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from dashboard import actions, queries, wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.paging import paging
@@ -39,11 +39,11 @@ _RIGHT: Final = frozenset({"score"})
 
 
 def listed(
-    wanted: EvaluationFilter, *, name: str, nothing: str, title: str = "Evaluations", note: str = ""
+    chosen: EvaluationFilter, *, name: str, nothing: str, title: str = "Evaluations", note: str = ""
 ) -> None:
     """A page of evaluations with its head; ``name`` is what its place is called in the address."""
-    before = _place(name)
-    page = queries.evaluations(wanted, before)
+    before = _cursor(name)
+    page = queries.evaluations(chosen, before)
     section(title, note or "the latest first; undone ones stay, without effect")
     if page.rows:
         _table(page.rows, name)
@@ -59,15 +59,15 @@ def to_newest(name: str) -> None:
         del st.query_params[name]
 
 
-def _place(name: str) -> int | None:
+def _cursor(name: str) -> int | None:
     """Below which number the page begins, as the address says; anything else begins at the newest."""
-    asked = st.query_params.get(name, "")
-    return int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 16 else None
+    text = st.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _table(rows: Sequence[Evaluation], name: str) -> None:
     here = reading()
-    frame = drawn_once(
+    frame = cached_figure(
         ("evaluations", name, rows[0].id, rows[-1].id, len(rows), here.presenting, here.context.actor),
         lambda: _to_arrow(rows),
     )
@@ -101,7 +101,7 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
 def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:
     year = reading().frame.last_at_ms
     cells: dict[str, Sequence[str]] = {
-        "judged, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
+        "judged, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
         "run": [
             wording.MISSING if one.run_no is None else f"run {wording.count(one.run_no)}" for one in rows
         ],

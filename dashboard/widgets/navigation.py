@@ -22,8 +22,8 @@ _PAGES: Final = "armscope pages"
 def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str, list[StreamlitPage]]:
     """Return the navigation by group.
 
-    The address of a page that the visitor may not see, or that a presentation leaves out, shows the reason. A page about
-    several learners is in no menu of a person with one.
+    The address of a page that the visitor may not see, or that a presentation leaves out, shows the reason. A page
+    about several learners is in no menu of a person with one.
     """
     has_many = n_learners > 1 or context.may("members")
     if presenting:

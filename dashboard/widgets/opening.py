@@ -49,27 +49,27 @@ def _count() -> None:
     st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
 
 
-def arm_chart(drawn: Chart, arms: Sequence[str], *, key: str) -> None:
+def arm_chart(shown: Chart, arms: Sequence[str], *, key: str) -> None:
     """A figure whose points carry the places of arms; a click on one opens it."""
-    place = clicked_point(_clickable(drawn, key))
-    if place is not None and 0 <= place < len(arms):
-        open_arm(arms[place])
+    index = clicked_point(_clickable(shown, key))
+    if index is not None and 0 <= index < len(arms):
+        open_arm(arms[index])
 
 
-def run_chart(drawn: Chart, rows: Sequence[RunRow], *, key: str) -> None:
+def run_chart(shown: Chart, rows: Sequence[RunRow], *, key: str) -> None:
     """A figure whose points carry the numbers of runs; a click on one opens it."""
-    number = clicked_point(_clickable(drawn, key))
+    number = clicked_point(_clickable(shown, key))
     uid = next((row.uid for row in rows if row.run_no == number), None)
     if uid is not None:
         open_run(uid)
 
 
-def _clickable(drawn: Chart, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind
+def _clickable(shown: Chart, key: str) -> Any:  # noqa: ANN401 - Streamlit's own kind
     return st.plotly_chart(
-        drawn.figure,
+        shown.figure,
         theme=None,
         config=dict(theme.CONFIG),
-        alt=drawn.alt,
+        alt=shown.alt,
         key=fresh(key),
         on_select="rerun",
         selection_mode="points",
@@ -90,9 +90,9 @@ def clicked_point(event: Any) -> int | None:  # noqa: ANN401 - Streamlit's own k
 def clicked_row(event: Any, *, rest: str, key: str) -> int | None:  # noqa: ANN401 - Streamlit's own kind
     """Return the row whose cell was clicked or reached by keyboard, if it opens.
 
-    Cells of the first column, ``rest``, open nothing: the keyboard enters there and moves from row to row. Neither does
-    the first row while the keyboard passes with Tab. Otherwise a keyboard user could not pass a table. ``key`` is the
-    table's.
+    Cells of the first column, ``rest``, open nothing: the keyboard enters there and moves from row to row. Neither
+    does the first row while the keyboard passes with Tab. Otherwise a keyboard user could not pass a table. ``key``
+    is the table's.
     """
     cells = event["selection"].get("cells", []) if event else []
     if not cells:

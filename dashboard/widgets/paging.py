@@ -9,19 +9,19 @@ import streamlit as st
 from dashboard.widgets import address
 
 
-def neighbour(words: str, icon: str, place: Mapping[str, str | None]) -> None:
+def neighbour(words: str, icon: str, parameters: Mapping[str, str | None]) -> None:
     """Show a link to a neighbour, by the parameters of its address; ``None`` first = no neighbour.
 
     A link from a page to itself would leave the address unchanged, so this writes it.
     """
-    there_is = next(iter(place.values())) is not None
+    there_is = next(iter(parameters.values())) is not None
     st.button(
         words,
         key=words,
         icon=icon,
         disabled=not there_is,
         on_click=address.say if there_is else None,
-        args=(place,),
+        args=(parameters,),
     )
 
 
@@ -43,9 +43,9 @@ def paging(name: str, onward: str | None, *, at_newest: bool) -> None:
             st.button("Newest", key=f"newest {name}", type="tertiary", on_click=_go, args=(name, None))
 
 
-def _go(name: str, place: str | None) -> None:
+def _go(name: str, value: str | None) -> None:
     """Put a place into the address, or take it out."""
-    if place is not None:
-        st.query_params[name] = place
+    if value is not None:
+        st.query_params[name] = value
     elif name in st.query_params:
         del st.query_params[name]

@@ -24,27 +24,27 @@ def panel(name: str, *, still: str = "the rest of the page still works") -> Iter
     """Draw inside; ``name`` and ``still`` are our own words ("Savings over time")."""
     # A container, and no `st.empty()` that it then fills: when the server's messages are sent between the two, the
     # browser takes the panel out of the page and makes another, and the focus in a table or field of it is gone.
-    drawn = st.container(gap="small")
+    container = st.container(gap="small")
     try:
-        with drawn:
+        with container:
             yield
     except ArmscopeError as problem:
-        _take_out(drawn)
+        _take_out(container)
         _line(name, f"{wording.literal(str(problem))}", still)
     except Exception:
         log.exception("panel %s failed", name)
-        _take_out(drawn)
+        _take_out(container)
         _line(name, "The log of the server has the details.", still)
 
 
-def _take_out(drawn: DeltaGenerator) -> None:
+def _take_out(container: DeltaGenerator) -> None:
     """Nothing in the place of a container, with all that was drawn in it."""
-    within = drawn._cursor
+    within = container._cursor
     if within is None:  # a script without a page
         return
-    *around, place = within.parent_path
-    cursor = LockedCursor(root_container=within.root_container, parent_path=tuple(around), index=place)
-    DeltaGenerator(root_container=within.root_container, cursor=cursor, parent=drawn._parent).empty()
+    *around, index = within.parent_path
+    cursor = LockedCursor(root_container=within.root_container, parent_path=tuple(around), index=index)
+    DeltaGenerator(root_container=within.root_container, cursor=cursor, parent=container._parent).empty()
 
 
 def _line(name: str, why: str, still: str) -> None:

@@ -22,14 +22,14 @@ def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[st
     ['tool:fs:Write']
     """
     words = needle.casefold().split()
-    found = []
+    hits = []
     for key in keys:
         folded = key.casefold()
         if all(word in folded for word in words):
-            found.append(key)
-            if len(found) == at_most:
+            hits.append(key)
+            if len(hits) == at_most:
                 break
-    return found
+    return hits
 
 
 def one_arm(columns: ArmColumns, *, key: str, label: str = "Arm") -> str | None:
@@ -76,9 +76,9 @@ def options_of(keys: Sequence[str], key: str) -> tuple[list[str], str]:
         "Search arms", key=f"{key} search", type="search", live=True, placeholder="part of an id"
     )
     chosen = [arm for arm in _chosen(key) if arm in keys]
-    found = matches(keys, needle or "")
-    said = f"{wording.count(len(found))} of {wording.count(len(keys))} arms: search above"
-    return sorted({*chosen, *found}), said
+    hits = matches(keys, needle or "")
+    words = f"{wording.count(len(hits))} of {wording.count(len(keys))} arms: search above"
+    return sorted({*chosen, *hits}), words
 
 
 def _chosen(key: str) -> list[str]:

@@ -30,12 +30,13 @@ def popover(
 ) -> PopoverContainer:
     """Show a popover and return whether it is open.
 
-    Streamlit identifies it by its label. A new label on an open one would close it, so the label changes after closing.
+    Streamlit identifies it by its label. A new label on an open one would close it, so the label changes after
+    closing.
     """
-    said = f"{key} label"
+    label_key = f"{key} label"
     if st.session_state.get(key):
-        label = st.session_state.get(said, label)
-    st.session_state[said] = label
+        label = st.session_state.get(label_key, label)
+    st.session_state[label_key] = label
     return st.popover(label, type=type, icon=icon, key=key, on_change="rerun")
 
 

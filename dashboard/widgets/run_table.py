@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.records.run_page import RunRow
 from dashboard import wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import clicked_row, fresh, open_run
 from dashboard.widgets.tables import ROW_PX, columns, height
 
@@ -24,7 +24,7 @@ def table(rows: Sequence[RunRow]) -> None:
     """Runs newest first; a click opens one."""
     year_of_ms = reading().frame.last_at_ms
     numbers = tuple(row.run_no for row in rows)
-    frame = drawn_once(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
+    frame = cached_figure(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     config: dict[str, Any] = {
         "run": number("run", format="localized", width=72),
@@ -52,15 +52,15 @@ def table(rows: Sequence[RunRow]) -> None:
         selection_mode="single-cell",
         alt=f"Table of {wording.things(len(rows), 'run')}, newest first",
     )
-    place = clicked_row(clicked, rest="ended, UTC", key=fresh("runs"))
-    if place is not None and place < len(rows):
-        open_run(rows[place].uid)
+    index = clicked_row(clicked, rest="ended, UTC", key=fresh("runs"))
+    if index is not None and index < len(rows):
+        open_run(rows[index].uid)
 
 
 def _run_frame(rows: Sequence[RunRow], year_of_ms: int | None) -> pa.Table:
     return pa.table(
         {
-            "ended, UTC": [wording.moment(row.at_ms, year_of_ms=year_of_ms) for row in rows],
+            "ended, UTC": [wording.minute(row.at_ms, year_of_ms=year_of_ms) for row in rows],
             "run": [row.run_no for row in rows],
             "class": [row.run_class for row in rows],
             "verdict": [row.outcome for row in rows],

@@ -1,7 +1,7 @@
 """Way back: this person's undo or redo of an act, as the flows decide; one rule for all pages.
 
-An undo checks who acted, a redo checks who undid. A reviewer undoes their own acts and redoes their own undo. A person
-who may undo everything may do both.
+An undo checks who acted, a redo checks who undid. A reviewer undoes their own acts and redoes their own undo. A
+person who may undo everything may do both.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) ->
     """
     table = rows if isinstance(rows, pa.Table) else to_arrow(rows)
     whole = {
-        place: column.to_pylist()
-        for place, column in enumerate(table.columns)
+        index: column.to_pylist()
+        for index, column in enumerate(table.columns)
         if pa.types.is_integer(column.type)
     }
     if not any(number is not None and abs(number) >= 1_000 for cells in whole.values() for number in cells):
@@ -113,10 +113,10 @@ def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) ->
         return
     # Streamlit writes no commas, and going through pandas for them costs ten times the table. So they are text,
     # which the style sheet moves to the right: the container's key tells it the columns.
-    for place, cells in whole.items():
+    for index, cells in whole.items():
         written = [wording.MISSING if number is None else wording.count(number) for number in cells]
-        table = table.set_column(place, table.column_names[place], pa.array(written))
-    with st.container(key=f"table {' '.join(f'{RIGHT}{place + 1}' for place in whole)} {alt}"):
+        table = table.set_column(index, table.column_names[index], pa.array(written))
+    with st.container(key=f"table {' '.join(f'{RIGHT}{index + 1}' for index in whole)} {alt}"):
         _small_table(table, alt)
 
 

@@ -26,55 +26,55 @@ _BACK_DAYS: Final = 7
 _PICKER: Final = "then popover"
 
 
-def then_day(seen: ArmPath) -> int | None:
+def then_day(arm_path: ArmPath) -> int | None:
     """The earlier moment as a day of the path: the one in the address, else a week before the end."""
-    if len(seen.path) < 2:
+    if len(arm_path.path) < 2:
         return None
     is_held = THEN in st.session_state and not address.is_step_in_history()
-    chosen = st.session_state[THEN] if is_held else _asked_for()
-    first, last = int(seen.path.day[0]), int(seen.path.day[-1])
+    chosen = st.session_state[THEN] if is_held else _requested_day()
+    first, last = int(arm_path.path.day[0]), int(arm_path.path.day[-1])
     if isinstance(chosen, date):
         day = int(datetime(chosen.year, chosen.month, chosen.day, tzinfo=UTC).timestamp() * 1000) // DAY_MS
         return min(max(day, first), last)
     return max(first, last - _BACK_DAYS)
 
 
-def _asked_for() -> date | None:
+def _requested_day() -> date | None:
     try:
         return date.fromisoformat(st.query_params.get(THEN, ""))
     except ValueError:
         return None
 
 
-def now(row: ArmRow, seen: ArmPath, then: int | None) -> None:
+def now(row: ArmRow, arm_path: ArmPath, then: int | None) -> None:
     """Density now over its interval, before, and the prior."""
     here = reading()
-    place = None if then is None else seen.path.index(then)
+    index = None if then is None else arm_path.path.index(then)
     earlier = None
-    if place is not None and then is not None:
-        called = _called(seen, then)
-        earlier = (float(seen.path.alpha[place]), float(seen.path.beta[place]), called)
-    ghost = "prior" if seen.since_ms is None else "reset to"
-    drawn = pictured_once(
+    if index is not None and then is not None:
+        called = _called(arm_path, then)
+        earlier = (float(arm_path.path.alpha[index]), float(arm_path.path.beta[index]), called)
+    ghost = "prior" if arm_path.since_ms is None else "reset to"
+    figure = pictured_once(
         ("then now", row, earlier, ghost), lambda: then_now(row, earlier, here.tokens, ghost=ghost)
     )
-    section("Belief now", table=drawn.table, key="belief now")
-    chart(drawn, key="belief now")
+    section("Belief now", table=figure.table, key="belief now")
+    chart(figure, key="belief now")
     if then is not None:
-        _picker(seen, then)
+        _picker(arm_path, then)
     st.markdown(small("Runs of one session resemble each other, so the true interval may be wider."))
 
 
-def _called(seen: ArmPath, then: int) -> str:
-    back = int(seen.path.day[-1]) - then
-    last = int(seen.path.day[-1]) * DAY_MS
+def _called(arm_path: ArmPath, then: int) -> str:
+    back = int(arm_path.path.day[-1]) - then
+    last = int(arm_path.path.day[-1]) * DAY_MS
     return "7 days ago" if back == _BACK_DAYS else f"on {wording.day(then * DAY_MS, year_of_ms=last)}"
 
 
-def _picker(seen: ArmPath, then: int) -> None:
+def _picker(arm_path: ArmPath, then: int) -> None:
     """The earlier moment; behind a button, which says which it is."""
-    first, last = (_date(int(seen.path.day[at])) for at in (0, -1))
-    shown = wording.day(then * DAY_MS, year_of_ms=int(seen.path.day[-1]) * DAY_MS)
+    first, last = (_date(int(arm_path.path.day[at])) for at in (0, -1))
+    shown = wording.day(then * DAY_MS, year_of_ms=int(arm_path.path.day[-1]) * DAY_MS)
     label = f"Dashed: end of {shown}"
     behind = lazy_popover(label, icon=":material/calendar_today:", key=_PICKER, used=in_use(THEN))
     if behind is None:
@@ -96,29 +96,31 @@ def _date(day: int) -> date:
     return instant(day * DAY_MS).date()
 
 
-def path(row: ArmRow, seen: ArmPath) -> None:
+def path(row: ArmRow, history: ArmPath) -> None:
     """Show mean and interval by day, with the legend of the letters."""
     here = reading()
-    if not len(seen.path):
+    if not len(history.path):
         section("How it got there")
         none_by_day()
         return
-    drawn = pictured_once(
-        ("arm path", row.key), lambda: arm_path(seen, row.key, row.type, here.tokens, compact=here.compact)
+    figure = pictured_once(
+        ("arm path", row.key), lambda: arm_path(history, row.key, row.type, here.tokens, compact=here.compact)
     )
-    section("How it got there", "mean and 95% interval at the end of each day", table=drawn.table, key="path")
-    chart(drawn, key="arm path")
-    letters, n_more = lettered(seen)
-    muted(sentences.marks_line(letters, n_more, year_of_ms=int(seen.path.day[-1]) * DAY_MS))
+    section(
+        "How it got there", "mean and 95% interval at the end of each day", table=figure.table, key="path"
+    )
+    chart(figure, key="arm path")
+    letters, n_more = lettered(history)
+    muted(sentences.marks_line(letters, n_more, year_of_ms=int(history.path.day[-1]) * DAY_MS))
 
 
-def worth(judged: Judgement, known: Belief, place: int) -> None:
+def worth(judged: Judgement, known: Belief, index: int) -> None:
     """Show cost, break-even and mean, with their method."""
-    here, seen = reading(), queries.inclusion()
+    here, arm_path = reading(), queries.inclusion()
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
-    rank, n_arms = wording.count(int(known.summary.rank[place])), wording.count(len(known.columns))
+    rank, n_arms = wording.count(int(known.summary.rank[index])), wording.count(len(known.columns))
     paragraphs(
-        sentences.worth(judged, token_cost(known, place), year_of_ms=here.frame.last_at_ms),
+        sentences.worth(judged, token_cost(known, index), year_of_ms=here.frame.last_at_ms),
         f"By its mean it is number **{rank}** of {n_arms} arms.",
-        gray(sentences.worth_note(seen.arms[judged.arm], seen)),
+        gray(sentences.worth_note(arm_path.arms[judged.arm], arm_path)),
     )

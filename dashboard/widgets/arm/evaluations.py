@@ -9,6 +9,6 @@ from dashboard.widgets.evaluation_table import listed
 
 def of_arm(arm: str) -> None:
     """Show the evaluations of the arm, latest first; nothing without any."""
-    wanted = EvaluationFilter(arm=arm, counting=False)
-    if queries.evaluations(wanted).rows:
-        listed(wanted, name="arm_evaluations", nothing="")
+    of_this_arm = EvaluationFilter(arm=arm, counting=False)
+    if queries.evaluations(of_this_arm).rows:
+        listed(of_this_arm, name="arm_evaluations", nothing="")

@@ -20,7 +20,7 @@ from dashboard.widgets.words import chip, muted, section
 _NEAR: Final = 5
 
 
-def wanted() -> str | None:
+def requested() -> str | None:
     """The arm that the address names, if there is one; else the page says what to do instead."""
     name = st.query_params.get(address.ARM, "")
     known = queries.as_of().columns
@@ -76,15 +76,15 @@ def _no_such_arm(name: str) -> None:
     link(pages.POSTERIORS, "All arms")
 
 
-def head(known: Belief, place: int, seen: ArmPath) -> None:
+def head(known: Belief, index: int, arm_path: ArmPath) -> None:
     """One row: the type, the whole id in a box that copies, tokens, prior and epoch; right what can be done."""
     here = reading()
     columns = known.columns
-    kind, key = columns.types[place], columns.keys[place]
+    kind, key = columns.types[index], columns.keys[index]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(chip(kind), width="content")
         st.code(key, language=None, width="content", wrap_lines=True)
-        muted_facts = f":gray[{' · '.join(_facts(known, place, seen))}]"
+        muted_facts = f":gray[{' · '.join(_facts(known, index, arm_path))}]"
         st.markdown(muted_facts, width="content")
         st.space("stretch")
         if here.may("reward"):
@@ -95,21 +95,21 @@ def head(known: Belief, place: int, seen: ArmPath) -> None:
             notes.write(key)
 
 
-def _facts(known: Belief, place: int, seen: ArmPath) -> list[str]:
+def _facts(known: Belief, index: int, arm_path: ArmPath) -> list[str]:
     columns = known.columns
-    cost = token_cost(known, place)
-    alpha, beta = int(columns.prior_alpha_micro[place]) / MICRO, int(columns.prior_beta_micro[place]) / MICRO
+    cost = token_cost(known, index)
+    alpha, beta = int(columns.prior_alpha_micro[index]) / MICRO, int(columns.prior_beta_micro[index]) / MICRO
     facts = ["tokens unknown" if cost is None else wording.things(cost, "token")]
     facts.append(f"prior {wording.beta(alpha, beta)}")
-    facts.append(f"epoch {seen.epoch_no}")
-    if columns.keys[place] in reading().frame.settings.seed_arms:
+    facts.append(f"epoch {arm_path.epoch_no}")
+    if columns.keys[index] in reading().frame.settings.seed_arms:
         facts.append("seed, always in")
     return facts
 
 
-def token_cost(known: Belief, place: int) -> int | None:
+def token_cost(known: Belief, index: int) -> int | None:
     """Return the arm's cost in tokens, where known."""
-    cost = int(known.columns.token_cost[place])
+    cost = int(known.columns.token_cost[index])
     return None if cost == UNKNOWN else cost
 
 

@@ -17,7 +17,7 @@ from core import explained
 from core.flows.queries import ArmInRun, ArmRuns
 from core.records.run_page import Cursor
 from dashboard import queries, sentences, wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ROW_PX, columns, draw, height
@@ -25,19 +25,19 @@ from dashboard.widgets.words import muted, section
 
 RUNS: Final = "runs_from"
 _PHONE: Final = {"ended, UTC": 104, "run": 76, "prompt": 60, "why": 136}
-_PLACE: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
+_CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 
 def lately(arm: str) -> None:
     """The same in a line: how often it was in the prompt of the latest runs, and what kept it out."""
-    said = sentences.lately(queries.arm_runs(arm, None).rows)
-    if said:
-        muted(said)
+    words = sentences.lately(queries.arm_runs(arm, None).rows)
+    if words:
+        muted(words)
 
 
 def in_or_out(arm: str) -> None:
     """Runs it was in or left out of, why, and what came of it."""
-    cursor = _place()
+    cursor = _cursor()
     page = queries.arm_runs(arm, cursor)
     section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")
     if not page.rows:
@@ -50,7 +50,7 @@ def in_or_out(arm: str) -> None:
 
 def _table(arm: str, page: ArmRuns) -> None:
     rows = page.rows
-    frame = drawn_once(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _to_arrow(rows))
+    frame = cached_figure(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _to_arrow(rows))
     text = st.column_config.TextColumn
     config = {
         "run": text("run", width=88),
@@ -82,7 +82,7 @@ def _table(arm: str, page: ArmRuns) -> None:
 def _to_arrow(rows: Sequence[ArmInRun]) -> pa.Table:
     year = reading().frame.last_at_ms
     cells: dict[str, Any] = {
-        "ended, UTC": [wording.moment(row.run.at_ms, year_of_ms=year) for row in rows],
+        "ended, UTC": [wording.minute(row.run.at_ms, year_of_ms=year) for row in rows],
         "run": [f"run {wording.count(row.run.run_no)}" for row in rows],
         "class": [row.run.run_class for row in rows],
         "prompt": ["✓ in" if row.in_prompt else "× out" for row in rows],
@@ -110,6 +110,6 @@ def _observed(row: ArmInRun) -> str:
     return row.run.outcome if row.in_prompt else wording.MISSING
 
 
-def _place() -> Cursor | None:
-    found = _PLACE.fullmatch(st.query_params.get(RUNS, ""))
-    return None if found is None else Cursor(int(found[1]) if found[1] else None, int(found[2]))
+def _cursor() -> Cursor | None:
+    match = _CURSOR.fullmatch(st.query_params.get(RUNS, ""))
+    return None if match is None else Cursor(int(match[1]) if match[1] else None, int(match[2]))

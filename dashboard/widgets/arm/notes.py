@@ -67,7 +67,7 @@ def read(arm: str) -> None:
         with st.container(horizontal=True, vertical_alignment="top", gap="small", wrap=False):
             with st.container(gap=None):
                 state = " · undone" if one.undone else ""
-                when = wording.moment(one.at_ms, year_of_ms=here.frame.last_at_ms)
+                when = wording.minute(one.at_ms, year_of_ms=here.frame.last_at_ms)
                 st.markdown(small(f"{when} UTC · {wording.literal(one.actor)}{state}"))
                 if not one.text:
                     muted(texts.hidden(may_read=here.context.may("read_texts")))

@@ -28,7 +28,7 @@ ACTOR: Final = "audit_by"
 ACTION: Final = "audit_act"
 SINCE: Final = "audit_since"
 UNTIL: Final = "audit_until"
-PLACE: Final = "audit_from"
+CURSOR: Final = "audit_from"
 """Parameter for the start of the table's page."""
 _FIRST: Final = date(1970, 1, 1)
 _LAST_DAY: Final = date(2999, 12, 31)
@@ -68,27 +68,27 @@ def audit_filter(of: Which) -> AuditFilter:
         key="audit filter popover",
         used=in_use(*_NAMES),
     )
-    wanted = AuditFilter()
+    chosen = AuditFilter()
     if behind is not None:
         with behind:
-            wanted = AuditFilter(
+            chosen = AuditFilter(
                 actor=_one("By", _names(), ACTOR),
                 action=_one("What", _ACTIONS[of], ACTION),
                 since_ms=_day("From", SINCE),
                 until_ms=_day("To, inclusive", UNTIL, n_days=1),
             )
             st.markdown(small("Days are UTC. The span in the row above is of runs."))
-    now = (of, reading().context.learner, wanted)
+    now = (of, reading().context.learner, chosen)
     if st.session_state.setdefault(_LAST, now) != now:
         st.session_state[_LAST] = now
-        if PLACE in st.query_params:
-            del st.query_params[PLACE]
-    return wanted
+        if CURSOR in st.query_params:
+            del st.query_params[CURSOR]
+    return chosen
 
 
-def narrowed(wanted: AuditFilter) -> bool:
+def narrowed(chosen: AuditFilter) -> bool:
     """Return whether a filter is active."""
-    return wanted != AuditFilter()
+    return chosen != AuditFilter()
 
 
 def _names() -> list[str]:
@@ -133,13 +133,13 @@ def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
 
 def _label(of: Which) -> str:
     """Return the active filters in the button's words; values that no widget takes are no filter."""
-    said_of = {key: str(address.held(key) or st.query_params.get(key, "")) for key in _NAMES}
+    values = {key: str(address.held(key) or st.query_params.get(key, "")) for key in _NAMES}
     known = {_words(one) for one in _ACTIONS[of]}
     chosen = [
-        said_of[ACTOR],
-        *(one for one in [_words(said_of[ACTION])] if one in known),
-        *(f"from {one}" for one in [said_of[SINCE]] if _is_day(one)),
-        *(f"to {one}" for one in [said_of[UNTIL]] if _is_day(one)),
+        values[ACTOR],
+        *(one for one in [_words(values[ACTION])] if one in known),
+        *(f"from {one}" for one in [values[SINCE]] if _is_day(one)),
+        *(f"to {one}" for one in [values[UNTIL]] if _is_day(one)),
     ]
     named = [wording.literal(wording.cut_middle(wording.plain(one))) for one in chosen if one]
     return wording.listed(named) if named else "Everybody, everything"
@@ -150,8 +150,8 @@ def _words(action: str) -> str:
     return action.replace("_", " ")
 
 
-def _is_day(told: str) -> bool:
+def _is_day(text: str) -> bool:
     try:
-        return _FIRST <= date.fromisoformat(told) <= _LAST_DAY
+        return _FIRST <= date.fromisoformat(text) <= _LAST_DAY
     except ValueError:
         return False

@@ -11,7 +11,7 @@ from dashboard import governing, wording
 from dashboard.governing import Which
 from dashboard.reading import reading
 from dashboard.sentences import audit as said
-from dashboard.widgets.audit.filters import PLACE
+from dashboard.widgets.audit.filters import CURSOR
 from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted
@@ -23,24 +23,24 @@ _REFUSED_PHONE: Final = {"minute, UTC": 104, "who": 120, "refused": 100}
 _MIME: Final = {"csv": "text/csv", "json": "application/json"}
 
 
-def asked(of: Which, wanted: AuditFilter) -> AuditPage | DenialPage:
+def page_of(of: Which, chosen: AuditFilter) -> AuditPage | DenialPage:
     """The page of the table that the address names; anything else begins at the newest."""
     if of == "refused":
-        return governing.refused(wanted, governing.read_place(st.query_params.get(PLACE, "")))
-    return governing.acts(wanted, installation=of == "installation", before=_before())
+        return governing.refused(chosen, governing.read_cursor(st.query_params.get(CURSOR, "")))
+    return governing.acts(chosen, installation=of == "installation", before=_before())
 
 
 def _before() -> int | None:
-    place = st.query_params.get(PLACE, "")
-    return int(place) if place.isascii() and place.isdigit() and len(place) < 16 else None
+    cursor = st.query_params.get(CURSOR, "")
+    return int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 16 else None
 
 
 def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
     """The rows, and the way to older ones."""
-    is_newest = PLACE not in st.query_params
+    is_newest = CURSOR not in st.query_params
     onward: str | None
     if isinstance(page, DenialPage):
-        onward = None if page.next is None else governing.place_of(page.next)
+        onward = None if page.next is None else governing.cursor_of(page.next)
         n_rows = len(page.denials)
         if n_rows:
             _refused(page.denials)
@@ -57,14 +57,14 @@ def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
             if narrowed
             else "What is done, and what is refused, is listed here from then on; nothing takes a row out."
         )
-    paging(PLACE, onward, at_newest=is_newest)
+    paging(CURSOR, onward, at_newest=is_newest)
 
 
 def _acts(page: AuditPage) -> None:
     now_ms, entries = reading().context.clock(), page.entries
     act_table(
         {
-            "when, UTC": [wording.moment(one.at_ms, year_of_ms=now_ms) for one in entries],
+            "when, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in entries],
             "who": [said.actor(one.actor) for one in entries],
             "what": [said.act(one) for one in entries],
             "act": [one.act or wording.MISSING for one in entries],
@@ -87,7 +87,7 @@ def _refused(denials: tuple[Denial, ...]) -> None:
     now_ms = reading().context.clock()
     act_table(
         {
-            "minute, UTC": [wording.moment(one.at_ms, year_of_ms=now_ms) for one in denials],
+            "minute, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in denials],
             "who": [said.actor(one.actor) for one in denials],
             "refused": [said.refusal(one.action) for one in denials],
             "times": [wording.count(one.n) for one in denials],
@@ -99,12 +99,12 @@ def _refused(denials: tuple[Denial, ...]) -> None:
     )
 
 
-def files(of: Which, wanted: AuditFilter, *, is_empty: bool) -> None:
+def files(of: Which, chosen: AuditFilter, *, is_empty: bool) -> None:
     """Show the download of all matches, made on request."""
     for form in ("csv", "json"):
         st.download_button(
             form.upper(),
-            governing.whole_audit(of, wanted, "csv" if form == "csv" else "json"),
+            governing.whole_audit(of, chosen, "csv" if form == "csv" else "json"),
             file_name=f"armscope-audit-{of}.{form}",
             mime=_MIME[form],
             type="tertiary",

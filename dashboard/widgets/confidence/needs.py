@@ -12,7 +12,7 @@ from core.columns import Ints
 from core.records.posterior import BANDS
 from core.statistics.confidence import Confidence
 from dashboard import queries, sentences, wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets.words import chipped, section, small, small_table
 
 NEED: Final = "need"
@@ -43,17 +43,17 @@ def needs(known: Confidence) -> None:
     )
     chosen: Need = next((name for name in NEEDS if name == need), "next band")
     width = _width() if chosen == "given width" else None
-    places, said = _goal(known, chosen, width)
+    places, words_of = _goal(known, chosen, width)
     with head:
         title = f"Needed for {'the next band' if chosen == 'next band' else 'a given width'}"
         title = "Under-explored arms" if chosen == "under-explored" else title
         section(
             title,
             sentences.next_band_note(len(places), known.n_arms),
-            table=_everyone(known, chosen, width, places, said),
+            table=_everyone(known, chosen, width, places, words_of),
             key="needs",
         )
-    _rows(known, chosen, places[: sentences.NEXT_SHOWN], said)
+    _rows(known, chosen, places[: sentences.NEXT_SHOWN], words_of)
     if width is not None:
         st.markdown(small(sentences.narrow(known, queries.pulls_needed(width), width)))
 
@@ -93,7 +93,7 @@ def _nearest(needed: Ints) -> Ints:
     return places[np.argsort(away, kind="stable")]
 
 
-def _rows(known: Confidence, need: Need, places: Ints, said: Callable[[int], str]) -> None:
+def _rows(known: Confidence, need: Need, places: Ints, words_of: Callable[[int], str]) -> None:
     if not len(places):
         done = {
             "next band": "Every arm is in the highest band.",
@@ -102,35 +102,35 @@ def _rows(known: Confidence, need: Need, places: Ints, said: Callable[[int], str
         }
         st.markdown(f":gray[{done[need]}]")
         return
-    shown = [int(place) for place in places]
+    shown = [int(index) for index in places]
     cells: dict[str, Sequence[object]] = {
-        "arm": [chipped(known.keys[place]) for place in shown],
-        "pulls": [int(known.pulls[place]) for place in shown],
+        "arm": [chipped(known.keys[index]) for index in shown],
+        "pulls": [int(known.pulls[index]) for index in shown],
     }
     if need == "given width":
-        cells["width"] = [f"{known.width[place]:.2f}" for place in shown]
-    cells[_HEADS[need]] = [said(place) for place in shown]
+        cells["width"] = [f"{known.width[index]:.2f}" for index in shown]
+    cells[_HEADS[need]] = [words_of(index) for index in shown]
     small_table(cells, alt=f"Arms nearest to the goal: {need}")
 
 
 def _everyone(
-    known: Confidence, need: Need, width: float | None, places: Ints, said: Callable[[int], str]
+    known: Confidence, need: Need, width: float | None, places: Ints, words_of: Callable[[int], str]
 ) -> dict[str, Sequence[object]]:
     """Every arm that is not there yet; made once, since it may be long."""
 
-    def made() -> dict[str, Sequence[object]]:
-        shown = [int(place) for place in places]
+    def cells() -> dict[str, Sequence[object]]:
+        shown = [int(index) for index in places]
         judged, year_of_ms = queries.judgements(), reading().frame.last_at_ms
         return {
-            "type": [known.types[place] for place in shown],
-            "arm": [wording.plain(known.keys[place]) for place in shown],
-            "pulls": [int(known.pulls[place]) for place in shown],
-            "width of the 95% interval": [f"{known.width[place]:.3f}" for place in shown],
-            "confidence": [wording.band(BANDS[int(known.band[place])]) for place in shown],
-            _HEADS[need]: [said(place) for place in shown],
+            "type": [known.types[index] for index in shown],
+            "arm": [wording.plain(known.keys[index]) for index in shown],
+            "pulls": [int(known.pulls[index]) for index in shown],
+            "width of the 95% interval": [f"{known.width[index]:.3f}" for index in shown],
+            "confidence": [wording.band(BANDS[int(known.band[index])]) for index in shown],
+            _HEADS[need]: [words_of(index) for index in shown],
             "judgement": [
-                sentences.judgement(judged[known.keys[place]], year_of_ms=year_of_ms) for place in shown
+                sentences.judgement(judged[known.keys[index]], year_of_ms=year_of_ms) for index in shown
             ],
         }
 
-    return drawn_once(("needs", need, width), made)
+    return cached_figure(("needs", need, width), cells)

@@ -11,14 +11,14 @@ from dashboard.widgets.words import as_table, both_ends, small
 
 def unread() -> None:
     """The figure, what it was computed from, and, should there be any, the arms concerned."""
-    seen = queries.unread()
+    counts = queries.unread()
     with both_ends():
-        st.markdown(sentences.unread(seen), width="content")
+        st.markdown(sentences.unread(counts), width="content")
         behind = lazy_popover("How it is counted", key="unread query")
         if behind is not None:
             with behind:
                 st.markdown(small("Standing rewards by who reads them; asked for in these words."))
-                st.code(seen.query, language="sql", wrap_lines=True)
-    st.markdown(small(sentences.unread_counts(seen)))
-    if seen.arms:
-        as_table(sentences.unread_table(seen), alt="Arms with observations that nobody reads")
+                st.code(counts.query, language="sql", wrap_lines=True)
+    st.markdown(small(sentences.unread_counts(counts)))
+    if counts.arms:
+        as_table(sentences.unread_table(counts), alt="Arms with observations that nobody reads")

@@ -31,15 +31,15 @@ def form() -> None:
         on_click=downloads.make_export,
         args=(format_name,),
     )
-    made = downloads.made_export()
-    if made is not None and made.answer.manifest.format == format_name:
-        _made(made)
+    ready = downloads.ready_export()
+    if ready is not None and ready.answer.manifest.format == format_name:
+        _download(ready)
 
 
-def _made(made: downloads.MadeExport) -> None:
-    manifest = made.answer.manifest
+def _download(ready: downloads.ReadyExport) -> None:
+    manifest = ready.answer.manifest
     st.markdown(
-        f"**{wording.size(made.answer.size_bytes)}**, revision {wording.count(manifest.revision)}: "
+        f"**{wording.size(ready.answer.size_bytes)}**, revision {wording.count(manifest.revision)}: "
         f"{wording.things(manifest.runs, 'run')}, {wording.things(manifest.arms, 'arm')}, "
         f"{wording.things(manifest.rewards, 'reward')}.{moved_on(manifest.revision)}"
     )
@@ -49,7 +49,7 @@ def _made(made: downloads.MadeExport) -> None:
             "is not loss-free: what they are of is open to you in a blind queue. Judge it or pass it over first."
         )
     with st.container(horizontal=True, vertical_alignment="center"):
-        save("Save the zip", made.path, "save export")
+        save("Save the zip", ready.path, "save export")
         behind = lazy_popover("Manifest", key="manifest")
         if behind is not None:
             with behind:

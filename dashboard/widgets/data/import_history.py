@@ -34,7 +34,7 @@ def chosen() -> PastImport | None:
     ids = [one.id for one in done]
     if not ids:
         return None
-    wanted = st.selectbox(
+    selected = st.selectbox(
         "Report of",
         ids,
         index=None,
@@ -44,7 +44,7 @@ def chosen() -> PastImport | None:
         label_visibility="collapsed",
         width=200,
     )
-    return next((one for one in done if one.id == wanted), None)
+    return next((one for one in done if one.id == selected), None)
 
 
 def table() -> None:
@@ -56,7 +56,7 @@ def table() -> None:
     answers = [one.answer for one in done]
     cells: dict[str, Sequence[object]] = {
         "import": [one.id for one in done],
-        "when, UTC": [wording.moment(one.at_ms) for one in done],
+        "when, UTC": [wording.minute(one.at_ms) for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "format": [wording.plain(one.format) for one in answers],
         "files": [one.files for one in answers],

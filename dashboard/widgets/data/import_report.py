@@ -17,7 +17,7 @@ def report(one: PastImport) -> None:
     """Everything that is known of an import."""
     section(
         f"{one.id.capitalize()}",
-        f"{wording.moment(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",
+        f"{wording.minute(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",
     )
     left, right = st.columns([5, 7], gap="large")
     with left:
@@ -82,8 +82,8 @@ def _undoing(one: PastImport) -> None:
             args=(one.id,),
             kwargs={"again": one.undone},
         )
-        wanted = st.toggle(f"Show what {verb.lower()} would change", key=f"rehearse {one.id}")
-    if wanted:
+        shows_effect = st.toggle(f"Show what {verb.lower()} would change", key=f"rehearse {one.id}")
+    if shows_effect:
         shown = queries.preview_undo(one.id, again=one.undone)
         st.markdown(sentences.undo_effect(shown))
         if shown.moved:

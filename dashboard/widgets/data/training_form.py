@@ -40,17 +40,17 @@ _MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS
 def form() -> None:
     """Format, what of it, and the button; then what was made, with counts and what is in the way, to be saved."""
     format_name = chosen_format("Format to train on", WORDS, default="sft_jsonl", key=FORMAT)
-    asked = _more(format_name)
+    query = _more(format_name)
     st.button(
         "Make the training file",
         icon=":material/model_training:",
         key="make training",
         on_click=downloads.make_training,
-        args=(asked,),
+        args=(query,),
     )
-    made = downloads.made_training()
-    if made is not None and made.asked == asked:
-        _made(made)
+    ready = downloads.ready_training()
+    if ready is not None and ready.form == query:
+        _download(ready)
 
 
 def _more(format_name: TrainingFormat) -> TrainingQuery:
@@ -93,7 +93,7 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
             help="A key or a password. They are held back else, and the manifest lists them either way.",
         )
     view = reading().view
-    asked = TrainingQuery(
+    query = TrainingQuery(
         format=format_name,
         pairing=pairing,
         with_secrets=with_secrets,
@@ -105,9 +105,9 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
         since_ms=view.since_ms if is_spanned else None,
         until_ms=view.until_ms if is_spanned else None,
     )
-    if not behind.open and asked != TrainingQuery(format=format_name):
+    if not behind.open and query != TrainingQuery(format=format_name):
         st.markdown(small(_NARROWED))
-    return asked
+    return query
 
 
 def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tuple[str, ...]:
@@ -124,8 +124,8 @@ def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tupl
     return tuple(name if name in known else name.strip()[:MAX_LABEL_CHARS] for name in chosen)
 
 
-def _made(made: downloads.MadeTraining) -> None:
-    manifest = made.answer.manifest
+def _download(ready: downloads.ReadyTraining) -> None:
+    manifest = ready.answer.manifest
     st.markdown(
         f"**{wording.things(manifest.rows, 'row')}** of {wording.things(manifest.evaluations, 'evaluation')}, "
         f"revision {wording.count(manifest.revision)}: {wording.count(manifest.split.train)} to train on, "
@@ -133,8 +133,8 @@ def _made(made: downloads.MadeTraining) -> None:
     )
     _in_the_way(manifest)
     with st.container(horizontal=True, vertical_alignment="center"):
-        save("Save the rows", made.path, "save training")
-        save("Save the manifest", made.manifest, "save training manifest", "secondary")
+        save("Save the rows", ready.path, "save training")
+        save("Save the manifest", ready.manifest, "save training manifest", "secondary")
         st.button(
             "Delete them",
             type="tertiary",
@@ -152,8 +152,8 @@ def _in_the_way(manifest: TrainingManifest) -> None:
         if (count := getattr(manifest.left_out, name))
     }
     if left_out:
-        said = ", ".join(f"{wording.count(count)} {name}" for name, count in left_out.items())
-        st.markdown(small(f"Left out: {said}."))
+        reasons = ", ".join(f"{wording.count(count)} {name}" for name, count in left_out.items())
+        st.markdown(small(f"Left out: {reasons}."))
     if manifest.query.with_secrets and manifest.suspicions_count:
         st.markdown(
             f":orange[:material/warning:] {wording.things(manifest.suspicions_count, 'row')} in it "

@@ -19,12 +19,12 @@ _WHERE: Final = ("It is on this machine only.", "A server keeps it.")
 
 def facts() -> None:
     """Show path, size and schema; results of the buttons appear at the top of the page."""
-    frame, place = reading().frame, queries.place()
-    st.code(place.file, language=None, wrap_lines=True)
+    frame, location = reading().frame, queries.database()
+    st.code(location.file, language=None, wrap_lines=True)
     st.markdown(
         small(
-            f"{wording.size(place.size_bytes)}, schema {place.schema}, revision {wording.count(frame.revision)}, "
-            f"{wording.things(len(frame.learners), 'learner')}. {_WHERE['://' in place.file]}"
+            f"{wording.size(location.size_bytes)}, schema {location.schema}, revision {wording.count(frame.revision)}, "
+            f"{wording.things(len(frame.learners), 'learner')}. {_WHERE['://' in location.file]}"
         )
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -45,9 +45,9 @@ def facts() -> None:
 def _backup() -> None:
     """A new file for the copy; the one proposed lies beside the data."""
     frame = reading().frame
-    place = reading().context.store.place
+    location = reading().context.store.place
     # Of a server's database the name alone, beside whatever this process was started in.
-    path = Path(place.name).absolute() if isinstance(place, Server) else place
+    path = Path(location.name).absolute() if isinstance(location, Server) else location
     proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
     file = st.text_input(
         "New file, on this machine",

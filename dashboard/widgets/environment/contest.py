@@ -20,9 +20,9 @@ _MOST: Final = 6
 _BY: Final[tuple[Compared, ...]] = ("reward", "success")
 
 
-def contest(seen: EnvironmentStory) -> None:
+def contest(story: EnvironmentStory) -> None:
     """Whom to compare, and by how much each parts from each other on the tasks that both attempted."""
-    models = seen.summary.models
+    models = story.summary.models
     if len(models) < 2:
         return
     head = st.container(gap="small")
@@ -51,23 +51,23 @@ def contest(seen: EnvironmentStory) -> None:
             muted("Choose two models or more.")
         return
     try:
-        found = queries.compared(seen.summary.environment, tuple(chosen), by)
+        comparison = queries.compared(story.summary.environment, tuple(chosen), by)
     except InvalidInput as problem:
         with head:
             section("Models on the same tasks")
             muted(wording.literal(str(problem)))
         return
-    _shown(found, head)
+    _shown(comparison, head)
 
 
-def _shown(found: ModelComparison, head: st.delta_generator.DeltaGenerator) -> None:
+def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator) -> None:
     here = reading()
-    names = tuple(one.model for one in found.models)
-    drawn = pictured_once(
-        ("contest", found.environment, names, found.compared),
-        lambda: pairs(found, here.tokens, compact=here.compact),
+    names = tuple(one.model for one in comparison.models)
+    figure = pictured_once(
+        ("contest", comparison.environment, names, comparison.compared),
+        lambda: pairs(comparison, here.tokens, compact=here.compact),
     )
     note = "differences by task, 95% interval; filled: apart with all pairs at once (Holm, 5%)"
     with head:
-        section("Models on the same tasks", note, table=drawn.table, key="contest")
-    chart(drawn, key="contest")
+        section("Models on the same tasks", note, table=figure.table, key="contest")
+    chart(figure, key="contest")

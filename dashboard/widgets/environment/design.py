@@ -29,12 +29,12 @@ _ICONS: Final[dict[Severity, str]] = {
 }
 
 
-def pattern(seen: EnvironmentStory) -> None:
+def pattern(story: EnvironmentStory) -> None:
     """Show each pattern in words with its certainty; too few episodes show none."""
-    section("Pattern", rewards.pattern_note(seen))
-    found = seen.design.patterns
-    if not found:
-        paid = seen.summary.n - seen.summary.without_reward
+    section("Pattern", rewards.pattern_note(story))
+    patterns = story.design.patterns
+    if not patterns:
+        paid = story.summary.n - story.summary.without_reward
         muted(
             f"A pattern is told from {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
             if paid < _FEWEST
@@ -43,28 +43,28 @@ def pattern(seen: EnvironmentStory) -> None:
         return
     small_table(
         {
-            "the reward is": [f"**{rewards.PATTERN_WORDS[one.pattern]}**" for one in found],
-            "which means": [rewards.PATTERN_MEANS[one.pattern] for one in found],
-            "shown by": [f"{wording.count(one.n_showing)} of {wording.count(one.n)}" for one in found],
-            "certainty": [_certainty(one.certainty) for one in found],
+            "the reward is": [f"**{rewards.PATTERN_WORDS[one.pattern]}**" for one in patterns],
+            "which means": [rewards.PATTERN_MEANS[one.pattern] for one in patterns],
+            "shown by": [f"{wording.count(one.n_showing)} of {wording.count(one.n)}" for one in patterns],
+            "certainty": [_certainty(one.certainty) for one in patterns],
         },
         alt="Patterns of the reward, and how many bootstrap samples agree",
     )
 
 
-def findings(seen: EnvironmentStory) -> None:
+def findings(story: EnvironmentStory) -> None:
     """Show findings with certainty, remedy, and links to the steps; the gravest first."""
-    found = seen.design.findings
-    section("What may be wrong", wording.things(len(found), "finding") if found else "")
-    if not found:
+    listed = story.design.findings
+    section("What may be wrong", wording.things(len(listed), "finding") if listed else "")
+    if not listed:
         muted(
             "Nothing was found."
-            if seen.summary.n >= _FEWEST
-            else f"Most is told from {_FEWEST} episodes on; nothing was found in {wording.count(seen.summary.n)}."
+            if story.summary.n >= _FEWEST
+            else f"Most is told from {_FEWEST} episodes on; nothing was found in {wording.count(story.summary.n)}."
         )
         return
     order: tuple[Severity, ...] = ("critical", "warning", "notice", "info")
-    for finding in sorted(found, key=lambda one: order.index(rewards.FINDING_SEVERITY[one.kind])):
+    for finding in sorted(listed, key=lambda one: order.index(rewards.FINDING_SEVERITY[one.kind])):
         _finding(finding)
 
 
@@ -81,8 +81,8 @@ def _finding(finding: Finding) -> None:
         )
         with st.container(horizontal=True, gap="small"):
             for uid, number in _first_of_each(finding.steps)[:_LINKED]:
-                told = {address.EPISODE: uid, address.STEP: str(number)}
-                link(pages.EPISODE, f"{short(uid, 24)}, step {wording.count(number)}", **told)
+                parameters = {address.EPISODE: uid, address.STEP: str(number)}
+                link(pages.EPISODE, f"{short(uid, 24)}, step {wording.count(number)}", **parameters)
             if len(finding.steps) > _LINKED:
                 st.markdown(
                     small(f"and {wording.count(len(finding.steps) - _LINKED)} more steps"), width="content"

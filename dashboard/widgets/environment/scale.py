@@ -19,31 +19,33 @@ _FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
 _KEY: Final = "scale "
 
 
-def form(seen: EnvironmentStory) -> None:
+def form(story: EnvironmentStory) -> None:
     """Show the form of a scale, and how many episodes it makes a success."""
-    one = seen.summary
-    section("Scale", f"in force: {rewards.scale_words(one.scale, declared=one.declared)}, {_threshold(seen)}")
+    one = story.summary
+    section(
+        "Scale", f"in force: {rewards.scale_words(one.scale, declared=one.declared)}, {_threshold(story)}"
+    )
     if not reading().may("settings"):
         return
-    _guess(seen)
+    _guess(story)
     with st.container(border=True):
-        said = _drawn(seen)
+        scale = _fields(story)
         try:
-            found = queries.preview_declare(one.environment, said)
+            answer = queries.preview_declare(one.environment, scale)
         except ArmscopeError as problem:
             st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
-            found = None
-        if found is not None:
-            st.markdown(rewards.scale_effect(found))
+            answer = None
+        if answer is not None:
+            st.markdown(rewards.scale_effect(answer))
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
                 "Declare this scale",
                 type="primary",
                 icon=":material/check:",
                 key="declare scale",
-                disabled=found is None or found.scale == found.before,
+                disabled=answer is None or answer.scale == answer.before,
                 on_click=actions.declare_scale,
-                args=(one.environment, said),
+                args=(one.environment, scale),
             )
             st.markdown(
                 small("Nothing is sent yet. Rewards stay as they were paid, and it can be undone."),
@@ -51,13 +53,13 @@ def form(seen: EnvironmentStory) -> None:
             )
 
 
-def _threshold(seen: EnvironmentStory) -> str:
-    return f"success {threshold(seen.summary.scale)}"
+def _threshold(story: EnvironmentStory) -> str:
+    return f"success {threshold(story.summary.scale)}"
 
 
-def _guess(seen: EnvironmentStory) -> None:
+def _guess(story: EnvironmentStory) -> None:
     """A scale that all totals lie on, where some lie outside the one in force; with its evidence, as an offer."""
-    guess = seen.summary.guess
+    guess = story.summary.guess
     if guess is None:
         return
     reach = f"{wording.paid(guess.lowest)} to {wording.paid(guess.highest)}"
@@ -72,7 +74,7 @@ def _guess(seen: EnvironmentStory) -> None:
         type="tertiary",
         icon=":material/edit:",
         on_click=_fill_in,
-        args=(seen.summary.environment, {"lo": guess.lo, "hi": guess.hi}),
+        args=(story.summary.environment, {"lo": guess.lo, "hi": guess.hi}),
     )
 
 
@@ -81,9 +83,9 @@ def _fill_in(environment: str, values: dict[str, Any]) -> None:
         st.session_state[_key(environment, name)] = value
 
 
-def _drawn(seen: EnvironmentStory) -> dict[str, Any]:
+def _fields(story: EnvironmentStory) -> dict[str, Any]:
     """The fields, each beginning with what is in force."""
-    environment, scale = seen.summary.environment, seen.summary.scale
+    environment, scale = story.summary.environment, story.summary.scale
     if (
         st.session_state.get(_key(environment, "seen")) != scale
         or _key(environment, "lo") not in st.session_state
@@ -91,7 +93,7 @@ def _drawn(seen: EnvironmentStory) -> dict[str, Any]:
         # What is in force has changed, or the fields were folded away meanwhile: they begin with it anew.
         _fill_in(environment, {name: getattr(scale, name) for name in _FIELDS})
         st.session_state[_key(environment, "seen")] = scale
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     first, second = st.container(horizontal=True), st.container(horizontal=True)
     with first:
         for name, words in (
@@ -99,9 +101,9 @@ def _drawn(seen: EnvironmentStory) -> dict[str, Any]:
             ("hi", "Highest"),
             ("threshold", "Success is above"),
         ):
-            said[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
+            values[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
     with second:
-        said["base"] = st.segmented_control(
+        values["base"] = st.segmented_control(
             "Success goes by",
             BASES,
             required=True,
@@ -109,8 +111,8 @@ def _drawn(seen: EnvironmentStory) -> dict[str, Any]:
             key=_key(environment, "base"),
         )
         for name, words in (("step_lo", "Lowest payment of a step"), ("step_hi", "Highest")):
-            said[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
-    return said
+            values[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
+    return values
 
 
 def _key(environment: str, name: str) -> str:

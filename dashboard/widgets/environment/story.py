@@ -22,7 +22,7 @@ TRUTH: Final = "planted_here"
 _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
 
 
-def wanted() -> EnvironmentStory | None:
+def requested() -> EnvironmentStory | None:
     """The environment that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.ENVIRONMENT, "")
     if not name:
@@ -36,9 +36,9 @@ def wanted() -> EnvironmentStory | None:
         return None
 
 
-def _no_environment(said: str, why: str, now: str) -> None:
+def _no_environment(problem: str, why: str, now: str) -> None:
     empty(
-        (said,),
+        (problem,),
         why,
         rows={
             "needed": ["the name of an environment"],
@@ -51,19 +51,19 @@ def _no_environment(said: str, why: str, now: str) -> None:
     link(pages.EPISODES, "All episodes")
 
 
-def links(seen: EnvironmentStory) -> None:
+def links(environment: EnvironmentStory) -> None:
     """Show links to its episodes and to all; in a demo also the planted truth on request."""
-    planted = queries.planted_environments().get(seen.summary.environment)
+    planted = queries.planted_environments().get(environment.summary.environment)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        link(pages.EPISODES, "Its episodes", **{address.EPISODES_OF: seen.summary.environment})
+        link(pages.EPISODES, "Its episodes", **{address.EPISODES_OF: environment.summary.environment})
         link(pages.EPISODES, "All episodes")
         if planted is not None and st.toggle("Show truth", key=TRUTH, bind="query-params"):
             muted(f"Planted: {rewards.planted_words(planted)}.")
 
 
-def figures(seen: EnvironmentStory) -> None:
+def figures(environment: EnvironmentStory) -> None:
     """Average, success and what was left out."""
-    one = seen.summary
+    one = environment.summary
     rate = one.success
     with st.container(horizontal=True, gap="medium"):
         st.metric("Success", "not told" if rate is None else wording.percent(rate.rate, 0))
@@ -73,44 +73,44 @@ def figures(seen: EnvironmentStory) -> None:
         st.metric("Average", "none paid" if one.average.value is None else rewards.average(one.average))
         st.metric("95% of average", rewards.amount_limits(one.average) or "none")
         st.metric("Episodes", wording.count(one.n))
-    if seen.attempts and rate is not None:
-        told = [
+    if environment.attempts and rate is not None:
+        facts = [
             f"of {attempt.k} attempts at a task any succeeds in {wording.percent(attempt.any_succeeds, 0)} of tasks "
             f"(pass@{attempt.k}), all in {wording.percent(attempt.all_succeed, 0)} (pass^{attempt.k})"
-            for attempt in seen.attempts
+            for attempt in environment.attempts
             if attempt.k > 1
         ]
-        if told:
-            muted(f"{wording.capital('; '.join(told[:6]))}.")
+        if facts:
+            muted(f"{wording.capital('; '.join(facts[:6]))}.")
 
 
-def spread(seen: EnvironmentStory) -> None:
+def spread(environment: EnvironmentStory) -> None:
     """Show how often each total occurred, raw and on the scale."""
     here = reading()
-    if not seen.distribution:
+    if not environment.distribution:
         section("What episodes came to")
         muted("Nothing was paid, so there is nothing to spread.")
         return
-    drawn = pictured_once(
-        ("spread", seen.summary.environment, seen.summary.scale),
-        lambda: distribution(seen, here.tokens, compact=here.compact),
+    figure = pictured_once(
+        ("spread", environment.summary.environment, environment.summary.scale),
+        lambda: distribution(environment, here.tokens, compact=here.compact),
     )
-    off = seen.left_out.off_scale
-    note = f"scale {rewards.scale_words(seen.summary.scale, declared=seen.summary.declared)}"
+    off = environment.left_out.off_scale
+    note = f"scale {rewards.scale_words(environment.summary.scale, declared=environment.summary.declared)}"
     if off:
         note += f"; grey: {wording.things(off, 'episode')} outside it"
-    section("What episodes came to", note, table=drawn.table, key="spread")
-    chart(drawn, key="spread")
+    section("What episodes came to", note, table=figure.table, key="spread")
+    chart(figure, key="spread")
 
 
-def groups(seen: EnvironmentStory) -> None:
+def groups(environment: EnvironmentStory) -> None:
     """The same by model, split and task; of many tasks those that are paid least."""
-    kinds = [kind for kind in _GROUPS if seen.n_groups.get(kind, 0) > 1]
+    kinds = [kind for kind in _GROUPS if environment.n_groups.get(kind, 0) > 1]
     if not kinds:
         return
     for kind in kinds:
-        rows = [one for one in seen.groups if one.kind == kind]
-        n = seen.n_groups[kind]
+        rows = [one for one in environment.groups if one.kind == kind]
+        n = environment.n_groups[kind]
         note = wording.things(n, kind)
         if n > len(rows):
             note += f"; the {wording.count(len(rows))} that are paid least"
@@ -128,5 +128,5 @@ def groups(seen: EnvironmentStory) -> None:
                 "95% of average": [rewards.amount_limits(one.average) or wording.MISSING for one in rows],
                 "none paid": [wording.count(one.without_reward) for one in rows],
             },
-            alt=f"What {sentences.short(seen.summary.environment)} paid {_GROUPS[kind].lower()}",
+            alt=f"What {sentences.short(environment.summary.environment)} paid {_GROUPS[kind].lower()}",
         )

@@ -31,11 +31,11 @@ _MEANS: Final[dict[CreditRule, str]] = {
 }
 
 
-def credit(seen: EpisodeView) -> None:
+def credit(episode: EpisodeView) -> None:
     """Show the credit in force, and the preview of another; the button sends it."""
-    if not seen.runs:
+    if not episode.runs:
         return
-    standing = seen.credit
+    standing = episode.credit
     section("Credit", "what this episode was worth, to arms of its runs; off unless somebody gives it")
     _standing(standing)
     if not reading().may("credit"):
@@ -44,13 +44,13 @@ def credit(seen: EpisodeView) -> None:
     with left, st.container(border=True):
         rule = _chosen(standing)
         try:
-            preview = queries.preview_credit(seen.uid, rule)
+            preview = queries.preview_credit(episode.uid, rule)
         except NotApplicable as problem:
             preview = None
             st.markdown(f":yellow[:material/warning:] {wording.literal(str(problem))}")
         if preview is not None and preview.answer.why:
             st.markdown(f":yellow[:material/warning:] {wording.literal(preview.answer.why)}")
-        _send(seen, rule, preview)
+        _send(episode, rule, preview)
     with right:
         if preview is not None:
             _effect(preview)
@@ -60,13 +60,15 @@ def _standing(standing: CreditView | None) -> None:
     if standing is None or standing.rule == "off":
         muted("Nobody is credited.")
         return
-    by, at = wording.literal(standing.by), wording.written_moment(standing.at)
+    by, at = wording.literal(standing.by), wording.written_minute(standing.at)
     worth = "" if standing.reward is None else f", worth {standing.reward:.3f} of 1"
-    said = f"In force: {standing.id}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
+    words = f"In force: {standing.id}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
     if not standing.fits:
-        said += " **The same rule would say something else now**: the episode, its runs or its scale changed."
+        words += (
+            " **The same rule would say something else now**: the episode, its runs or its scale changed."
+        )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(said, width="stretch")
+        st.markdown(words, width="stretch")
         back = way_back(_Act(standing.id, standing.by, undone=False))
         if back is not None:
             st.button(
@@ -101,7 +103,7 @@ def _chosen(standing: CreditView | None) -> CreditRule:
     return rule
 
 
-def _send(seen: EpisodeView, rule: CreditRule, preview: CreditPreview | None) -> None:
+def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None) -> None:
     would = preview is not None and preview.answer.id is not None and not preview.answer.repeated
     st.button(
         "Credit it" if rule != "off" else "Credit nobody",
@@ -110,7 +112,7 @@ def _send(seen: EpisodeView, rule: CreditRule, preview: CreditPreview | None) ->
         key="credit episode",
         disabled=not would,
         on_click=actions.credit,
-        args=(seen.uid, rule),
+        args=(episode.uid, rule),
     )
     st.markdown(small("Nothing is sent yet. It counts one observation in all, lagged, and can be undone."))
 
@@ -148,7 +150,7 @@ def _effect(preview: CreditPreview) -> None:
 
 def _shares(shares: tuple[CreditShare, ...]) -> dict[str, int]:
     """Return each arm's share over all runs, in millionths."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for share in shares:
-        found[share.arm] = found.get(share.arm, 0) + share.weight_micro
-    return found
+        totals[share.arm] = totals.get(share.arm, 0) + share.weight_micro
+    return totals

@@ -14,7 +14,7 @@ import streamlit as st
 from core.flows.queries import EpisodeView, StepView
 from dashboard import sentences, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
-from dashboard.reading import drawn_once, pictured_once, reading
+from dashboard.reading import cached_figure, pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.opening import clicked_row, fresh
@@ -43,50 +43,50 @@ _WIDTHS: Final = {
 _RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
 
 
-def pointed_at(seen: EpisodeView) -> int | None:
+def pointed_at(episode: EpisodeView) -> int | None:
     """The number of the step that the address names, if there is one by it."""
-    asked = st.query_params.get(address.STEP, "")
-    if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
+    text = st.query_params.get(address.STEP, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
         return None
-    return next((one.number for one in seen.steps if one.number == int(asked)), None)
+    return next((one.number for one in episode.steps if one.number == int(text)), None)
 
 
-def picture(seen: EpisodeView) -> None:
+def picture(view: EpisodeView) -> None:
     """Reward by step and running total; several steps to a column where there are more than fit."""
-    here, at = reading(), pointed_at(seen)
-    if not seen.steps:
+    here, at = reading(), pointed_at(view)
+    if not view.steps:
         section("Reward by step")
         muted("No step was recorded.")
         return
-    drawn = pictured_once(
-        ("episode", seen.uid, at), lambda: episode(seen, here.tokens, compact=here.compact, at=at)
+    figure = pictured_once(
+        ("episode", view.uid, at), lambda: episode(view, here.tokens, compact=here.compact, at=at)
     )
-    each = per_column(len(seen.steps), COMPACT_COLUMNS if here.compact else MAX_COLUMNS)
-    note = sentences.picture_note(seen, each=each)
-    section("Reward by step", note, table=drawn.table, key="episode")
-    chart(drawn, key="episode")
+    each = per_column(len(view.steps), COMPACT_COLUMNS if here.compact else MAX_COLUMNS)
+    note = sentences.picture_note(view, each=each)
+    section("Reward by step", note, table=figure.table, key="episode")
+    chart(figure, key="episode")
 
 
-def table(seen: EpisodeView) -> None:
+def table(episode: EpisodeView) -> None:
     """The steps around the one that is pointed at, with the way to earlier and later ones."""
-    if not seen.steps:
+    if not episode.steps:
         return
-    at = pointed_at(seen)
-    place = 0 if at is None else next(n for n, one in enumerate(seen.steps) if one.number == at)
-    first = place - place % ON_A_PAGE
-    rows = seen.steps[first : first + ON_A_PAGE]
-    is_kept = any(one.asked or one.answered for one in seen.steps)
-    note = sentences.steps_note(seen)
-    section("Its steps", f"{note}; a click shows what was asked and answered" if is_kept else note)
-    if len(seen.steps) > ON_A_PAGE:
-        _paging(seen, first)
+    at = pointed_at(episode)
+    index = 0 if at is None else next(n for n, one in enumerate(episode.steps) if one.number == at)
+    first = index - index % ON_A_PAGE
+    rows = episode.steps[first : first + ON_A_PAGE]
+    has_texts = any(one.asked or one.answered for one in episode.steps)
+    note = sentences.steps_note(episode)
+    section("Its steps", f"{note}; a click shows what was asked and answered" if has_texts else note)
+    if len(episode.steps) > ON_A_PAGE:
+        _paging(episode, first)
     actor = reading().context.actor
-    frame = drawn_once(("steps", seen.uid, first, at, actor), lambda: _to_arrow(rows, at))
+    frame = cached_figure(("steps", episode.uid, first, at, actor), lambda: _to_arrow(rows, at))
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
         for head, width in _WIDTHS.items()
     }
-    key = fresh(f"steps {seen.uid} {first}")
+    key = fresh(f"steps {episode.uid} {first}")
     clicked = st.dataframe(
         frame,
         placeholder=wording.MISSING,
@@ -105,29 +105,29 @@ def table(seen: EpisodeView) -> None:
         st.rerun()
 
 
-def texts(seen: EpisodeView) -> None:
+def texts(episode: EpisodeView) -> None:
     """Show the selected step's request and answer, where stored and permitted; as plain text."""
-    at = pointed_at(seen)
-    step = next((one for one in seen.steps if one.number == at), None)
+    at = pointed_at(episode)
+    step = next((one for one in episode.steps if one.number == at), None)
     if step is None or not (step.asked or step.answered):
         return
     section(f"Step {wording.count(step.number)}", "what it was asked and answered, word for word")
-    for head, told in (("Asked", step.asked), ("Answered", step.answered)):
-        if told:
+    for head, text in (("Asked", step.asked), ("Answered", step.answered)):
+        if text:
             muted(head)
-            with st.container(border=True, height=_TEXT_PX if len(told) > _LONG_CHARS else "content"):
-                st.text(wording.plain(told))
+            with st.container(border=True, height=_TEXT_PX if len(text) > _LONG_CHARS else "content"):
+                st.text(wording.plain(text))
 
 
-def _paging(seen: EpisodeView, first: int) -> None:
+def _paging(episode: EpisodeView, first: int) -> None:
     after = first + ON_A_PAGE
-    earlier = str(seen.steps[first - ON_A_PAGE].number) if first else None
-    later = str(seen.steps[after].number) if after < len(seen.steps) else None
+    earlier = str(episode.steps[first - ON_A_PAGE].number) if first else None
+    later = str(episode.steps[after].number) if after < len(episode.steps) else None
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         neighbour("Earlier steps", ":material/chevron_left:", {address.STEP: earlier})
         neighbour("Later steps", ":material/chevron_right:", {address.STEP: later})
-        last = min(after, len(seen.steps))
-        muted(f"{wording.count(first + 1)} to {wording.count(last)} of {wording.count(len(seen.steps))}")
+        last = min(after, len(episode.steps))
+        muted(f"{wording.count(first + 1)} to {wording.count(last)} of {wording.count(len(episode.steps))}")
 
 
 def _to_arrow(rows: Sequence[StepView], at: int | None) -> pa.Table:
@@ -141,7 +141,7 @@ def _to_arrow(rows: Sequence[StepView], at: int | None) -> pa.Table:
         "state": [sentences.step_state(one) for one in rows],
         "asked": [_cut(one.asked) for one in rows],
         "answered with": [_cut(one.answered) for one in rows],
-        "at, UTC": [wording.written_moment(one.at, year_of_ms=year) for one in rows],
+        "at, UTC": [wording.written_minute(one.at, year_of_ms=year) for one in rows],
         "characters in": [_count(one.n_chars_in) for one in rows],
         "characters out": [_count(one.n_chars_out) for one in rows],
     }

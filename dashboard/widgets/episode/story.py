@@ -11,7 +11,7 @@ import streamlit as st
 from core.errors import NotFound
 from core.flows.queries import ArmOfEpisode, EpisodeView
 from dashboard import pages, queries, sentences, wording
-from dashboard.reading import drawn_once
+from dashboard.reading import cached_figure
 from dashboard.widgets import address, run_table
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.navigation import link
@@ -23,7 +23,7 @@ from dashboard.widgets.words import both_ends, muted, section, small_table
 _PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 
 
-def wanted() -> EpisodeView | None:
+def requested() -> EpisodeView | None:
     """The episode that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.EPISODE, "")
     if not name:
@@ -37,9 +37,9 @@ def wanted() -> EpisodeView | None:
         return None
 
 
-def _no_episode(said: str, why: str, now: str) -> None:
+def _no_episode(problem: str, why: str, now: str) -> None:
     empty(
-        (said,),
+        (problem,),
         why,
         rows={
             "needed": ["the uid of an episode"],
@@ -52,78 +52,83 @@ def _no_episode(said: str, why: str, now: str) -> None:
     link(pages.EPISODES, "All episodes")
 
 
-def links(seen: EpisodeView) -> None:
+def links(episode: EpisodeView) -> None:
     """To the episodes before and after in time, and to its run where it was made in one."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for words, icon, uid in (
-            ("Previous episode", ":material/chevron_left:", seen.older),
-            ("Next episode", ":material/chevron_right:", seen.newer),
+            ("Previous episode", ":material/chevron_left:", episode.older),
+            ("Next episode", ":material/chevron_right:", episode.newer),
         ):
             neighbour(words, icon, {address.EPISODE: uid, address.STEP: None})
-        link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: seen.environment})
+        link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: episode.environment})
         st.space("stretch")
-        if len(seen.runs) == 1:
-            link(pages.RUN, "Its run", **{address.RUN: seen.runs[0]})
+        if len(episode.runs) == 1:
+            link(pages.RUN, "Its run", **{address.RUN: episode.runs[0]})
 
 
-def figures(seen: EpisodeView) -> None:
+def figures(episode: EpisodeView) -> None:
     """Total, final reward, steps and where it lies on the scale; then the id to copy."""
     with st.container(horizontal=True, gap="medium"):
-        st.metric("Total", _amount(seen.total))
-        st.metric("Final reward", _amount(seen.final), help="What the last step that counts was paid.")
-        if seen.scale.gamma < 1:
-            discount = f"Each later step counts {seen.scale.gamma:g} times as much as the one before it."
-            st.metric("Discounted return", _amount(seen.discounted), help=discount)
+        st.metric("Total", _amount(episode.total))
+        st.metric("Final reward", _amount(episode.final), help="What the last step that counts was paid.")
+        if episode.scale.gamma < 1:
+            discount = f"Each later step counts {episode.scale.gamma:g} times as much as the one before it."
+            st.metric("Discounted return", _amount(episode.discounted), help=discount)
         st.metric(
             "On the scale",
-            "outside" if seen.normalised is None and seen.total is not None else _amount(seen.normalised),
-            help=f"Where its {seen.scale.base} lies, 0 the lowest and 1 the highest, on "
-            f"{sentences.ends(seen.scale)}.",
+            "outside"
+            if episode.normalised is None and episode.total is not None
+            else _amount(episode.normalised),
+            help=f"Where its {episode.scale.base} lies, 0 the lowest and 1 the highest, on "
+            f"{sentences.ends(episode.scale)}.",
         )
-        st.metric("Steps", wording.count(seen.n_steps), help=sentences.steps_note(seen))
-        st.metric("Success", {True: "yes", False: "no", None: "not told"}[seen.success])
+        st.metric("Steps", wording.count(episode.n_steps), help=sentences.steps_note(episode))
+        st.metric("Success", {True: "yes", False: "no", None: "not told"}[episode.success])
     with both_ends():
-        st.markdown(f":gray[{sentences.episode_verdict(seen)}]", width="content")
-        st.code(seen.uid, language=None, width="content", wrap_lines=True)
+        st.markdown(f":gray[{sentences.episode_verdict(episode)}]", width="content")
+        st.code(episode.uid, language=None, width="content", wrap_lines=True)
 
 
 def _amount(value: float | None) -> str:
     return "none" if value is None else wording.paid(value)
 
 
-def parts(seen: EpisodeView) -> None:
+def parts(episode: EpisodeView) -> None:
     """Show the named parts of the episode's reward."""
-    if not seen.parts:
+    if not episode.parts:
         return
     section("Parts", "what the environment tells beside the reward")
     small_table(
         {
-            "part": [wording.literal(part.name) for part in seen.parts],
-            "value": [wording.paid(part.value) for part in seen.parts],
-            "what": ["part of the reward" if part.kind == "reward" else "measure" for part in seen.parts],
+            "part": [wording.literal(part.name) for part in episode.parts],
+            "value": [wording.paid(part.value) for part in episode.parts],
+            "what": ["part of the reward" if part.kind == "reward" else "measure" for part in episode.parts],
         },
         alt="Parts of the reward, and measures",
     )
 
 
-def runs(seen: EpisodeView) -> None:
+def runs(episode: EpisodeView) -> None:
     """The runs made in it, and what their arms did; a click opens one."""
-    made = queries.episode_runs(seen.uid)
-    if not made.n:
+    episode_runs = queries.episode_runs(episode.uid)
+    if not episode_runs.n:
         section("Runs made in it")
         muted("No run that stands was made in this episode, so it can credit no arm.")
         return
-    note = wording.things(made.n, "run")
-    if made.n > len(made.rows):
-        note += f"; the latest {len(made.rows)} are shown"
+    note = wording.things(episode_runs.n, "run")
+    if episode_runs.n > len(episode_runs.rows):
+        note += f"; the latest {len(episode_runs.rows)} are shown"
     section("Runs made in it", f"{note}; a click opens one")
-    run_table.table(made.rows)
-    section("Their arms", f"{wording.things(len(made.arms), 'arm')}, the most used first; a click opens one")
-    _arms(made.arms)
+    run_table.table(episode_runs.rows)
+    section(
+        "Their arms",
+        f"{wording.things(len(episode_runs.arms), 'arm')}, the most used first; a click opens one",
+    )
+    _arms(episode_runs.arms)
 
 
 def _arms(arms: Sequence[ArmOfEpisode]) -> None:
-    frame = drawn_once(("arms of an episode", tuple(arms)), lambda: _to_arrow(arms))
+    frame = cached_figure(("arms of an episode", tuple(arms)), lambda: _to_arrow(arms))
     config: dict[str, Any] = {
         "type": type_column(),
         "arm": st.column_config.TextColumn("arm", width=320),
@@ -141,9 +146,9 @@ def _arms(arms: Sequence[ArmOfEpisode]) -> None:
         selection_mode="single-cell",
         alt=f"{wording.things(len(arms), 'arm')} of the runs of this episode: in how many prompts, how often used",
     )
-    place = clicked_row(clicked, rest="type", key=fresh("arms of an episode"))
-    if place is not None and place < len(arms):
-        open_arm(arms[place].arm)
+    index = clicked_row(clicked, rest="type", key=fresh("arms of an episode"))
+    if index is not None and index < len(arms):
+        open_arm(arms[index].arm)
 
 
 def _to_arrow(arms: Sequence[ArmOfEpisode]) -> pa.Table:

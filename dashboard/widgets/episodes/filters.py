@@ -42,17 +42,17 @@ def episode_filter(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
         key="episode filter popover",
         used=in_use(*_NAMES),
     )
-    wanted = EpisodeFilter()
+    chosen = EpisodeFilter()
     if behind is not None:
         with behind:
-            wanted = _asked_for(known)
-    if st.session_state.setdefault(_LAST, wanted) != wanted:
-        st.session_state[_LAST] = wanted
+            chosen = _requested(known)
+    if st.session_state.setdefault(_LAST, chosen) != chosen:
+        st.session_state[_LAST] = chosen
         to_newest()
-    return wanted
+    return chosen
 
 
-def _asked_for(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
+def _requested(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
     models = sorted({model for one in known for model in one.models})
     environments = [one.environment for one in known]
     return EpisodeFilter(
@@ -96,13 +96,13 @@ def truth() -> Mapping[str, World]:
     return planted if planted and st.toggle("Show truth", key=TRUTH, bind="query-params") else {}
 
 
-def place() -> tuple[EpisodeCursor | None, Direction]:
+def page_start() -> tuple[EpisodeCursor | None, Direction]:
     """Return the start of the page from the address; anything invalid starts at the newest."""
     for name in (BEFORE, AFTER):
-        found = _CURSOR.fullmatch(st.query_params.get(name, ""))
-        if found is not None:
-            at_ms = None if found[1] is None else int(found[1])
-            return EpisodeCursor(at_ms, int(found[2])), "older" if name == BEFORE else "newer"
+        match = _CURSOR.fullmatch(st.query_params.get(name, ""))
+        if match is not None:
+            at_ms = None if match[1] is None else int(match[1])
+            return EpisodeCursor(at_ms, int(match[2])), "older" if name == BEFORE else "newer"
     return None, "older"
 
 
@@ -148,6 +148,6 @@ def _label() -> str:
     for key in _NAMES:
         value = address.held(key) or st.query_params.get(key)
         if isinstance(value, str) and value:
-            said = OUTCOME_WORDS.get(value, value) if key == OUTCOME else value  # type: ignore[call-overload]
-            chosen.append(wording.literal(wording.cut_middle(wording.plain(said))))
+            words = OUTCOME_WORDS.get(value, value) if key == OUTCOME else value  # type: ignore[call-overload]
+            chosen.append(wording.literal(wording.cut_middle(wording.plain(words))))
     return wording.listed(chosen) if chosen else "All episodes"

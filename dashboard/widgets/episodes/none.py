@@ -31,21 +31,21 @@ def no_episodes() -> None:
             "recorded exchanges or rollout events; or record steps as they come."
         ),
         shell=command("import FILE"),
-        place=(pages.DATA, "Drop files here instead") if reading().may("ingest") else None,
+        elsewhere=(pages.DATA, "Drop files here instead") if reading().may("ingest") else None,
     )
 
 
 def untold_runs() -> None:
     """Show how many runs have a reward of their source and no episode, with the command that reads them again."""
-    found = queries.without_episode()
-    if not found.n:
+    untold = queries.without_episode()
+    if not untold.n:
         return
-    runs = wording.things(found.n, "run")
+    runs = wording.things(untold.n, "run")
     with st.container(border=True):
         muted(
             f"{runs} brought a reward of their source, but no episode tells of them: read their files again "
-            f"({', '.join(found.formats)})."
+            f"({', '.join(untold.formats)})."
         )
-        st.code(command(found.command.removeprefix("armscope ")), language=None, wrap_lines=True)
+        st.code(command(untold.command.removeprefix("armscope ")), language=None, wrap_lines=True)
         if reading().may("ingest"):
             link(pages.DATA, "Drop files here instead")

@@ -15,7 +15,7 @@ from core.demo import World
 from core.flows.queries import EnvironmentSummary
 from core.records.episode_page import EpisodeRow
 from dashboard import wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.sentences import rewards
 from dashboard.widgets.opening import clicked_row, fresh, open_environment, open_episode
 from dashboard.widgets.tables import ROW_PX, columns, height
@@ -51,33 +51,33 @@ _PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total":
 _LINE_PX: Final = 132
 
 
-def environments(seen: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:
+def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:
     """A row for each, those that need a look first; a click opens one."""
-    seen = sorted(seen, key=lambda one: not rewards.needs_a_look(one))
-    frame = drawn_once(
-        ("environments", tuple(seen), bool(planted)),
-        lambda: _text_table(rewards.environments_table(seen, planted)),
+    summaries = sorted(summaries, key=lambda one: not rewards.needs_a_look(one))
+    frame = cached_figure(
+        ("environments", tuple(summaries), bool(planted)),
+        lambda: _text_table(rewards.environments_table(summaries, planted)),
     )
     clicked = st.dataframe(
         frame,
         hide_index=True,
         row_height=ROW_PX,
-        height=height(len(seen)),
+        height=height(len(summaries)),
         **columns(frame.column_names, _config(_ENVIRONMENT_WIDTHS), _PHONE_ENVIRONMENT, hidden=""),
         key=fresh("environments"),
         on_select="rerun",
         selection_mode="single-cell",
-        alt=f"{wording.things(len(seen), 'environment')}: what each paid, how often it was a success",
+        alt=f"{wording.things(len(summaries), 'environment')}: what each paid, how often it was a success",
     )
-    place = clicked_row(clicked, rest="state", key=fresh("environments"))
-    if place is not None and place < len(seen):
-        open_environment(seen[place].environment)
+    index = clicked_row(clicked, rest="state", key=fresh("environments"))
+    if index is not None and index < len(summaries):
+        open_environment(summaries[index].environment)
 
 
 def episodes(rows: Sequence[EpisodeRow]) -> None:
     """Episodes newest first, each with its running total; a click opens one."""
     numbers = tuple(row.place.episode_no for row in rows)
-    frame = drawn_once(("episodes", numbers), lambda: _to_arrow(rows))
+    frame = cached_figure(("episodes", numbers), lambda: _to_arrow(rows))
     config = _config(_WIDTHS)
     config["running total"] = st.column_config.LineChartColumn(
         "running total",
@@ -99,9 +99,9 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
         selection_mode="single-cell",
         alt=f"{wording.things(len(rows), 'episode')}, newest first: what each was paid, and whether it succeeded",
     )
-    place = clicked_row(clicked, rest="began, UTC", key=fresh("episodes"))
-    if place is not None and place < len(rows):
-        open_episode(rows[place].uid)
+    index = clicked_row(clicked, rest="began, UTC", key=fresh("episodes"))
+    if index is not None and index < len(rows):
+        open_episode(rows[index].uid)
 
 
 def _config(widths: dict[str, int]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _config(widths: dict[str, int]) -> dict[str, Any]:
 def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
     year = reading().frame.last_at_ms
     cells = {
-        "began, UTC": [wording.moment(row.place.at_ms, year_of_ms=year) for row in rows],
+        "began, UTC": [wording.minute(row.place.at_ms, year_of_ms=year) for row in rows],
         "episode": [wording.cut_middle(wording.plain(row.uid)) for row in rows],
         "environment": [wording.cut_middle(wording.plain(row.environment)) for row in rows],
         "task": [_known(row.task) for row in rows],
@@ -124,9 +124,9 @@ def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
         "came to": [_came_to(row) for row in rows],
         "split": [_known(row.split) for row in rows],
     }
-    found = _text_table({head: column for head, column in cells.items() if set(column) != {wording.MISSING}})
-    at = found.column_names.index("came to") + 1
-    return found.add_column(at, "running total", pa.array(_lines(rows), type=pa.list_(pa.float64())))
+    table = _text_table({head: column for head, column in cells.items() if set(column) != {wording.MISSING}})
+    at = table.column_names.index("came to") + 1
+    return table.add_column(at, "running total", pa.array(_lines(rows), type=pa.list_(pa.float64())))
 
 
 def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
@@ -139,8 +139,8 @@ def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
 
 
 def _came_to(row: EpisodeRow) -> str:
-    said = {True: "✓ success", False: "× no success", None: "– not told"}[row.success]
-    return said if row.status == "finished" else f"{said}, {row.status}"
+    words = {True: "✓ success", False: "× no success", None: "– not told"}[row.success]
+    return words if row.status == "finished" else f"{words}, {row.status}"
 
 
 def _known(text: str | None) -> str:

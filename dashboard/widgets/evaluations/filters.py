@@ -42,20 +42,20 @@ def evaluation_filter() -> EvaluationFilter:
         used=in_use(*_NAMES),
     )
     view = reading().view
-    wanted = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
+    default = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
     if behind is not None:
         with behind:
-            wanted = _asked_for(wanted)
-    if st.session_state.setdefault(_LAST, wanted) != wanted:
-        st.session_state[_LAST] = wanted
+            default = _requested(default)
+    if st.session_state.setdefault(_LAST, default) != default:
+        st.session_state[_LAST] = default
         to_newest("evaluations")
-    return wanted
+    return default
 
 
-def _asked_for(wanted: EvaluationFilter) -> EvaluationFilter:
+def _requested(default: EvaluationFilter) -> EvaluationFilter:
     graders, rubrics = queries.evaluated_names()
     names = sorted({one.name for one in graders})
-    found = EvaluationFilter(
+    chosen = EvaluationFilter(
         rater=_one("Rater or model", names, RATER, {"": NOBODY}),
         kind=_one("Kind", GRADER_KINDS, KIND, dict(KIND_WORDS)),
         rubric=_one("Rubric", rubrics, RUBRIC, {"": NO_RUBRIC}),
@@ -66,20 +66,20 @@ def _asked_for(wanted: EvaluationFilter) -> EvaluationFilter:
         run=_text("Run", RUN, "uid or number"),
         arm=one_arm(queries.everything().columns, key=ARM),
         counting=not st.toggle("Also superseded and undone ones", key=PAST, bind="query-params"),
-        since_ms=wanted.since_ms,
-        until_ms=wanted.until_ms,
+        since_ms=default.since_ms,
+        until_ms=default.until_ms,
     )
     st.markdown(":small[:gray[The span of time is chosen in the row above.]]")
-    return found
+    return chosen
 
 
 def _one(label: str, options: Sequence[_T], key: str, words: dict[_T, str] | dict[str, str]) -> _T | None:
-    said: dict[str, str] = {str(name): word for name, word in words.items()}
+    labels: dict[str, str] = {str(name): word for name, word in words.items()}
     return st.selectbox(
         label,
         list(options),
         index=None,
-        format_func=lambda name: said.get(name, wording.plain(name)),
+        format_func=lambda name: labels.get(name, wording.plain(name)),
         key=key,
         bind="query-params",
         placeholder="All",
@@ -99,9 +99,9 @@ def show_blocked(blocker: Blocker) -> None:
     st.session_state[BLOCKER] = blocker
 
 
-def narrowed(wanted: EvaluationFilter) -> bool:
+def narrowed(chosen: EvaluationFilter) -> bool:
     """Return whether a filter other than the default is active."""
-    return wanted != EvaluationFilter(counting=wanted.counting)
+    return chosen != EvaluationFilter(counting=chosen.counting)
 
 
 def _label() -> str:

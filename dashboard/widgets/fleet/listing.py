@@ -33,7 +33,7 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
     if not rows:
         muted("No learner is found; widen the search.")
         return
-    first = choosing.place(len(rows), PAGE)
+    first = choosing.page_start(len(rows), PAGE)
     shown = rows[first : first + PAGE]
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     config: dict[str, Any] = {
@@ -72,7 +72,7 @@ def _frame(rows: Sequence[LearnerSummary]) -> pa.Table:
             "saved": [_percent(one.saved_percent) for one in rows],
             "tokens saved": pa.array([one.tokens_saved for one in rows], type=pa.int64()),
             "runs": pa.array([one.runs for one in rows], type=pa.int64()),
-            "last run, UTC": [wording.moment(_at_ms(one.last_run), year_of_ms=now_ms) for one in rows],
+            "last run, UTC": [wording.minute(_at_ms(one.last_run), year_of_ms=now_ms) for one in rows],
         }
     )
 
@@ -81,8 +81,8 @@ def _percent(percent: float | None) -> str:
     return wording.MISSING if percent is None else wording.percent(percent / 100)
 
 
-def _at_ms(told: str | None) -> int | None:
-    return None if told is None else round(datetime.fromisoformat(told).timestamp() * 1000)
+def _at_ms(text: str | None) -> int | None:
+    return None if text is None else round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _paging(first: int, n_rows: int, n_learners: int) -> None:
@@ -97,10 +97,10 @@ def _paging(first: int, n_rows: int, n_learners: int) -> None:
 
 def unreadable(rows: Sequence[LearnerSummary]) -> None:
     """Show the unreadable learners in one band; nothing without any."""
-    found = [one for one in rows if one.state == "unreadable"]
-    if found:
+    failed = [one for one in rows if one.state == "unreadable"]
+    if failed:
         with st.container(border=True):
-            st.markdown(said.unreadable(found))
+            st.markdown(said.unreadable(failed))
 
 
 def _choose(key: str, names: Sequence[str]) -> None:

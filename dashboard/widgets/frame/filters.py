@@ -1,7 +1,7 @@
 """Filters: learner, time span, models, channels and types; each is in the address.
 
-A bound widget drops values that it does not offer. So an address with unknown or hostile values shows the page without
-that filter.
+A bound widget drops values that it does not offer. So an address with unknown or hostile values shows the page
+without that filter.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SPANS: Final[tuple[Span, ...]] = ("all", "7 days", "30 days", "90 days", "dates"
 _SPAN_DAYS: Final[dict[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
 
 
-def wanted_learner(known: Sequence[str], otherwise: str) -> str:
+def requested_learner(known: Sequence[str], otherwise: str) -> str:
     """The learner that the picker or the address names, if there is one by that name."""
-    asked = st.session_state.get(LEARNER) or st.query_params.get(LEARNER)
-    return str(asked) if asked in known else otherwise
+    requested = st.session_state.get(LEARNER) or st.query_params.get(LEARNER)
+    return str(requested) if requested in known else otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,19 +183,19 @@ def _choice(label: str, options: Sequence[str], key: str) -> tuple[str, ...]:
 def _filter_label(frame: Frame) -> str:
     """Return the active filters in the button's words; "" = none."""
     parts = [
-        _part(_asked_for(MODEL, frame.models), "model"),
-        _part(_asked_for(CHANNEL, frame.channels), "channel"),
-        _part(_asked_for(TYPE, ARM_TYPES), "type"),
+        _part(_requested(MODEL, frame.models), "model"),
+        _part(_requested(CHANNEL, frame.channels), "channel"),
+        _part(_requested(TYPE, ARM_TYPES), "type"),
     ]
     chosen = [part for part in parts if part]
     return wording.listed(chosen) if chosen else ""
 
 
-def _asked_for(key: str, known: Sequence[str]) -> list[str]:
-    asked = st.session_state.get(key)
-    if asked is None:
-        asked = st.query_params.get_all(key)
-    return [value for value in asked if value in known]
+def _requested(key: str, known: Sequence[str]) -> list[str]:
+    requested = st.session_state.get(key)
+    if requested is None:
+        requested = st.query_params.get_all(key)
+    return [value for value in requested if value in known]
 
 
 def _part(chosen: Sequence[str], noun: str) -> str:

@@ -1,7 +1,7 @@
 """Status: the age of the page, and whether newer data exist; a small fragment that polls every few seconds.
 
-It redraws the page by itself in two cases only. After a switch of theme, which does not rerun the script, charts would
-keep the old colours. A person who lost a role loses what it showed.
+It redraws the page by itself in two cases only. After a switch of theme, which does not rerun the script, charts
+would keep the old colours. A person who lost a role loses what it showed.
 """
 
 from __future__ import annotations

@@ -35,11 +35,12 @@ def picture(name: Literal["icon", "logo-light", "logo-dark"]) -> str:
 
 
 def style(look: Tokens, *, presenting: bool) -> None:
-    """Style the page: selected labels in accent text (the fill is too dark in dark mode), larger type when presenting.
+    """Style the page: selected labels in accent text (the fill is too dark in dark mode), larger type when
+    presenting.
 
     Key hints and labels of disabled fields, which Streamlit fades, keep a readable contrast. The keyboard's focus is
-    visible everywhere, also in Streamlit's navigation. The note in a section's head is no heading. A head alone is as high
-    as one with a button. The frame stays visible while the page scrolls, so that its popovers open in view.
+    visible everywhere, also in Streamlit's navigation. The note in a section's head is no heading. A head alone is as
+    high as one with a button. The frame stays visible while the page scrolls, so that its popovers open in view.
     """
     rules = (
         'button[data-variant="segmented_control"][aria-checked="true"] p '
@@ -63,7 +64,8 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 600; color: {look.accent_text}; }}",
         f".st-key-{HELPING} [data-testid=stMarkdown] a {{ text-decoration: underline; }} "
         f".st-key-{HELPING} button p {{ font-weight: 600; color: {look.accent_text}; }}",
-        f".st-key-{HELPING} pre code {{ white-space: pre-wrap !important; overflow-wrap: anywhere; }}",
+        f".st-key-{HELPING} code {{ white-space: pre-wrap !important; overflow-wrap: anywhere; }}",
+        f"@media (max-width: 700px) {{ .st-key-{HELPING} :is(td, th) {{ overflow-wrap: anywhere; padding: 0.25rem; }} }}",
         f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",

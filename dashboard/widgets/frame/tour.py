@@ -75,12 +75,12 @@ def _go(at: int) -> None:
     st.session_state[_AT] = at
 
 
-def _steps(seen: Overview, *, judges: bool) -> tuple[Step, ...]:
+def _steps(overview: Overview, *, judges: bool) -> tuple[Step, ...]:
     """The steps over this learner's own arms: those that need a look, else the least useful one. ``judges``: the
     step of judging is shown, so it is asked whether there is anything to judge.
     """
-    flagged = next((item.arms for item in seen.attention if item.arms), ())
-    worst = tuple(arm.key for arm in seen.bottom[-1:] or seen.top[-1:])
+    flagged = next((item.arms for item in overview.attention if item.arms), ())
+    worst = tuple(arm.key for arm in overview.bottom[-1:] or overview.top[-1:])
     arms = (flagged or worst or queries.everything().columns.keys)[:_MOST_ARMS]
     arm, name = arms[0], f"**{wording.literal(wording.short_name(arms[0]))}**"
     repaired = f"{wording.things(len(arms), 'arm')}" if len(arms) > 1 else name

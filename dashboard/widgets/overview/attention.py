@@ -32,7 +32,7 @@ _ICONS: Final[dict[Severity, str]] = {
     "notice": "info",
     "info": "check_circle",
 }
-SEEN_ON: Final[dict[AttentionKind, Page]] = {
+PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "poisoned": pages.RESET,
     "drifting": pages.POSTERIORS,
     "rival": pages.POSTERIORS,
@@ -79,18 +79,18 @@ def head() -> None:
             behind.markdown(_HOW)
 
 
-def rows(seen: Overview) -> None:
+def rows(overview: Overview) -> None:
     """Icon, bold claim with its evidence under it, and the way there; sorted by severity."""
     with st.container(border=True, gap="xsmall"):
-        if not seen.attention:
-            at = seen.data_end_ms
+        if not overview.attention:
+            at = overview.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
             st.markdown(f"Nothing needs a look.{checked}")
-        for place, item in enumerate(seen.attention):
-            _row(item, place)
+        for index, item in enumerate(overview.attention):
+            _row(item, index)
 
 
-def _row(item: Attention, place: int) -> None:
+def _row(item: Attention, index: int) -> None:
     here = reading()
     claim = sentences.attention(
         item,
@@ -101,7 +101,7 @@ def _row(item: Attention, place: int) -> None:
     colour = here.tokens.severities[item.severity]
     icon = f':color[:material/{_ICONS[item.severity]}:]{{foreground="{colour}"}}'
     with st.container(
-        horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"attention {place}"
+        horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"attention {index}"
     ):
         st.markdown(icon, width="content")
         st.markdown(f"**{claim.claim}**  \n{small(claim.evidence)}", width="stretch")
@@ -110,7 +110,7 @@ def _row(item: Attention, place: int) -> None:
 
 def _links(item: Attention, words: str) -> None:
     """To the page where it is seen in full, with what is concerned in the address; poison has its cure too."""
-    page, shown = SEEN_ON[item.kind], item.arms[:MAX_CHOSEN]
+    page, shown = PAGE_OF[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):
             link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})

@@ -51,9 +51,9 @@ def rows() -> None:
     with st.container(border=True, gap="xsmall"):
         if not lines:
             st.markdown("Nothing was changed by hand yet.")
-        for place, entries in enumerate(lines):
+        for index, entries in enumerate(lines):
             with st.container(
-                horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"changed {place}"
+                horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"changed {index}"
             ):
                 if len(entries) == 1:
                     _one(entries[0])
@@ -62,8 +62,8 @@ def rows() -> None:
 
 
 def _one(entry: AuditEntry) -> None:
-    when = wording.moment(entry.at_ms, year_of_ms=reading().frame.last_at_ms)
-    _said(when, entry.actor, sentences.change(entry))
+    when = wording.minute(entry.at_ms, year_of_ms=reading().frame.last_at_ms)
+    _line(when, entry.actor, sentences.change(entry))
     back = _way_back(entry)
     if back is not None and entry.act is not None:
         st.button(
@@ -80,8 +80,8 @@ def _many(entries: Sequence[AuditEntry]) -> None:
     """Show a person's repeated acts of a day as one line, with each behind a button."""
     first, last = entries[-1], entries[0]
     day = wording.day(last.at_ms, year_of_ms=reading().frame.last_at_ms)
-    times = [wording.moment(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
-    _said(
+    times = [wording.minute(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
+    _line(
         f"{day} {'–'.join(dict.fromkeys(times))}",
         last.actor,
         sentences.many_changes(entries, or_more=_is_cut(entries)),
@@ -116,7 +116,7 @@ def _whole(entries: Sequence[AuditEntry]) -> None:
     )
 
 
-def _said(when: str, actor: str, what: str) -> None:
+def _line(when: str, actor: str, what: str) -> None:
     st.markdown(f"{small(f'{when} · {wording.literal(actor)}')}  \n{what}", width="stretch")
 
 
@@ -150,8 +150,8 @@ def _all() -> None:
         bind="query-params",
         label_visibility="collapsed",
     )
-    wanted = _KINDS[kind]
-    entries = [entry for entry in queries.changes(_READ) if not wanted or entry.action in wanted]
+    actions = _KINDS[kind]
+    entries = [entry for entry in queries.changes(_READ) if not actions or entry.action in actions]
     if entries:
         _table(entries[:_LISTED], key=f"every change {kind}")
     else:
@@ -161,7 +161,7 @@ def _all() -> None:
 def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
     """Entries as a table, text cells only, each with its way back."""
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(entry.at_ms) for entry in entries],
+        "when, UTC": [wording.minute(entry.at_ms) for entry in entries],
         "by": [wording.plain(entry.actor) for entry in entries],
         "what": [wording.plain(sentences.act(entry)) for entry in entries],
         "state": ["undone" if entry.undone else "" for entry in entries],

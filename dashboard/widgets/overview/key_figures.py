@@ -17,11 +17,11 @@ from dashboard.reading import reading
 _LAST_DAYS: Final = 60
 
 
-def row(seen: Overview) -> None:
+def row(overview: Overview) -> None:
     """Five in a row, two on a phone."""
     cards = st.grid(5, min_column_width=160)
-    for figure in seen.figures:
-        label, value, change = sentences.figure_card(figure, seen)
+    for figure in overview.figures:
+        label, value, change = sentences.figure_card(figure, overview)
         with cards.container(border=True, height="stretch", gap="small", key=f"figure {figure.name}"):
             st.metric(
                 label,
@@ -33,19 +33,19 @@ def row(seen: Overview) -> None:
                 if change is not None and figure.name != "saved_percent"
                 else None,
             )
-            _line(seen, figure.name)
+            _line(overview, figure.name)
 
 
-def _line(seen: Overview, name: FigureName) -> None:
+def _line(overview: Overview, name: FigureName) -> None:
     """The values by day behind a figure; nothing where there are none to draw."""
-    pulls_micro = seen.series.pulls_micro
+    pulls_micro = overview.series.pulls_micro
     series = {
-        "runs": seen.series.runs,
-        "arms_in_use": seen.series.arms_in_use,
+        "runs": overview.series.runs,
+        "arms_in_use": overview.series.arms_in_use,
         "pulls": None if pulls_micro is None else pulls_micro / MICRO,
-        "tokens_per_selected_run": seen.series.tokens_per_selected_run,
-        "tokens_per_run": seen.series.tokens_per_run,
-        "saved_percent": seen.series.saved_percent,
+        "tokens_per_selected_run": overview.series.tokens_per_selected_run,
+        "tokens_per_run": overview.series.tokens_per_run,
+        "saved_percent": overview.series.saved_percent,
     }.get(name)
     if series is None:
         return

@@ -110,7 +110,7 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | None:
         key=key("known"),
     )
     if known == "email":
-        given = st.text_input(
+        typed = st.text_input(
             "E-mail, which the provider has verified",
             key=key("email"),
             max_chars=MAX_IDENTITY_CHARS,
@@ -118,24 +118,24 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | None:
             autocomplete="off",
         ).strip()
     else:
-        given = st.text_input(
+        typed = st.text_input(
             "Subject, its id for the person (sub)",
             key=key("subject"),
             max_chars=MAX_IDENTITY_CHARS,
             autocomplete="off",
         ).strip()
     first: PersonRole = "viewer" if any(said.governs(one) for one in rows) else "operator"
-    role, place = _role(first), _place()
-    if not issuer or not given or (known == "subject" and not name) or role is None:
+    role, learner = _role(first), _learner_field()
+    if not issuer or not typed or (known == "subject" and not name) or role is None:
         return None
     return Change(
         doing="let in",
         name=name,
         issuer=issuer,
-        email=given if known == "email" else "",
-        subject=given if known == "subject" else "",
+        email=typed if known == "email" else "",
+        subject=typed if known == "subject" else "",
         role=role,
-        learner=place,
+        learner=learner,
     )
 
 
@@ -160,10 +160,10 @@ def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | None:
         return None
     if doing != "role":
         return Change(doing=doing, member=chosen)
-    place = _place()
-    held = next((grant.role for grant in there[chosen].roles if grant.learner == place), None)
+    learner = _learner_field()
+    held = next((grant.role for grant in there[chosen].roles if grant.learner == learner), None)
     role = _role(next((one for one in _ROLES if one == held), None), or_none=True)
-    return Change(doing=doing, member=chosen, role=role, learner=place)
+    return Change(doing=doing, member=chosen, role=role, learner=learner)
 
 
 def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | None:
@@ -182,7 +182,7 @@ def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | Non
     return role
 
 
-def _place() -> str | None:
+def _learner_field() -> str | None:
     """The learner that a role is for; None: every one."""
     learners = reading().frame.learners
     chosen = st.selectbox(

@@ -48,7 +48,7 @@ def table(rows: Sequence[MemberRow]) -> None:
             "e-mail or subject": [said.known_by(one) for one in shown],
             "roles": [said.roles(one.roles) for one in shown],
             "state": [said.state(one, rows, now_ms) for one in shown],
-            "since, UTC": [wording.moment(one.at_ms, year_of_ms=now_ms) for one in shown],
+            "since, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in shown],
             "by": [wording.plain(one.by) for one in shown],
             "act": ["Change" if said.is_there(one, now_ms) else "Let in" for one in shown],
         },

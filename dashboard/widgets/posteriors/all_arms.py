@@ -19,7 +19,7 @@ from core.records.judgement import Judgement
 from core.records.posterior import BANDS
 from dashboard import sentences, wording
 from dashboard.figures.arms import Order, ordered
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets import opening
 from dashboard.widgets.picker import matches
 from dashboard.widgets.tables import (
@@ -43,18 +43,18 @@ JUDGED: Final = (
 )
 
 
-def found(known: Belief, by: Order) -> Ints:
+def matching(known: Belief, by: Order) -> Ints:
     """Places of the arms that pass the search, in order."""
     needle = st.session_state.get(FIND) or ""
-    return drawn_once(("found arms", needle, by), lambda: _found(known, by, needle))
+    return cached_figure(("found arms", needle, by), lambda: _matching(known, by, needle))
 
 
-def _found(known: Belief, by: Order, needle: str) -> Ints:
+def _matching(known: Belief, by: Order, needle: str) -> Ints:
     everywhere = np.arange(len(known.columns), dtype=np.int64)
     if needle:
         hits = set(matches(known.columns.keys, needle, at_most=len(everywhere)))
         everywhere = np.array(
-            [place for place in everywhere if known.columns.keys[int(place)] in hits], dtype=np.int64
+            [index for index in everywhere if known.columns.keys[int(index)] in hits], dtype=np.int64
         )
     return ordered(known.columns, known.summary, everywhere, by)
 
@@ -73,7 +73,7 @@ def search_box() -> None:
     )
 
 
-def found_note(known: Belief, places: Sequence[int] | Ints) -> str:
+def match_note(known: Belief, places: Sequence[int] | Ints) -> str:
     """Return how many arms exist, and how many match the search."""
     total = wording.things(len(known.columns), "arm")
     counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
@@ -94,7 +94,7 @@ def table(
 ) -> None:
     """All arms at these places, a sortable table whose rows open; long ones load as one scrolls, and don't open."""
     columns, year_of_ms = known.columns, reading().frame.last_at_ms
-    frame = drawn_once(
+    frame = cached_figure(
         ("arm table", places.tobytes(), bool(truth)),
         lambda: frame_to_arrow(_arm_frame(known, places, judged=judged, truth=truth, year_of_ms=year_of_ms)),
     )
@@ -130,26 +130,26 @@ def _arm_frame(
     year_of_ms: int | None,
 ) -> pd.DataFrame:
     columns, summary = known.columns, known.summary
-    shown = [columns.keys[int(place)] for place in places]
-    said = [judged[key] for key in shown]
+    shown = [columns.keys[int(index)] for index in places]
+    judgements = [judged[key] for key in shown]
     cells: dict[str, object] = {
         "type": type_cells(shown),
         "arm": [arm_name(key) for key in shown],
         "mean": np.clip(summary.mean[places], 0.001, 0.999),
         "95% interval": [
-            wording.interval(float(summary.lower[place]), float(summary.upper[place])) for place in places
+            wording.interval(float(summary.lower[index]), float(summary.upper[index])) for index in places
         ],
-        "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in said],
-        "confidence": [wording.band(BANDS[int(summary.band[place])]) for place in places],
+        "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judgements],
+        "confidence": [wording.band(BANDS[int(summary.band[index])]) for index in places],
         "pulls": columns.pulls[places],
         "in runs": columns.inclusions[places],
         "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
     }
     if truth:
         cells["planted"] = [truth.get(key) for key in shown]
-    if any(one.chance is not None for one in said):
-        cells["chance of inclusion"] = [_percent(one.chance, 0) for one in said]
-        cells["±"] = [_percent(one.chance_error, 1) for one in said]
+    if any(one.chance is not None for one in judgements):
+        cells["chance of inclusion"] = [_percent(one.chance, 0) for one in judgements]
+        cells["±"] = [_percent(one.chance_error, 1) for one in judgements]
     cells["id"] = [wording.plain(key) for key in shown]
     return pd.DataFrame(cells)
 

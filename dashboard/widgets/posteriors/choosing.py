@@ -14,7 +14,7 @@ from dashboard import queries
 from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets.address import POSTERIORS_ARMS
 from dashboard.widgets.picker import several_arms
 from dashboard.widgets.popover import in_use, lazy_popover
@@ -61,7 +61,7 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
     places = np.array(sorted(at[key] for key in chosen if key in at), dtype=np.int64)
     is_chosen = len(places) > 0
     if not is_chosen:
-        places = drawn_once("telling arms", lambda: telling(known.columns, known.summary))
+        places = cached_figure("telling arms", lambda: telling(known.columns, known.summary))
     return ordered(known.columns, known.summary, places, by), method, is_chosen
 
 
@@ -92,4 +92,4 @@ def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Metho
         )
 
     truth = tuple(row.truth for row in chosen)
-    return drawn_once(("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw)
+    return cached_figure(("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw)

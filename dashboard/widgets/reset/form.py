@@ -91,8 +91,8 @@ def _types(scope: ScopeName) -> tuple[ArmType, ...]:
     if scope == "type":
         present = reading().frame.types
         return (st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None),)
-    said = "all types" if scope == "all" else "as named below"
-    st.text_input("Type", value=said, disabled=True, key=said)
+    words = "all types" if scope == "all" else "as named below"
+    st.text_input("Type", value=words, disabled=True, key=words)
     return ()
 
 

@@ -24,7 +24,7 @@ def table() -> None:
         st.markdown(":gray[None yet.]")
         return
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(one.at_ms, year_of_ms=reading().frame.last_at_ms) for one in done],
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms) for one in done],
         "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],

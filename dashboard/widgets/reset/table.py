@@ -13,7 +13,7 @@ from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import ResetPreview
 from core.records.posterior import BANDS
 from dashboard import wording
-from dashboard.reading import drawn_once, reading
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     CHANCE,
@@ -33,7 +33,7 @@ def changes(shown: ResetPreview) -> None:
     """Every arm that a reset would touch, now and after."""
     seeds = reading().frame.settings.seed_arms
     n_arms = len(shown.columns)
-    frame = drawn_once(
+    frame = cached_figure(
         ("reset table", shown.target, shown.columns.keys), lambda: frame_to_arrow(_reset_frame(shown, seeds))
     )
     st.dataframe(

@@ -36,7 +36,7 @@ class Counted:
 
 def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
     """Show the fields and return the request; None with a message for invalid content."""
-    wanted = _wanted_runs(name)
+    run_filter = _requested_runs(name)
     left, right = st.columns(2)
     with left:
         source = st.selectbox(
@@ -61,14 +61,14 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
     if source == "runs":
         picked = st.text_area("Runs, by number or id, one a line", key=f"{name} runs", height=100)
     else:
-        _say_filters(wanted)
+        _say_filters(run_filter)
     runs = tuple(line.strip() for line in picked.splitlines() if line.strip())
     try:
         return QueueAsks(
             source=source,
             about=about,
             order=order,
-            wanted=wanted or RunFilter(),
+            wanted=run_filter or RunFilter(),
             limit=limit,
             below=below,
             runs=runs,
@@ -79,25 +79,25 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
         return None
 
 
-def _wanted_runs(name: str) -> RunFilter | None:
+def _requested_runs(name: str) -> RunFilter | None:
     """Return the runs of the link to this page; each arrival fills the fields once."""
-    wanted, told = address.queued_runs(), f"{name} sent"
-    now = None if wanted is None else (wanted, address.arrival())
-    if st.session_state.get(told) != now:
-        st.session_state[told] = now
-        if wanted is not None:
+    run_filter, arrival_key = address.queued_runs(), f"{name} sent"
+    now = None if run_filter is None else (run_filter, address.arrival())
+    if st.session_state.get(arrival_key) != now:
+        st.session_state[arrival_key] = now
+        if run_filter is not None:
             st.session_state[f"{name} source"] = "filter"
             st.session_state[f"{name} limit"] = MAX_ITEMS
-    return wanted
+    return run_filter
 
 
-def _say_filters(wanted: RunFilter | None) -> None:
+def _say_filters(run_filter: RunFilter | None) -> None:
     """Show the filters beside the fields, and a way to remove them."""
     muted("The filters above (span, models, channels, types) hold for it.")
-    if wanted is None:
+    if run_filter is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"From the page Runs: **{said.runs_wanted(wanted)}**", width="content")
+        st.markdown(f"From the page Runs: **{said.filtered_runs(run_filter)}**", width="content")
         st.button(
             "All runs",
             type="tertiary",

@@ -58,7 +58,7 @@ def _about(item: ReviewItem, story: RunStory | None) -> str:
     when = (
         ""
         if item.at_ms is None
-        else f"{wording.moment(item.at_ms, year_of_ms=reading().frame.last_at_ms)} UTC"
+        else f"{wording.minute(item.at_ms, year_of_ms=reading().frame.last_at_ms)} UTC"
     )
     what = chipped(item.subject.arm) if item.subject.arm else ""
     if not what and story is None:
@@ -76,13 +76,13 @@ def _texts(item: ReviewItem) -> bool:
         if len(item.texts) > 1:
             st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(text.layer)[:8]))}")
         key = f"{item.queue} {item.item} {text.layer} {text.index}"
-        asked, answered = (
+        instruction, answered = (
             () if content is None else said.readable(content) for content in (text.instruction, text.response)
         )
-        _parts(f"{key} Task", "Task", asked[:1])
+        _parts(f"{key} Task", "Task", instruction[:1])
         _parts(f"{key} Answer", "Answer", answered)
-        _parts(f"{key} rest", "Task", asked[1:])
-        shown = shown or bool(asked or answered)
+        _parts(f"{key} rest", "Task", instruction[1:])
+        shown = shown or bool(instruction or answered)
     return shown
 
 
@@ -92,12 +92,12 @@ def texts_of(key: str, content: str) -> None:
 
 
 def _parts(key: str, what: str, parts: Sequence[tuple[str, str]]) -> None:
-    for place, (name, words) in enumerate(parts):
+    for index, (name, words) in enumerate(parts):
         plain = wording.plain(name)
         head = what if name in _ITSELF else f"{what}: {plain}" if what else plain
         if head:
             _head(head)
-        _folded(f"{key} {place}", words)
+        _folded(f"{key} {index}", words)
 
 
 def _head(words: str) -> None:
@@ -108,12 +108,12 @@ def _folded(key: str, words: str) -> None:
     """Text as text; what is long is folded."""
     words = plain_lines(words)
     lines = words.split("\n")
-    kept = _kept(lines)
-    if kept == len(lines):
+    n_shown = _n_shown(lines)
+    if n_shown == len(lines):
         st.text(words)
         return
     unfolded = st.session_state.get(f"unfold {key}", False)
-    first = "\n".join(lines[:kept]) or words[: _LINES * _LINE_CHARS]
+    first = "\n".join(lines[:n_shown]) or words[: _LINES * _LINE_CHARS]
     st.text(words if unfolded else f"{first} …")
     st.button(
         "Fold" if unfolded else f"Show all {wording.things(len(lines), 'line')}",
@@ -125,7 +125,7 @@ def _folded(key: str, words: str) -> None:
     )
 
 
-def _kept(lines: Sequence[str]) -> int:
+def _n_shown(lines: Sequence[str]) -> int:
     """Return how many lines are shown at first, by the room that they take."""
     room = accumulate(1 + len(line) // _LINE_CHARS for line in lines)
     return sum(used <= _LINES for used in room)

@@ -41,9 +41,9 @@ def judgement() -> None:
         return
     with both_ends():
         st.header(f"Judgement {small(_held(known.item))}", anchor=False, width="content")
-        _set_aside(known)
+        _skip(known)
     with st.container(border=True, key=JUDGE_HERE, gap="small"):
-        for line in open_item.told():
+        for line in open_item.messages():
             st.markdown(f":gray[:material/info:] {line}")
         draft = open_item.typed(known)
         _levels(known, draft)
@@ -69,16 +69,16 @@ def _levels(known: Open, draft: Draft) -> None:
     if item is None:
         return
     with st.container(horizontal=True, gap="xsmall"):
-        for place, level in enumerate(item.levels, 1):
-            is_chosen = draft.level == place
+        for index, level in enumerate(item.levels, 1):
+            is_chosen = draft.level == index
             words = said.level_words(level)
             st.button(
                 f"**{words}**" if is_chosen else words,
-                key=open_item.level_key(known, place),
+                key=open_item.level_key(known, index),
                 icon=":material/check:" if is_chosen else None,
-                shortcut=str(place),
+                shortcut=str(index),
                 on_click=open_item.choose,
-                args=(known.key, place),
+                args=(known.key, index),
             )
 
 
@@ -118,7 +118,7 @@ def _comes_to(item: ReviewItem, draft: Draft) -> None:
         return
     here = reading()
     thresholds = here.frame.settings.thresholds
-    found = grade(
+    graded = grade(
         draft.outcome,
         draft.score,
         rater=here.context.actor.name,
@@ -126,7 +126,7 @@ def _comes_to(item: ReviewItem, draft: Draft) -> None:
         rubric=item.rubric_version or None,
         thresholds=thresholds,
     )
-    lines = said.grade_lines(found, draft.score, thresholds)
+    lines = said.grade_lines(graded, draft.score, thresholds)
     paragraphs("  \n".join(lines), small(_moves(item, draft.outcome, draft.score)))
 
 
@@ -155,7 +155,7 @@ def _acts(known: Open) -> None:
         )
 
 
-def _set_aside(known: Open) -> None:
+def _skip(known: Open) -> None:
     """Show the form for an item that can't be judged."""
     behind = lazy_popover("Set aside", key=f"aside {known.key}")
     if behind is None:
@@ -168,7 +168,7 @@ def _set_aside(known: Open) -> None:
             "Set it aside",
             key=f"set aside {known.key}",
             disabled=not why.strip(),
-            on_click=open_item.set_aside,
+            on_click=open_item.skip,
             args=(known.key, why),
         )
 
@@ -193,12 +193,12 @@ def _criteria(item: ReviewItem) -> None:
         words = f" {wording.literal(wording.plain(criterion.words))}" if criterion.words else ""
         example = f" {small(wording.literal(wording.plain(criterion.example)))}" if criterion.example else ""
         st.markdown(f"**{wording.literal(wording.plain(criterion.name))}**{words}{example}")
-    examples = [(place, level) for place, level in enumerate(item.levels, 1) if level.example]
+    examples = [(index, level) for index, level in enumerate(item.levels, 1) if level.example]
     if examples:
         small_table(
             {
                 "level": [
-                    f"{place} {wording.literal(wording.plain(level.words))}" for place, level in examples
+                    f"{index} {wording.literal(wording.plain(level.words))}" for index, level in examples
                 ],
                 "example": [wording.literal(wording.plain(level.example)) for _, level in examples],
             },

@@ -124,7 +124,7 @@ def _make(
         return
 
     def act() -> Flash:
-        made = reviews.make_queue(
+        queue = reviews.make_queue(
             name,
             known.proposal,
             known.asks,
@@ -136,7 +136,7 @@ def _make(
             due_days=due_days,
         )
         forget(_NAME)
-        return Flash(text=f"{wording.things(made.n_items, 'item')} wait in {made.id}.", act=made.id)
+        return Flash(text=f"{wording.things(queue.n_items, 'item')} wait in {queue.id}.", act=queue.id)
 
     actions.tried("No queue was made.", act)
 
@@ -159,15 +159,15 @@ def people(rows: Sequence[QueueRow]) -> None:
 
 
 def _checks(queue: str) -> None:
-    found = reviews.checks(queue)
-    if not found:
+    checks = reviews.checks(queue)
+    if not checks:
         muted("Nobody has been given a known answer or a repeat yet.")
         return
     small_table(
         {
-            "rater": [wording.literal(wording.plain(one.rater)) for one in found],
-            "known answers hit": [f"{one.n_hits} of {one.n_known}" for one in found],
-            "repeats judged alike": [f"{one.n_same} of {one.n_repeated}" for one in found],
+            "rater": [wording.literal(wording.plain(one.rater)) for one in checks],
+            "known answers hit": [f"{one.n_hits} of {one.n_known}" for one in checks],
+            "repeats judged alike": [f"{one.n_same} of {one.n_repeated}" for one in checks],
         },
         alt="How raters did on known answers and repeats",
     )
@@ -179,23 +179,23 @@ def numbers(text: str) -> list[int]:
     >>> numbers("1-3, 7")
     [1, 2, 3, 7]
     """
-    found: list[int] = []
+    parsed: list[int] = []
     for part in text.replace(";", ",").split(","):
         first, dash, last = part.strip().partition("-")
-        found += range(int(first), min(int(last), int(first) + 10_000) + 1) if dash else [int(first)]
-    return found
+        parsed += range(int(first), min(int(last), int(first) + 10_000) + 1) if dash else [int(first)]
+    return parsed
 
 
 def _assign(queue: str, items: str, to: str) -> None:
     try:
-        wanted = numbers(items)
+        item_numbers = numbers(items)
     except ValueError:
         shown = wording.literal(wording.plain(items)[:60])
         actions.say(Flash(text=f"Items must be numbers like 1-10, 14, got {shown}.", failed=True))
         return
 
     def act() -> Flash:
-        n = reviews.assign(queue, wanted, to.strip() or None)
+        n = reviews.assign(queue, item_numbers, to.strip() or None)
         return Flash(text=f"{wording.things(n, 'item')} assigned.")
 
     actions.tried("Nothing was assigned.", act)

@@ -28,7 +28,7 @@ _OPEN: Final = "review open"
 _ARRIVAL: Final = "review arrival"
 _QUEUE: Final = "review last queue"
 _MOVED: Final = "review moved on"
-_TOLD: Final = "review told"
+_MESSAGES: Final = "review told"
 _RENEW_MS: Final = 5 * 60_000
 _SAME: Final = 1e-9
 _CHOOSE: Final = "Choose a level first, or an outcome with its score."
@@ -77,7 +77,7 @@ def last_queue() -> str | None:
     return known
 
 
-def wanted() -> tuple[str | None, int | None]:
+def requested() -> tuple[str | None, int | None]:
     """Queue and item that the address names."""
     item = st.query_params.get(address.REVIEW_ITEM, "")
     number = int(item) if item.isascii() and item.isdecimal() and len(item) < 6 else None
@@ -118,37 +118,37 @@ def opened(progress: Progress) -> Open | None:
 
 def _as_it_is(known: ReviewItem) -> ReviewItem:
     """As it is now; what its reviewer knew of others when it was opened stays what it was."""
-    fresh = reviews.look_at(known.queue, known.item, seen=known.seen)
+    fresh = reviews.look_at(known.queue, known.item, known=known.seen)
     return msgspec.structs.replace(fresh, draft=known.draft)
 
 
 def _begin(queue: str) -> Open:
     let_go()
-    asked_queue, number = wanted()
-    if asked_queue != queue or number is None:
+    requested_queue, number = requested()
+    if requested_queue != queue or number is None:
         return _fill(queue, reviews.next_item(queue))
     try:
         return _fill(queue, reviews.this_item(queue, number))
     except NotFound:
         return _fill(queue, reviews.next_item(queue))
     except Conflict as problem:
-        seen = reviews.look_at(queue, number)
-        if seen.draft is None:
+        item = reviews.look_at(queue, number)
+        if item.draft is None:
             tell([f"{wording.literal(problem.problem)} Here is the next one."])
             return _fill(queue, reviews.next_item(queue))
         # What is typed waits, and the person says what is to become of it.
-        given = NextItem(item=seen, progress=reviews.progress(queue))
-        filled = replace(_fill(queue, given), problem=f"{problem.problem} What you typed is kept.")
+        next_item = NextItem(item=item, progress=reviews.progress(queue))
+        filled = replace(_fill(queue, next_item), problem=f"{problem.problem} What you typed is kept.")
         _set(filled)
         return filled
 
 
-def _fill(queue: str, given: NextItem) -> Open:
+def _fill(queue: str, next_item: NextItem) -> Open:
     """A form of its own for an item that was given."""
-    opened = Open(queue=queue, item=given.item, progress=given.progress, key=uuid.uuid4().hex)
+    opened = Open(queue=queue, item=next_item.item, progress=next_item.progress, key=uuid.uuid4().hex)
     _set(opened)
-    if given.item is not None:
-        _type(opened, given.item.draft or Draft())
+    if next_item.item is not None:
+        _type(opened, next_item.item.draft or Draft())
     return opened
 
 
@@ -175,8 +175,8 @@ def feedback_key(known: Open) -> str:
     return f"review feedback {known.key}"
 
 
-def level_key(known: Open, place: int) -> str:
-    return f"review level {place} {known.key}"
+def level_key(known: Open, index: int) -> str:
+    return f"review level {index} {known.key}"
 
 
 def _type(known: Open, draft: Draft) -> None:
@@ -202,18 +202,18 @@ def typed(known: Open) -> Draft:
 
 def _level_of(known: Open, outcome: str | None, score: float | None) -> int | None:
     levels = () if known.item is None else known.item.levels
-    for place, level in enumerate(levels, 1):
+    for index, level in enumerate(levels, 1):
         if level.outcome == outcome and score is not None and abs(level.score - score) < _SAME:
-            return place
+            return index
     return None
 
 
-def choose(key: str, place: int) -> None:
+def choose(key: str, index: int) -> None:
     """Choose a level."""
     known = now()
     if known is None or known.key != key or known.item is None:
         return
-    level = known.item.levels[place - 1]
+    level = known.item.levels[index - 1]
     st.session_state[outcome_key(known)] = level.outcome
     st.session_state[score_key(known)] = level.score
     keep(key)
@@ -249,9 +249,9 @@ def send(key: str) -> None:
     known = now()
     if known is None or known.key != key or known.item is None:
         return
-    for place in range(1, len(known.item.levels) + 1):
-        if st.session_state.get(level_key(known, place)):  # pressed in the same moment
-            choose(key, place)
+    for index in range(1, len(known.item.levels) + 1):
+        if st.session_state.get(level_key(known, index)):  # pressed in the same moment
+            choose(key, index)
     known = now() or known
     draft, item = typed(known), known.item
     if item is None:
@@ -268,7 +268,7 @@ def send(key: str) -> None:
     except ArmscopeError as refusal:
         _set(replace(known, problem=f"Not sent: {refusal}"))
         return
-    lines = said.sent(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
+    lines = said.result_lines(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
     tell(lines[1:])
     actions.done(Flash(text=lines[0], act=answer.evaluation.id))
     _go_on(known.queue, answer.next)
@@ -279,11 +279,11 @@ def skip(key: str, later: bool) -> None:
     _with(key, lambda item: reviews.skip(item, later=later))
 
 
-def set_aside(key: str, reason: str) -> None:
+def mark_skipped(key: str, reason: str) -> None:
     """Say why it can't be judged."""
 
     def act(item: ReviewItem) -> NextItem:
-        answer = reviews.set_aside(item, reason)
+        answer = reviews.skip_item(item, reason)
         state = "done with" if answer.state == "set_aside" else "it takes a second person"
         actions.done(Flash(text=f"Item {item.item} set aside, {state}.", act=answer.id))
         return answer.next
@@ -296,12 +296,12 @@ def _with(key: str, act: Callable[[ReviewItem], NextItem]) -> None:
     if known is None or known.key != key or known.item is None:
         return
     try:
-        given = act(known.item)
+        next_item = act(known.item)
     except ArmscopeError as refusal:
         _set(replace(known, problem=str(refusal)))
         return
     tell([])
-    _go_on(known.queue, given)
+    _go_on(known.queue, next_item)
 
 
 def requeue(queue: str) -> None:
@@ -313,8 +313,8 @@ def requeue(queue: str) -> None:
         actions.say(actions.failure("Nothing was brought back.", refusal))
 
 
-def _go_on(queue: str, given: NextItem) -> None:
-    _fill(queue, given)
+def _go_on(queue: str, next_item: NextItem) -> None:
+    _fill(queue, next_item)
     st.session_state[_MOVED] = True
 
 
@@ -325,10 +325,10 @@ def moved_on() -> bool:
 
 def tell(lines: list[str]) -> None:
     """Set the message above the form until the next submission; Markdown."""
-    st.session_state[_TOLD] = lines
+    st.session_state[_MESSAGES] = lines
 
 
-def told() -> list[str]:
+def messages() -> list[str]:
     """The same."""
-    known: list[str] = st.session_state.get(_TOLD, [])
+    known: list[str] = st.session_state.get(_MESSAGES, [])
     return known

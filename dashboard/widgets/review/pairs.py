@@ -69,7 +69,7 @@ def _prefer(shown: Pair, chosen: Preferred) -> None:
     def act() -> Flash:
         answer = reviews.prefer(shown, chosen, rubric=None, feedback=None)
         st.session_state.pop(_PAIR, None)
-        said = {"first": "A preferred.", "second": "B preferred.", "equal": "Equal."}[chosen]
-        return Flash(text=said, act=answer.id)
+        words = {"first": "A preferred.", "second": "B preferred.", "equal": "Equal."}[chosen]
+        return Flash(text=words, act=answer.id)
 
     actions.tried("Nothing was recorded.", act)

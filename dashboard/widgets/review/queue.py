@@ -36,9 +36,9 @@ def chosen(rows: Sequence[QueueRow]) -> QueueRow | None:
     """The queue that the address names, else that was worked on, else that asks first; None where there is none."""
     ordered = mine(rows)
     named = {row.progress.queue: row for row in ordered}
-    for wanted in (st.session_state.get(_FIELD), open_item.wanted()[0], open_item.last_queue()):
-        if wanted in named:
-            return named[wanted]
+    for candidate in (st.session_state.get(_FIELD), open_item.requested()[0], open_item.last_queue()):
+        if candidate in named:
+            return named[candidate]
     return ordered[0] if ordered else None
 
 
@@ -110,7 +110,7 @@ def nothing_left(known: Progress) -> None:
         )
     else:
         muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} set aside. Thank you.")
-    for line in open_item.told():
+    for line in open_item.messages():
         st.markdown(f":gray[:material/info:] {line}")
 
 

@@ -9,14 +9,14 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.figures.before_after import before_after
 from dashboard.reading import reading
 from dashboard.widgets.charts import chart
-from dashboard.widgets.rewards.form import Filled, Sent, sent
+from dashboard.widgets.rewards.form import Filled, Submitted, submitted
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import both_ends, muted, section, small, small_table
 
 
 def effect(filled: Filled) -> None:
     """Before and after: a picture, a table, and one sentence."""
-    done = sent()
+    done = submitted()
     if done is not None and done.preview is not None:
         _what_it_changed(done, done.preview)
         return
@@ -28,44 +28,44 @@ def effect(filled: Filled) -> None:
             else "Choose an arm, and its belief before and after appears here."
         )
         return
-    _before_and_after(filled.preview, sent=False)
+    _before_and_after(filled.preview, is_sent=False)
 
 
-def _what_it_changed(done: Sent, preview: RewardPreview) -> None:
+def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
     """The effect of what was sent, with its way back."""
-    given = next((one for one in queries.rewards(everyone=False) if one.id == done.act), None)
-    state = "" if given is None else "undone: its effect is gone" if given.undone else "sent"
-    about = "" if given is None or given.run_no is None else f", run {wording.count(given.run_no)}"
+    reward = next((one for one in queries.rewards(everyone=False) if one.id == done.act), None)
+    state = "" if reward is None else "undone: its effect is gone" if reward.undone else "sent"
+    about = "" if reward is None or reward.run_no is None else f", run {wording.count(reward.run_no)}"
     with both_ends():
         st.header(f"What it changed {small(f'{state}{about}')}", anchor=False, width="content")
-        back = None if given is None else way_back(given)
-        if given is not None and back is not None:
+        back = None if reward is None else way_back(reward)
+        if reward is not None and back is not None:
             st.button(
                 back,
                 icon=":material/undo:" if back == "Undo" else ":material/redo:",
-                key=f"take back sent {given.id}",
+                key=f"take back sent {reward.id}",
                 on_click=actions.take_back,
-                args=(given.id,),
-                kwargs={"again": given.undone},
+                args=(reward.id,),
+                kwargs={"again": reward.undone},
             )
-    _before_and_after(preview, sent=True)
+    _before_and_after(preview, is_sent=True)
 
 
-def _before_and_after(preview: RewardPreview, *, sent: bool) -> None:
+def _before_and_after(preview: RewardPreview, *, is_sent: bool) -> None:
     look = reading().tokens
     before, after, arm = preview.before, preview.after, preview.arm
-    drawn = before_after(
+    figure = before_after(
         arm, wording.type_of(arm), (before.alpha, before.beta), (after.alpha, after.beta), look
     )
-    chart(drawn, key="effect")
+    chart(figure, key="effect")
     small_table(
         sentences.effect_table(before, after, n_arms=preview.n_arms),
         alt="Belief before and after the reward",
     )
     if preview.in_present_epoch:
-        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank), sent=sent))
+        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank), sent=is_sent))
     else:
-        kept = "was kept" if sent else "is kept"
+        words = "was kept" if is_sent else "is kept"
         muted(
-            f"That run belongs to an epoch that a reset has ended: the reward {kept} there, not in this belief."
+            f"That run belongs to an epoch that a reset has ended: the reward {words} there, not in this belief."
         )

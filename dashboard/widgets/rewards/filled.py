@@ -35,7 +35,7 @@ _KEY: Final = "reward form key"
 _ARRIVAL: Final = "reward form arrival"
 _BEGUN: Final = "reward form as it was begun with"
 _ABOUT: Final = "reward form is about"
-_SEEN: Final = "reward form has seen"
+_KNOWN: Final = "reward form has seen"
 
 
 def arrive() -> None:
@@ -43,40 +43,40 @@ def arrive() -> None:
     if st.session_state.get(_ARRIVAL) == address.arrival():
         return
     st.session_state[_ARRIVAL] = address.arrival()
-    asked, named = _asked()
+    requested, named = _requested()
     draft = DRAFTS.newest(
-        here(), lambda fields: all(getattr(fields, name) == getattr(asked, name) for name in named)
+        here(), lambda fields: all(getattr(fields, name) == getattr(requested, name) for name in named)
     )
     if draft is not None:
         begin(draft.fields, key=draft.key)
         return
-    begin(asked)
+    begin(requested)
     if "kind" not in named:
         st.session_state[_ABOUT] = None
 
 
-def _asked() -> tuple[Fields, frozenset[str]]:
+def _requested() -> tuple[Fields, frozenset[str]]:
     """Return the address's valid values, and the fields that it names."""
-    said = st.query_params
-    arm, run, kind = said.get(ARM), said.get(RUN, ""), said.get(KIND)
-    outcome = next((name for name, word in OUTCOME_WORDS.items() if word == said.get(OUTCOME)), None)
-    number = _number(said.get(NUMBER, ""))
+    query = st.query_params
+    arm, run, kind = query.get(ARM), query.get(RUN, ""), query.get(KIND)
+    outcome = next((name for name, word in OUTCOME_WORDS.items() if word == query.get(OUTCOME)), None)
+    number = _number(query.get(NUMBER, ""))
     plain = Fields()
-    asked = Fields(
+    requested = Fields(
         arm=arm if arm in queries.everything().columns.places else None,
         outcome=outcome or plain.outcome,
         number=plain.number if number is None else number,
         run=run,
         kind=next((name for name in KINDS if name == kind), plain.kind),
     )
-    given = {
-        "arm": asked.arm,
+    named = {
+        "arm": requested.arm,
         "outcome": outcome,
         "number": number,
         "run": run or None,
         "kind": kind if kind in KINDS else None,
     }
-    return asked, frozenset(name for name, value in given.items() if value is not None)
+    return requested, frozenset(name for name, value in named.items() if value is not None)
 
 
 def _number(text: str) -> float | None:
@@ -128,21 +128,21 @@ def offer(kind: Kind) -> None:
         st.session_state[KIND] = kind
 
 
-def seen(newest: str) -> str:
+def known_newest(newest: str) -> str:
     """Return the newest manual reward that the person knows of this outcome; "" = none.
 
     It is the ``newest`` when the form came to this outcome, or a later one that was shown.
     """
     about = (form_key(), now().run, now().arm)
-    known: tuple[object, str] = st.session_state.get(_SEEN, (None, ""))
+    known: tuple[object, str] = st.session_state.get(_KNOWN, (None, ""))
     if known[0] != about:
-        known = st.session_state[_SEEN] = (about, newest)
+        known = st.session_state[_KNOWN] = (about, newest)
     return known[1]
 
 
-def forget_seen() -> None:
+def forget_known() -> None:
     """Record that the newest one was shown to the person."""
-    st.session_state.pop(_SEEN, None)
+    st.session_state.pop(_KNOWN, None)
 
 
 def is_draft() -> bool:

@@ -1,8 +1,8 @@
 """Reward form: arm, outcome, run, kind and reason; sent once, however often clicked.
 
-It is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form on the page; a new
-key begins when the reward is recorded. The button's identity holds the key, so a second click finds no button. The next
-button stays disabled until the form changes. So a slow double click sends one reward.
+It is no `st.form`, so that its effect follows every change. The idempotency key belongs to the form on the page; a
+new key begins when the reward is recorded. The button's identity holds the key, so a second click finds no button.
+The next button stays disabled until the form changes. So a slow double click sends one reward.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEEPS: Final = (
     "is sent or discarded."
 )
 """Always there, so that nothing moves when a form becomes a draft."""
-_SENT: Final = "reward form sent"
+_SUBMITTED: Final = "reward form sent"
 _REFUSED: Final = "reward form refused"
 _INCOMPLETE: Final[Mapping[Field, str]] = MappingProxyType(
     {"arm": "Choose an arm.", "outcome": "A reward must be a number from 0 to 1, got nothing."}
@@ -65,7 +65,7 @@ class Filled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent:
+class Submitted:
     """A reward that was sent, with the effect it was shown to have, and the form as it left it."""
 
     act: str
@@ -84,12 +84,12 @@ class _Refused:
 def fields() -> Filled:
     """Draw the form and its button."""
     filled.arrive()
-    seen = _filled()
+    form = _filled()
     section("Give a reward", "a draft, not sent yet" if filled.is_draft() else "")
     with st.container(border=True, key=REWARD_HERE):
-        _arm_field(seen)
-        _value_field(seen)
-        _run_fields(seen)
+        _arm_field(form)
+        _value_field(form)
+        _run_fields(form)
         st.text_area(
             "Why",
             key=filled.WHY,
@@ -98,14 +98,14 @@ def fields() -> Filled:
             placeholder="optional",
             on_change=filled.keep,  # at once, also where somebody leaves with it
         )
-        _send(seen)
+        _send(form)
     filled.keep()
-    return seen
+    return form
 
 
-def sent() -> Sent | None:
+def submitted() -> Submitted | None:
     """Return the last submission while the form is unchanged since."""
-    done: Sent | None = st.session_state.get(_SENT)
+    done: Submitted | None = st.session_state.get(_SUBMITTED)
     return done if done is not None and done.left == filled.now() else None
 
 
@@ -162,7 +162,7 @@ def _form_of(fields: Fields, run: str | None, story: RunStory | None) -> RewardF
         reason=fields.why.strip() or None,
         run=run,
         correct=run is not None and fields.kind == "Correction",
-        seen=filled.seen("" if newest is None else newest.id),
+        seen=filled.known_newest("" if newest is None else newest.id),
         key=filled.form_key(),
     )
 
@@ -189,19 +189,19 @@ def _field_of(problem: ArmscopeError, *, correct: bool) -> Field:
 # The fields
 
 
-def _arm_field(seen: Filled) -> None:
+def _arm_field(form: Filled) -> None:
     """Any arm; where a run is named the arms of its prompt, each with what is recorded of it there."""
-    hint, said = "Choose an arm", dict[str, str]()
-    if seen.story is not None:
-        said = {one.arm: explained.recorded(one, seen.story) for one in seen.story.arms if one.in_prompt}
-        options = list(said)
+    hint, records = "Choose an arm", dict[str, str]()
+    if form.story is not None:
+        records = {one.arm: explained.recorded(one, form.story) for one in form.story.arms if one.in_prompt}
+        options = list(records)
         hint = f"Choose one of {wording.things(len(options), 'arm')} of the run"
     else:
         options, hint = options_of(queries.everything().columns.keys, filled.ARM)
-    if seen.fields.arm is not None and seen.fields.arm not in options:
-        options = [seen.fields.arm, *options]
+    if form.fields.arm is not None and form.fields.arm not in options:
+        options = [form.fields.arm, *options]
     # The browser knows the choice by its words alone, which change with what is recorded: so it is told again.
-    st.session_state[filled.ARM] = seen.fields.arm
+    st.session_state[filled.ARM] = form.fields.arm
     st.selectbox(
         "Arm",
         options,
@@ -209,23 +209,23 @@ def _arm_field(seen: Filled) -> None:
         key=filled.ARM,
         placeholder=hint or "Choose an arm",
         filter_mode="contains",
-        format_func=lambda arm: f"{arm} · {said[arm]}" if arm in said else str(arm),
+        format_func=lambda arm: f"{arm} · {records[arm]}" if arm in records else str(arm),
     )
-    _problem(seen, "arm")
-    if seen.arm_in_run is not None and seen.story is not None:
-        st.markdown(small(_recorded(seen.arm_in_run, seen.story)))
+    _problem(form, "arm")
+    if form.arm_in_run is not None and form.story is not None:
+        st.markdown(small(_recorded(form.arm_in_run, form.story)))
 
 
 def _recorded(arm: RunArm, story: RunStory) -> str:
     """Return the record of the arm in the run, and manual rewards, newest last."""
     now_ms = reading().context.clock()
     standing = [row for row in reversed(arm.by_hand) if row.counts]
-    said = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
-    said += [sentences.said_by_hand(row, now_ms) for row in standing]
-    return f"In run {wording.count(story.facts.run_no)}: {'. '.join(said)}."
+    parts = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
+    parts += [sentences.rewarded_by_hand(row, now_ms) for row in standing]
+    return f"In run {wording.count(story.facts.run_no)}: {'. '.join(parts)}."
 
 
-def _value_field(seen: Filled) -> None:
+def _value_field(form: Filled) -> None:
     st.segmented_control(
         "Outcome, keys 1 to 4",
         filled.OUTCOMES,
@@ -233,12 +233,12 @@ def _value_field(seen: Filled) -> None:
         format_func=lambda name: filled.OUTCOME_WORDS[name],
         key=filled.OUTCOME,
     )
-    if seen.fields.outcome == "number":
+    if form.fields.outcome == "number":
         st.number_input("Reward, 0 to 1", 0.0, 1.0, step=0.05, format="%.2f", key=filled.NUMBER)
-    _problem(seen, "outcome")
+    _problem(form, "outcome")
 
 
-def _run_fields(seen: Filled) -> None:
+def _run_fields(form: Filled) -> None:
     left, right = st.columns(2)
     left.text_input("Run, optional", key=filled.RUN, placeholder="number or id")
     right.segmented_control(
@@ -246,21 +246,21 @@ def _run_fields(seen: Filled) -> None:
         filled.KINDS,
         required=True,
         key=filled.KIND,
-        disabled=not seen.fields.run.strip(),
+        disabled=not form.fields.run.strip(),
         help="Feedback adds an observation; a correction replaces the automatic one of that run.",
     )
-    _problem(seen, "run")
-    _problem(seen, "kind")
+    _problem(form, "run")
+    _problem(form, "kind")
 
 
-def _problem(seen: Filled, field: Field) -> None:
+def _problem(filled: Filled, field: Field) -> None:
     """Show a field's error under it; a missing field only after a submission."""
-    said = seen.problems.get(field)
-    if said is None and _refused() is not None and seen.form is None:
-        is_missing = seen.fields.arm is None if field == "arm" else seen.fields.outcome == "number"
-        said = _INCOMPLETE.get(field) if is_missing else None
-    if said is not None:
-        st.markdown(f":red[:material/error: {wording.literal(said)}]")
+    problem = filled.problems.get(field)
+    if problem is None and _refused() is not None and filled.form is None:
+        is_missing = filled.fields.arm is None if field == "arm" else filled.fields.outcome == "number"
+        problem = _INCOMPLETE.get(field) if is_missing else None
+    if problem is not None:
+        st.markdown(f":red[:material/error: {wording.literal(problem)}]")
 
 
 def _refused() -> _Refused | None:
@@ -272,8 +272,8 @@ def _refused() -> _Refused | None:
 # Sending
 
 
-def _send(seen: Filled) -> None:
-    done = sent() is not None
+def _send(form: Filled) -> None:
+    done = submitted() is not None
     with st.container(horizontal=True, vertical_alignment="center", key=SEND_HERE):
         st.button(
             "Send reward",
@@ -291,8 +291,8 @@ def _send(seen: Filled) -> None:
             disabled=not filled.is_draft(),
             on_click=filled.discard,
         )
-    said = "Sent; change anything to send another" if done else _beside(seen)
-    paragraphs(gray(f"{said}."), small(_KEEPS))
+    words = "Sent; change anything to send another" if done else _beside(form)
+    paragraphs(gray(f"{words}."), small(_KEEPS))
 
 
 def _tried(key: str) -> None:
@@ -306,36 +306,36 @@ def _tried(key: str) -> None:
 
     def after(act: str) -> None:
         filled.begin_again()
-        st.session_state[_SENT] = Sent(act=act, preview=now.preview, left=filled.now())
+        st.session_state[_SUBMITTED] = Submitted(act=act, preview=now.preview, left=filled.now())
 
-    def told(problem: ArmscopeError) -> bool:
+    def is_at_field(problem: ArmscopeError) -> bool:
         if isinstance(problem, Conflict):
-            filled.forget_seen()
+            filled.forget_known()
             st.session_state[_REFUSED] = _Refused(why=str(problem), fields=now.fields)
         return isinstance(problem, Conflict)
 
-    actions.send_reward(now.form, after, told=told)
+    actions.send_reward(now.form, after, reported_elsewhere=is_at_field)
 
 
-def _beside(seen: Filled) -> str:
+def _beside(filled: Filled) -> str:
     """Return the effect of sending, or why it would fail; without the run there is no promise."""
     refused = _refused()
-    if seen.form is None:
-        return "Choose an arm first" if seen.fields.arm is None else "Give a number first"
-    if seen.problems:
+    if filled.form is None:
+        return "Choose an arm first" if filled.fields.arm is None else "Give a number first"
+    if filled.problems:
         return "It can’t be sent: see above"
     if refused is not None:
-        return _meanwhile(seen, refused)
-    if seen.story is None:
+        return _meanwhile(filled, refused)
+    if filled.story is None:
         return "It counts in the arm’s present epoch"
-    return f"It counts in the epoch of run {wording.count(seen.story.facts.run_no)}"
+    return f"It counts in the epoch of run {wording.count(filled.story.facts.run_no)}"
 
 
-def _meanwhile(seen: Filled, refused: _Refused) -> str:
+def _meanwhile(filled: Filled, refused: _Refused) -> str:
     """Return who was quicker, and that another click is needed."""
-    newest = None if seen.story is None else _newest(seen.story, seen.fields.arm)
+    newest = None if filled.story is None else _newest(filled.story, filled.fields.arm)
     if newest is None:
         return wording.literal(refused.why)
-    said = sentences.said_by_hand(newest, reading().context.clock())
-    replaces = newest.kind == "correction" and seen.fields.kind == "Correction"
-    return f"Not sent: **{said}**. Send again to {'replace it' if replaces else 'add yours'}"
+    words = sentences.rewarded_by_hand(newest, reading().context.clock())
+    replaces = newest.kind == "correction" and filled.fields.kind == "Correction"
+    return f"Not sent: **{words}**. Send again to {'replace it' if replaces else 'add yours'}"

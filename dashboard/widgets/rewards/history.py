@@ -66,11 +66,11 @@ class _Act:
         return self.first.id if self.batch is None else self.batch.id
 
 
-def _acts(given: Sequence[Observation]) -> list[_Act]:
+def _acts(listed: Sequence[Observation]) -> list[_Act]:
     """Return rewards by act, newest first; a batch is one line, and each arm's ledger lists its own."""
     known = queries.batches()
     together: dict[str, list[Observation]] = {}
-    for one in given:
+    for one in listed:
         together.setdefault(known[one.id].id if one.id in known else one.id, []).append(one)
     acts = [_Act(tuple(rewards), known.get(rewards[0].id)) for rewards in together.values()]
     return acts[:SHOWN]
@@ -78,37 +78,37 @@ def _acts(given: Sequence[Observation]) -> list[_Act]:
 
 def table(chosen: Whose) -> None:
     """Show time, actor, arm, reward, kind, reason, change of the mean, and Undo or Redo."""
-    given = _acts(queries.rewards(_READ, everyone=chosen == "everyone"))
-    if not given:
+    acts = _acts(queries.rewards(_READ, everyone=chosen == "everyone"))
+    if not acts:
         st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
         return
-    newest = given[0].first.at_ms
-    backs = [way_back(act.first) or "" for act in given]
+    newest = acts[0].first.at_ms
+    backs = [way_back(act.first) or "" for act in acts]
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(act.first.at_ms, year_of_ms=newest) for act in given],
-        "by": [wording.plain(act.first.actor) for act in given],
-        "type": [[] if act.batch is not None else type_cells([act.first.arm])[0] for act in given],
-        "arm": [_arm(act) for act in given],
-        "reward": [_same([wording.reward(one.reward) for one in act.rewards]) for act in given],
-        "run": [_same([_run(one) for one in act.rewards]) for act in given],
-        "kind": [_same([_kind(one) for one in act.rewards], otherwise="both") for act in given],
-        "why": [wording.plain(_same([_why(one) for one in act.rewards])) for act in given],
-        "mean moved": [wording.MISSING if act.batch is not None else _moved(act.first) for act in given],
+        "when, UTC": [wording.minute(act.first.at_ms, year_of_ms=newest) for act in acts],
+        "by": [wording.plain(act.first.actor) for act in acts],
+        "type": [[] if act.batch is not None else type_cells([act.first.arm])[0] for act in acts],
+        "arm": [_arm(act) for act in acts],
+        "reward": [_same([wording.reward(one.reward) for one in act.rewards]) for act in acts],
+        "run": [_same([_run(one) for one in act.rewards]) for act in acts],
+        "kind": [_same([_kind(one) for one in act.rewards], otherwise="both") for act in acts],
+        "why": [wording.plain(_same([_why(one) for one in act.rewards])) for act in acts],
+        "mean moved": [wording.MISSING if act.batch is not None else _moved(act.first) for act in acts],
         **({"act": backs} if any(backs) else {}),
     }
     if chosen == "mine":
         del cells["by"]
     act_table(
-        cells, _WIDTHS, key="last rewards", alt="Last rewards", phone=_PHONE, on_click=_taking_back(given)
+        cells, _WIDTHS, key="last rewards", alt="Last rewards", phone=_PHONE, on_click=_taking_back(acts)
     )
 
 
-def _taking_back(given: Sequence[_Act]) -> Callable[[int], None]:
+def _taking_back(acts: Sequence[_Act]) -> Callable[[int], None]:
     """Return the effect of a click on a row's undo: a batch is undone as one."""
 
     def clicked(row: int) -> None:
-        if row < len(given) and way_back(given[row].first) is not None:
-            actions.take_back(given[row].id, again=given[row].first.undone)
+        if row < len(acts) and way_back(acts[row].first) is not None:
+            actions.take_back(acts[row].id, again=acts[row].first.undone)
 
     return clicked
 
@@ -135,8 +135,8 @@ def _kind(one: Observation) -> str:
 
 def _why(one: Observation) -> str:
     """The reason; of a correction that gave way, by what it was replaced and what its undo would do."""
-    said = [part for part in (explained.replaced(one), one.reason) if part]
-    return "; ".join(said) or wording.MISSING
+    parts = [part for part in (explained.replaced(one), one.reason) if part]
+    return "; ".join(parts) or wording.MISSING
 
 
 def _moved(one: Observation) -> str:

@@ -28,10 +28,10 @@ HOW: Final = "rewards_as"
 How = Literal["one", "table"]
 _HOWS: Final[Mapping[How, str]] = {"one": "One", "table": "A table"}
 _TEXT: Final = "rewards pasted"
-_KEPT: Final = "rewards pasted, kept"
+_PASTED: Final = "rewards pasted, kept"
 _ROUND: Final = "rewards dropped"
 _KEY: Final = "rewards table key"
-_SENT: Final = "rewards table sent"
+_SUBMITTED: Final = "rewards table sent"
 _TALL_PX: Final = 560
 _BAD_IN_FULL: Final = 12
 _EXAMPLE: Final = """arm, value or outcome, run, reason
@@ -40,7 +40,7 @@ skill:code-review:main, rejected"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Pasted:
     """A pasted or dropped table, or the reason why it is none; both None without input."""
 
     table: RewardTable | None = None
@@ -48,7 +48,7 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sent:
+class _Submitted:
     """A table that was sent: its act, the last of its rewards, and the effect it was shown to have."""
 
     act: str
@@ -81,15 +81,15 @@ def how() -> How:
 # What is given
 
 
-def fields() -> tuple[Given, BatchPreview | None]:
+def fields() -> tuple[Pasted, BatchPreview | None]:
     """Show the field for a table, its preview, and the button."""
     section("Give many rewards", f"up to {wording.count(MAX_BATCH)}, as one act")
     with st.container(border=True):
-        given = _given()
-        preview = None if given.table is None else queries.preview_batch(given.table.lines)
-        _send(given, preview)
+        pasted = _pasted()
+        preview = None if pasted.table is None else queries.preview_batch(pasted.table.lines)
+        _send(pasted, preview)
         _how_to()
-    return given, preview
+    return pasted, preview
 
 
 def _how_to() -> None:
@@ -102,9 +102,9 @@ def _how_to() -> None:
     st.code(command("reward --file FILE"), language=None, wrap_lines=True)
 
 
-def _given() -> Given:
+def _pasted() -> Pasted:
     if _TEXT not in st.session_state:
-        st.session_state[_TEXT] = st.session_state.get(_KEPT, "")
+        st.session_state[_TEXT] = st.session_state.get(_PASTED, "")
     dropped_key = f"{_ROUND} {st.session_state.get(_ROUND, 0)}"
     with st.container(key=REWARD_HERE):
         text = st.text_area(
@@ -123,21 +123,21 @@ def _given() -> Given:
     )
     try:
         if file is not None:
-            return Given(table=read_table(table_text(file.getvalue())))
-        return Given(table=read_table(text)) if text.strip() else Given()
+            return Pasted(table=read_table(table_text(file.getvalue())))
+        return Pasted(table=read_table(text)) if text.strip() else Pasted()
     except ArmscopeError as problem:
-        return Given(problem=problem)
+        return Pasted(problem=problem)
 
 
 def _changed() -> None:
     """Another table: it is sent under a key of its own, and what the last one did is history."""
-    st.session_state[_KEPT] = st.session_state.get(_TEXT, "")
+    st.session_state[_PASTED] = st.session_state.get(_TEXT, "")
     st.session_state[_KEY] = uuid.uuid4().hex
-    st.session_state.pop(_SENT, None)
+    st.session_state.pop(_SUBMITTED, None)
 
 
-def _send(given: Given, preview: BatchPreview | None) -> None:
-    table = given.table
+def _send(pasted: Pasted, preview: BatchPreview | None) -> None:
+    table = pasted.table
     n_bad = 0 if table is None or preview is None else len({**table.bad, **preview.bad})
     n_lines = 0 if table is None else table.n_lines
     key = str(st.session_state.setdefault(_KEY, uuid.uuid4().hex))
@@ -155,7 +155,7 @@ def _send(given: Given, preview: BatchPreview | None) -> None:
             "Clear",
             type="tertiary",
             key="clear table",
-            disabled=not n_lines and given.problem is None,
+            disabled=not n_lines and pasted.problem is None,
             on_click=_clear,
         )
     if n_bad:
@@ -167,7 +167,7 @@ def _send(given: Given, preview: BatchPreview | None) -> None:
 
 def _clear() -> None:
     _changed()
-    st.session_state[_TEXT] = st.session_state[_KEPT] = ""
+    st.session_state[_TEXT] = st.session_state[_PASTED] = ""
     st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
 
 
@@ -178,7 +178,7 @@ def _tried(lines: Sequence[BatchLine], preview: BatchPreview, key: str) -> None:
 
     def after(act: str, last: str) -> None:
         _clear()
-        st.session_state[_SENT] = _Sent(act=act, last=last, preview=preview)
+        st.session_state[_SUBMITTED] = _Submitted(act=act, last=last, preview=preview)
 
     actions.send_batch(lines, key, after)
 
@@ -186,15 +186,15 @@ def _tried(lines: Sequence[BatchLine], preview: BatchPreview, key: str) -> None:
 # What it would do
 
 
-def effect(given: Given, preview: BatchPreview | None) -> None:
+def effect(pasted: Pasted, preview: BatchPreview | None) -> None:
     """Each line with what it would do or what is wrong with it; after sending, what it did and the way back."""
-    done: _Sent | None = st.session_state.get(_SENT)
-    if given.problem is not None:
+    done: _Submitted | None = st.session_state.get(_SUBMITTED)
+    if pasted.problem is not None:
         section("What it would change", "nothing is sent yet")
-        st.markdown(f":red[:material/error: {wording.literal(str(given.problem))}]")
-    elif given.table is not None and preview is not None:
+        st.markdown(f":red[:material/error: {wording.literal(str(pasted.problem))}]")
+    elif pasted.table is not None and preview is not None:
         section("What it would change", "nothing is sent yet")
-        bad = {**preview.bad, **given.table.bad}
+        bad = {**preview.bad, **pasted.table.bad}
         if bad:
             _bad(bad)
         st.markdown(sentences.batch(preview) if preview.lines else gray("No line can be recorded yet."))
@@ -207,13 +207,13 @@ def effect(given: Given, preview: BatchPreview | None) -> None:
         muted("Paste a table, and what each of its lines would do appears here.")
 
 
-def _what_it_changed(done: _Sent) -> None:
-    given = next((one for one in queries.rewards(everyone=False) if one.id == done.last), None)
-    is_undone = given is not None and given.undone
+def _what_it_changed(done: _Submitted) -> None:
+    reward = next((one for one in queries.rewards(everyone=False) if one.id == done.last), None)
+    is_undone = reward is not None and reward.undone
     with both_ends():
         state = "undone: its effect is gone" if is_undone else "sent"
         st.header(f"What it changed {small(state)}", anchor=False, width="content")
-        back = None if given is None else way_back(given)
+        back = None if reward is None else way_back(reward)
         if back is not None:
             st.button(
                 f"{back} all",

@@ -13,7 +13,7 @@ import streamlit as st
 from core import explained
 from core.flows.queries import RunStory
 from dashboard import wording
-from dashboard.reading import drawn_once
+from dashboard.reading import cached_figure
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, draw, height, type_cells, type_column
 
@@ -24,7 +24,7 @@ _PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 def table(story: RunStory) -> None:
     """Every arm of a run; a click opens the arm."""
     n_arms = len(story.arms)
-    frame = drawn_once(("decisions", story.facts.run_no), lambda: _decisions(story))
+    frame = cached_figure(("decisions", story.facts.run_no), lambda: _decisions(story))
     is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks
     more: dict[str, Any] = (
         {"lazy": True} if is_long else {"on_select": "rerun", "selection_mode": "single-cell"}
@@ -40,9 +40,9 @@ def table(story: RunStory) -> None:
         **more,
         alt=f"Every arm of run {story.facts.run_no}: {story.n_in} in, {n_arms - story.n_in} out, and why",
     )
-    place = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
-    if place is not None and place < n_arms:
-        open_arm(story.arms[place].arm)
+    index = None if is_long else clicked_row(clicked, rest="type", key=fresh("decisions"))
+    if index is not None and index < n_arms:
+        open_arm(story.arms[index].arm)
 
 
 def _config(story: RunStory) -> dict[str, Any]:

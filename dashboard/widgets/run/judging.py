@@ -36,12 +36,12 @@ _SCROLLED_FROM: Final = 7
 _LIST_PX: Final = 440
 _EFFECTS: Final = 12
 _FIND: Final = "find an arm of the run"
-_SENT: Final = "judgements sent"
+_SUBMITTED: Final = "judgements sent"
 _REFUSED: Final = "judgements refused"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sent:
+class _Submitted:
     """The latest submission about a run, with its previewed effect and the earlier rewards."""
 
     run: str
@@ -81,8 +81,8 @@ def panel_of(story: RunStory) -> None:
 def _arms(story: RunStory, marks: Marks) -> None:
     arms = marked.judged(story)
     _for_all(story, arms, marks)
-    found = _found(arms)
-    shown = found[: st.session_state.get(_rows_key(story), _AT_ONCE)]
+    matching = _matching(arms)
+    shown = matching[: st.session_state.get(_rows_key(story), _AT_ONCE)]
     is_long = len(shown) >= _SCROLLED_FROM
     gap: Literal["medium", "xsmall"] = "medium" if reading().compact else "xsmall"
     with st.container(border=True, height=_LIST_PX if is_long else "content", gap=gap):
@@ -90,21 +90,21 @@ def _arms(story: RunStory, marks: Marks) -> None:
             _row(story, arm, marks)
         if not shown:
             muted("No arm of this run is called so.")
-    if len(found) > len(shown):
-        _more(story, len(shown), len(found))
+    if len(matching) > len(shown):
+        _more(story, len(shown), len(matching))
 
 
-def _found(arms: Sequence[RunArm]) -> Sequence[RunArm]:
+def _matching(arms: Sequence[RunArm]) -> Sequence[RunArm]:
     if len(arms) <= _AT_ONCE:
         return arms
-    wanted = st.text_input("Find an arm", key=_FIND, placeholder="Find an arm", label_visibility="collapsed")
-    words = wanted.casefold().split()
+    needle = st.text_input("Find an arm", key=_FIND, placeholder="Find an arm", label_visibility="collapsed")
+    words = needle.casefold().split()
     return [arm for arm in arms if all(word in arm.arm.casefold() for word in words)] if words else arms
 
 
-def _more(story: RunStory, n_shown: int, n_found: int) -> None:
+def _more(story: RunStory, n_shown: int, n_matching: int) -> None:
     """Show how many arms are not drawn, and a way to some of them."""
-    n_next = min(n_found - n_shown, _MORE)
+    n_next = min(n_matching - n_shown, _MORE)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
             f"Show {wording.count(n_next)} more",
@@ -113,8 +113,8 @@ def _more(story: RunStory, n_shown: int, n_found: int) -> None:
             icon=":material/expand_more:",
             on_click=lambda: st.session_state.update({_rows_key(story): n_shown + n_next}),
         )
-        if n_found - n_shown > n_next:
-            muted(f"of {wording.count(n_found - n_shown)} not shown")
+        if n_matching - n_shown > n_next:
+            muted(f"of {wording.count(n_matching - n_shown)} not shown")
 
 
 def _rows_key(story: RunStory) -> str:
@@ -168,14 +168,14 @@ def _key(story: RunStory, arm: str) -> str:
 
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> str:
     """Return the record and the latest manual reward; marked if the person may not know it."""
-    said = wording.literal(explained.recorded(arm, story).partition(";")[0])
-    row = marked.last_said(arm)
+    words = wording.literal(explained.recorded(arm, story).partition(";")[0])
+    row = marked.latest_reward(arm)
     if row is None:
-        return small(said)
-    by_hand = sentences.said_by_hand(row, reading().context.clock())
-    if arm.arm in marks.outcomes and marks.seen.get(arm.arm) != row.id:
-        return f"{small(said)}  \n:small[:yellow[:material/warning: {by_hand}]]"
-    return small(f"{said}; {by_hand}")
+        return small(words)
+    by_hand = sentences.rewarded_by_hand(row, reading().context.clock())
+    if arm.arm in marks.outcomes and marks.known_newest.get(arm.arm) != row.id:
+        return f"{small(words)}  \n:small[:yellow[:material/warning: {by_hand}]]"
+    return small(f"{words}; {by_hand}")
 
 
 def _mark_all(story: RunStory, outcome: RewardOutcome) -> None:
@@ -187,7 +187,7 @@ def _chosen(story: RunStory, arm: str, key: str) -> None:
 
 
 def _mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
-    st.session_state.pop(_SENT, None)
+    st.session_state.pop(_SUBMITTED, None)
     marked.mark(story, outcomes)
 
 
@@ -197,7 +197,7 @@ def _mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None
 def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
     marks = draft.fields
     preview = queries.preview_batch(marked.lines_of(story, marks, checked=False)) if marks.outcomes else None
-    done = _sent(story)
+    done = _submitted(story)
     if preview is not None:
         _what_it_would_change(story, preview)
     elif done is not None:
@@ -222,7 +222,7 @@ def _effects(preview: BatchPreview, stands: Mapping[str, float | None]) -> None:
     small_table(
         {
             "arm": [chipped(line.arm) for line in lines],
-            "reward": [_said(line, stands[line.arm]) for line in lines],
+            "reward": [_reward_words(line, stands[line.arm]) for line in lines],
             "mean": [
                 f"{before} → {after}" if line.in_present_epoch else "stays: a reset came after this run"
                 for line, (before, after) in zip(lines, means, strict=True)
@@ -242,18 +242,18 @@ def _stand(story: RunStory) -> dict[str, float | None]:
     return {arm.arm: corrected.get(arm.arm, arm.reward) for arm in story.arms}
 
 
-def _said(line: LineEffect, stands: float | None) -> str:
+def _reward_words(line: LineEffect, stands: float | None) -> str:
     return sentences.replaced_reward(stands if line.kind == "correction" else None, line.reward)
 
 
-def _what_it_changed(story: RunStory, done: _Sent) -> None:
+def _what_it_changed(story: RunStory, done: _Submitted) -> None:
     """The effect of what was sent, with its way back."""
-    given = _given(story, done)
-    is_undone = given is not None and given.undone
+    reward = _latest_reward(story, done)
+    is_undone = reward is not None and reward.undone
     with both_ends():
         state = "Undone: the record stays, its effect is gone." if is_undone else "Sent."
         st.markdown(f"{sentences.batch(done.preview)} {gray(state)}", width="content")
-        back = None if given is None else way_back(given)
+        back = None if reward is None else way_back(reward)
         if back is not None:
             st.button(
                 back,
@@ -266,12 +266,12 @@ def _what_it_changed(story: RunStory, done: _Sent) -> None:
     _effects(done.preview, done.stood)
 
 
-def _sent(story: RunStory) -> _Sent | None:
-    done: _Sent | None = st.session_state.get(_SENT)
+def _submitted(story: RunStory) -> _Submitted | None:
+    done: _Submitted | None = st.session_state.get(_SUBMITTED)
     return done if done is not None and done.run == story.facts.uid else None
 
 
-def _given(story: RunStory, done: _Sent) -> Observation | None:
+def _latest_reward(story: RunStory, done: _Submitted) -> Observation | None:
     """Return the latest submitted reward as it is now."""
     return next((row for _, row in story.by_hand if row.id == done.last), None)
 
@@ -318,8 +318,8 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
             on_click=st.query_params.update,
             args=({address.RUN: story.newer or ""},),
         )
-    said = _meanwhile(story, draft)
-    st.markdown(said or small("Ctrl + Enter sends, N goes on. Marks are a draft until they are sent."))
+    words = _meanwhile(story, draft)
+    st.markdown(words or small("Ctrl + Enter sends, N goes on. Marks are a draft until they are sent."))
 
 
 def _tried(story: RunStory, key: str) -> None:
@@ -334,9 +334,11 @@ def _tried(story: RunStory, key: str) -> None:
     def after(act: str, last: str) -> None:
         marked.drop(key)
         st.session_state[_why_key(story)] = ""
-        st.session_state[_SENT] = _Sent(run=story.facts.uid, act=act, last=last, preview=preview, stood=stood)
+        st.session_state[_SUBMITTED] = _Submitted(
+            run=story.facts.uid, act=act, last=last, preview=preview, stood=stood
+        )
 
-    def told(problem: ArmscopeError) -> bool:
+    def is_at_form(problem: ArmscopeError) -> bool:
         if not isinstance(problem, InvalidBatch):
             return False
         others = {line.arm for at, line in enumerate(lines, 1) if type(problem.lines.get(at)) is Conflict}
@@ -344,7 +346,7 @@ def _tried(story: RunStory, key: str) -> None:
             st.session_state[_REFUSED] = _Refused(key=key, arms=frozenset(others))
         return len(others) == len(problem.lines)
 
-    actions.send_batch(lines, key, after, told=told)
+    actions.send_batch(lines, key, after, reported_elsewhere=is_at_form)
 
 
 def _meanwhile(story: RunStory, draft: Draft[Marks]) -> str:
@@ -358,7 +360,9 @@ def _meanwhile(story: RunStory, draft: Draft[Marks]) -> str:
         return ""
     rows = [marked.newest(story, arm) for arm in sorted(arms)]
     now_ms = reading().context.clock()
-    said = [f"{chipped(row.arm)}: {sentences.said_by_hand(row, now_ms)}" for row in rows if row is not None]
-    more = f" and {wording.count(len(said) - 3)} more" if len(said) > 3 else ""
+    lines = [
+        f"{chipped(row.arm)}: {sentences.rewarded_by_hand(row, now_ms)}" for row in rows if row is not None
+    ]
+    more = f" and {wording.count(len(lines) - 3)} more" if len(lines) > 3 else ""
     words = coloured("Not sent", reading().tokens)
-    return f"**{words}**: {'; '.join(said[:3])}{more}. Send again if yours is still to count."
+    return f"**{words}**: {'; '.join(lines[:3])}{more}. Send again if yours is still to count."

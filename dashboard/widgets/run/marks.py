@@ -24,7 +24,7 @@ class Marks:
 
     run: str
     outcomes: Mapping[str, RewardOutcome] = field(default_factory=dict)
-    seen: Mapping[str, str] = field(default_factory=dict)
+    known_newest: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
 
 
@@ -38,22 +38,22 @@ def marks_of(story: RunStory) -> Draft[Marks]:
     if draft is None:
         return Draft(key="", fields=Marks(run=uid))
     known = {arm.arm for arm in judged(story)}
-    kept = {arm: outcome for arm, outcome in draft.fields.outcomes.items() if arm in known}
-    return replace(draft, fields=replace(draft.fields, outcomes=kept))
+    outcomes = {arm: outcome for arm, outcome in draft.fields.outcomes.items() if arm in known}
+    return replace(draft, fields=replace(draft.fields, outcomes=outcomes))
 
 
 def mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
     """Mark some arms, or (None) take their marks back."""
     draft = marks_of(story)
     known = draft.fields
-    said = {**known.outcomes, **outcomes}
-    seen = {**{arm: newest_id(story, arm) for arm in outcomes}, **known.seen}
+    marked = {**known.outcomes, **outcomes}
+    newest = {**{arm: newest_id(story, arm) for arm in outcomes}, **known.known_newest}
     _keep(
         draft,
         replace(
             known,
-            outcomes={arm: outcome for arm, outcome in said.items() if outcome is not None},
-            seen={arm: seen[arm] for arm, outcome in said.items() if outcome is not None},
+            outcomes={arm: outcome for arm, outcome in marked.items() if outcome is not None},
+            known_newest={arm: newest[arm] for arm, outcome in marked.items() if outcome is not None},
         ),
     )
 
@@ -68,7 +68,7 @@ def see(story: RunStory, arms: Iterable[str]) -> None:
     """Record that the newest rewards of some arms were shown to the person."""
     draft = marks_of(story)
     newest = {arm: newest_id(story, arm) for arm in arms}
-    _keep(draft, replace(draft.fields, seen={**draft.fields.seen, **newest}))
+    _keep(draft, replace(draft.fields, known_newest={**draft.fields.known_newest, **newest}))
 
 
 def drop(key: str) -> None:
@@ -91,7 +91,9 @@ def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine
     ]
     if not checked:
         return tuple(lines)
-    return tuple(msgspec.structs.replace(line, seen=marks.seen.get(line.arm, "")) for line in lines)
+    return tuple(
+        msgspec.structs.replace(line, known_newest=marks.known_newest.get(line.arm, "")) for line in lines
+    )
 
 
 def judged(story: RunStory) -> list[RunArm]:
@@ -100,14 +102,14 @@ def judged(story: RunStory) -> list[RunArm]:
     return [arm for arm in arms if arm.referenced] + [arm for arm in arms if not arm.referenced]
 
 
-def last_said(arm: RunArm) -> Observation | None:
+def latest_reward(arm: RunArm) -> Observation | None:
     """Return the latest active manual reward of an arm in its run."""
     return next((row for row in arm.by_hand if not row.undone), None)
 
 
 def newest(story: RunStory, arm: str) -> Observation | None:
     """The same, by the arm's name."""
-    return next((last_said(one) for one in story.arms if one.arm == arm), None)
+    return next((latest_reward(one) for one in story.arms if one.arm == arm), None)
 
 
 def newest_id(story: RunStory, arm: str) -> str:

@@ -26,7 +26,7 @@ _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
 
-def wanted() -> RunStory | None:
+def requested() -> RunStory | None:
     """The run that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.RUN, "")
     if not name:
@@ -40,9 +40,9 @@ def wanted() -> RunStory | None:
         return None
 
 
-def _no_run(said: str, why: str, now: str) -> None:
+def _no_run(problem: str, why: str, now: str) -> None:
     empty(
-        (said,),
+        (problem,),
         why,
         rows={
             "needed": ["the uid or number of a run"],
@@ -102,11 +102,11 @@ def verdict(story: RunStory) -> None:
 
 def by_hand(story: RunStory) -> None:
     """Ledger rows about this run, each with the way to its arm's ledger."""
-    given = story.by_hand
-    if not given:
+    rewards = story.by_hand
+    if not rewards:
         return
-    section("By hand", wording.things(len(given), "ledger row"))
-    for arm, row in given:
+    section("By hand", wording.things(len(rewards), "ledger row"))
+    for arm, row in rewards:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(chipped(arm), width="content")
             st.text(wording.plain(explained.ledger_row(row)), width="content")
@@ -115,27 +115,27 @@ def by_hand(story: RunStory) -> None:
 
 def evaluations(story: RunStory) -> None:
     """Show the evaluations of this run, in full and arm by arm."""
-    wanted = EvaluationFilter(run=story.facts.uid, counting=False)
-    if queries.evaluations(wanted).rows:
-        listed(wanted, name="run_evaluations", nothing="")
+    of_this_run = EvaluationFilter(run=story.facts.uid, counting=False)
+    if queries.evaluations(of_this_run).rows:
+        listed(of_this_run, name="run_evaluations", nothing="")
 
 
 def excerpts(story: RunStory) -> None:
     """Places where skills, files and memories were recognised, with a few words around each."""
-    seen = story.quoted
-    if not seen:
+    quoted = story.quoted
+    if not quoted:
         return
     section("Where they were recognised", "at most 160 characters are kept around each place")
-    if len(seen) <= _LISTED:
-        for arm in seen:
+    if len(quoted) <= _LISTED:
+        for arm in quoted:
             st.markdown(f"{chipped(arm.arm)} :gray[{explained.evidence(arm, story)}]")
             st.text(wording.plain(arm.excerpt or "").strip())
         return
     table: dict[str, list[str]] = {
-        "type": [wording.type_of(arm.arm) for arm in seen],
-        "arm": [arm_name(arm.arm) for arm in seen],
-        "where": [explained.evidence(arm, story) for arm in seen],
-        "excerpt": [wording.plain(arm.excerpt or "") for arm in seen],
+        "type": [wording.type_of(arm.arm) for arm in quoted],
+        "arm": [arm_name(arm.arm) for arm in quoted],
+        "where": [explained.evidence(arm, story) for arm in quoted],
+        "excerpt": [wording.plain(arm.excerpt or "") for arm in quoted],
     }
     as_table(table, alt="Where skills, files and memories were recognised in this run")
 

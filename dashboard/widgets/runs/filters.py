@@ -48,15 +48,15 @@ def run_filter() -> RunFilter:
         key="run filter popover",
         used=in_use(RUNS_ARM, OUTCOME, CLASS, STATUS),
     )
-    wanted = RunFilter()
+    chosen = RunFilter()
     if behind is not None:
         with behind:
-            wanted = _asked_for()
-    _start_again_when_changed(wanted)
-    return wanted
+            chosen = _requested()
+    _start_again_when_changed(chosen)
+    return chosen
 
 
-def _asked_for() -> RunFilter:
+def _requested() -> RunFilter:
     arm = one_arm(queries.everything().columns, key=RUNS_ARM, label="Arm")
     part = st.segmented_control(
         "Its part",
@@ -81,9 +81,9 @@ def _asked_for() -> RunFilter:
     )
 
 
-def _start_again_when_changed(wanted: RunFilter) -> None:
+def _start_again_when_changed(chosen: RunFilter) -> None:
     """Go to the newest runs once the filters differ from those this session saw here last."""
-    now = (wanted, reading().view)
+    now = (chosen, reading().view)
     if st.session_state.setdefault(_LAST, now) != now:
         st.session_state[_LAST] = now
         to_newest()
@@ -103,13 +103,13 @@ def rows_by() -> RowChoice:
     )
 
 
-def place() -> tuple[Cursor | None, Direction]:
+def page_start() -> tuple[Cursor | None, Direction]:
     """Return the start of the page from the address; anything invalid starts at the newest."""
     for name, direction in ((BEFORE, "older"), (AFTER, "newer")):
-        found = _CURSOR.fullmatch(st.query_params.get(name, ""))
-        if found is not None:
-            at_ms = None if found[1] is None else int(found[1])
-            return Cursor(at_ms, int(found[2])), "older" if direction == "older" else "newer"
+        match = _CURSOR.fullmatch(st.query_params.get(name, ""))
+        if match is not None:
+            at_ms = None if match[1] is None else int(match[1])
+            return Cursor(at_ms, int(match[2])), "older" if direction == "older" else "newer"
     return None, "older"
 
 
@@ -132,10 +132,10 @@ def at_newest(page: RunPage, cursor: Cursor | None, direction: Direction) -> boo
     return cursor is None or (direction == "newer" and page.onward is None)
 
 
-def narrowed(wanted: RunFilter) -> bool:
+def narrowed(chosen: RunFilter) -> bool:
     """Return whether a filter excludes runs."""
     view = reading().view
-    return wanted != RunFilter() or view != View(types=view.types)
+    return chosen != RunFilter() or view != View(types=view.types)
 
 
 def paging(page: RunPage, cursor: Cursor | None, direction: Direction) -> None:
@@ -186,7 +186,7 @@ def _label() -> str:
     if isinstance(arm, str) and arm in queries.everything().columns.places:
         chosen.append(wording.literal(wording.short_name(arm)))
     for key, options in ((OUTCOME, _OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, _STATUSES)):
-        asked = st.session_state.get(key)
-        named = st.query_params.get_all(key) if not isinstance(asked, list) else asked
+        value = st.session_state.get(key)
+        named = st.query_params.get_all(key) if not isinstance(value, list) else value
         chosen += [name for name in named if name in options]
     return wording.listed(chosen) if chosen else "All runs"

@@ -78,7 +78,7 @@ def over_time(saved: Savings) -> None:
     """The head with the choice of unit, and the figure."""
     head = st.container()
     units: list[Unit] = ["percent", "tokens"] if saved.money is None else ["percent", "tokens", "money"]
-    asked = st.segmented_control(
+    choice = st.segmented_control(
         "Unit",
         units,
         default="percent",
@@ -88,11 +88,11 @@ def over_time(saved: Savings) -> None:
         bind="query-params",
         label_visibility="collapsed",
     )
-    unit = next((name for name in units if name == asked), units[0])
-    drawn = pictured_once(("time", unit), lambda: _picture(saved, unit))
+    unit = next((name for name in units if name == choice), units[0])
+    figure = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
-        section("Savings over time", sentences.path_note(saved), table=drawn.table, key="time")
-    chart(drawn, key="time")
+        section("Savings over time", sentences.path_note(saved), table=figure.table, key="time")
+    chart(figure, key="time")
 
 
 def _picture(saved: Savings, unit: Unit) -> Chart:

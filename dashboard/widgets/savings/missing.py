@@ -39,7 +39,7 @@ def what_is_missing(saved: Savings) -> None:
         },
         to_do=_to_do(saved, rate),
         shell=_command(rate),
-        place=(pages.SETTINGS, "Or change it here") if here.may("settings") and _is_set_off() else None,
+        elsewhere=(pages.SETTINGS, "Or change it here") if here.may("settings") and _is_set_off() else None,
     )
 
 

@@ -30,25 +30,25 @@ def may_see() -> bool:
 
 def show() -> None:
     """Webhooks with their last result, a field for another, and the latest alerts."""
-    seen = queries.alerts()
+    view = queries.alerts()
     section("Alerts", "webhooks for alarms of any learner")
-    if not seen.webhooks:
+    if not view.webhooks:
         muted(
             "Nobody is told, so nothing is looked for. Poisoned arms, a selection that costs more, overdue queues, "
             "silence and many refusals can be told to an address, signed; the server asks every minute."
         )
-    for one in seen.webhooks:
+    for one in view.webhooks:
         _webhook(one)
-    _removed(seen.webhooks)
+    _removed(view.webhooks)
     _field()
-    if seen.alerts:
-        _table(seen.alerts)
+    if view.alerts:
+        _table(view.alerts)
 
 
 def _webhook(one: WebhookRow) -> None:
     how = said.webhook(one, has_secret=has_secret(one.secret_from), year_of_ms=reading().frame.last_at_ms)
-    place = f"webhook {one.id}"
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=place):
+    key = f"webhook {one.id}"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=key):
         with st.container(gap=None):
             # As text, which copies as it is: what breaks links up in Markdown would be copied with it.
             st.text(wording.plain(wording.cut_middle(one.url, _URL_CHARS)))
@@ -97,9 +97,9 @@ def _add() -> None:
 def _table(rows: Sequence[AlertRow]) -> None:
     year = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
-        "since, UTC": [wording.moment(one.raised_ms, year_of_ms=year) for one in rows],
-        "what": [wording.plain(said.found(one)[0]) for one in rows],
-        "how much": [said.found(one)[1] for one in rows],
+        "since, UTC": [wording.minute(one.raised_ms, year_of_ms=year) for one in rows],
+        "what": [wording.plain(said.condition(one)[0]) for one in rows],
+        "how much": [said.condition(one)[1] for one in rows],
         "learner": [wording.plain(one.learner or "the installation") for one in rows],
         "state": [said.state(one, year_of_ms=year) for one in rows],
     }

@@ -144,8 +144,8 @@ def _read_priors(raw: Raw) -> object:
 
 def _draw_thresholds(_label: str, key: str) -> None:
     """The three in a row."""
-    for place, (name, words) in zip(st.columns(3), _THRESHOLDS.items(), strict=True):
-        with place:
+    for column, (name, words) in zip(st.columns(3), _THRESHOLDS.items(), strict=True):
+        with column:
             st.number_input(words, key=f"{key} {name}", step=0.05, format="%g", persist_state="page")
 
 
@@ -160,18 +160,18 @@ def _write_numbers(numbers: dict[str, float]) -> Raw:
 
 
 def _read_numbers(raw: Raw, *, form: str) -> object:
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for line in (raw or "").splitlines():
         if not line.strip():
             continue
         name, equals, number = line.rpartition("=")
         try:
-            found[name.strip()] = float(number)
+            numbers[name.strip()] = float(number)
         except ValueError:
             equals = ""
         if not equals:
             raise ValueError(f"A line must read {form}, got {line.strip()[:60]!r}.")
-    return found
+    return numbers
 
 
 FIELDS: Final[dict[str, Field]] = {

@@ -1,7 +1,7 @@
 """Settings form: drafts, each checked where it is typed, with their effect, sent together.
 
-A draft begins from the value in force. If another person changes the setting meanwhile, the draft shows it and can't be
-sent. Settings without a draft follow the value in force.
+A draft begins from the value in force. If another person changes the setting meanwhile, the draft shows it and can't
+be sent. Settings without a draft follow the value in force.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dashboard.widgets.settings.fields import FIELDS, Raw
 from dashboard.widgets.words import muted, small, small_table
 
 PART: Final = "part"
-_SEEN: Final = "armscope settings seen"
+_BASE: Final = "armscope settings seen"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drafts:
     """``changes`` are the drafts by setting, as JSON has them; ``problems`` why some can't be sent."""
 
-    seen: LearnerSettings
+    base: LearnerSettings
     changes: dict[str, object]
     problems: dict[str, str]
 
@@ -34,18 +34,18 @@ class Drafts:
 def fields() -> Drafts:
     """Every setting of the learner, by group; the fields of one group are there at a time, the drafts of all."""
     now = reading().frame.settings
-    seen = _followed(now)
+    base = _followed(now)
     changes: dict[str, object] = {}
     problems: dict[str, str] = {}
     groups = sentences.SETTING_GROUPS
     for tab, names in zip(
         st.tabs(list(groups), key=PART, on_change="rerun", bind="query-params"), groups.values(), strict=True
     ):
-        said = {name: _checked(name, seen, now, changes, problems) for name in names}
+        notes = {name: _checked(name, base, now, changes, problems) for name in names}
         if tab.open:
             with tab:
-                _draw_group(said)
-    return Drafts(seen=seen, changes=changes, problems=problems)
+                _draw_group(notes)
+    return Drafts(base=base, changes=changes, problems=problems)
 
 
 _SMALL: Final = frozenset(
@@ -55,13 +55,13 @@ _SMALL: Final = frozenset(
 
 def _cells(n_fields: int) -> list[Any]:
     """Places for small fields, two in a row."""
-    return [place for _ in range(-(-n_fields // 2)) for place in st.columns(2, gap="medium")]
+    return [cell for _ in range(-(-n_fields // 2)) for cell in st.columns(2, gap="medium")]
 
 
-def _draw_group(said: dict[str, str]) -> None:
+def _draw_group(notes: dict[str, str]) -> None:
     """The fields of a group, each with what is wrong with it ("" = nothing)."""
-    cells = iter(_cells(sum(name in _SMALL for name in said)))
-    for name, problem in said.items():
+    cells = iter(_cells(sum(name in _SMALL for name in notes)))
+    for name, problem in notes.items():
         words = sentences.SETTING_WORDS[name]
         with next(cells) if name in _SMALL else st.container():
             FIELDS[name].draw(words.label, _key(name))
@@ -69,21 +69,21 @@ def _draw_group(said: dict[str, str]) -> None:
             st.markdown(small(f"{words.explains} Allowed: {words.allowed}." if alone else words.explains))
             if problem:
                 st.markdown(f":red[:material/error:] {problem}")
-    allowed = sentences.allowed([name for name in said if name in _SMALL])
+    allowed = sentences.allowed([name for name in notes if name in _SMALL])
     if allowed:
         st.markdown(small(allowed))
 
 
 def _checked(
     name: str,
-    seen: LearnerSettings,
+    base: LearnerSettings,
     now: LearnerSettings,
     changes: dict[str, object],
     problems: dict[str, str],
 ) -> str:
     """Note a draft and what is wrong with it; the same in Markdown, "" where nothing is."""
     field, raw = FIELDS[name], _raw(name)
-    if raw == field.write(getattr(seen, name)):
+    if raw == field.write(getattr(base, name)):
         return ""
     try:
         value = field.read(raw)
@@ -91,7 +91,7 @@ def _checked(
     except ValueError as wrong:
         value, problem = None, str(wrong)
     changes[name] = value
-    if getattr(seen, name) != getattr(now, name):
+    if getattr(base, name) != getattr(now, name):
         standing = sentences.setting_value(name, msgspec.to_builtins(getattr(now, name)))
         problems[name] = "changed by somebody else"
         return f"Somebody else changed it meanwhile; it is **{standing}** now. Discard yours, or begin again."
@@ -107,7 +107,7 @@ def preview(drafts: Drafts) -> None:
         muted("Nothing is changed yet. Change a value, and its effect is shown here before you send it.")
         return
     sound = {name: value for name, value in drafts.changes.items() if name not in drafts.problems}
-    before = msgspec.to_builtins(drafts.seen)
+    before = msgspec.to_builtins(drafts.base)
     small_table(
         {
             "setting": [_label(name) for name in drafts.changes],
@@ -123,8 +123,8 @@ def preview(drafts: Drafts) -> None:
     )
     if sound:
         shown = queries.preview_settings(sound)
-        for said in sentences.setting_effects(shown):
-            st.markdown(said)
+        for line in sentences.setting_effects(shown):
+            st.markdown(line)
         movers = sentences.movers_table(shown, reading().tokens)
         if movers:
             small_table(movers, alt="Arms whose chance of inclusion or belief would move most")
@@ -141,7 +141,7 @@ def send(drafts: Drafts) -> None:
             icon=":material/check:",
             key="send settings",
             disabled=not drafts.changes or bool(drafts.problems),
-            on_click=_sent,
+            on_click=_send,
             args=(drafts,),
         )
         st.button(
@@ -167,37 +167,37 @@ def table() -> None:
     )
 
 
-def _sent(drafts: Drafts) -> None:
-    actions.send_settings(drafts.changes, seen=drafts.seen, after=_discard)
+def _send(drafts: Drafts) -> None:
+    actions.send_settings(drafts.changes, before=drafts.base, after=_discard)
 
 
 def _discard() -> None:
     """End all drafts; the fields follow what is in force again."""
-    st.session_state.pop(_seen_key(), None)
+    st.session_state.pop(_base_key(), None)
     for key in [key for key in st.session_state if str(key).startswith(_key(""))]:
         del st.session_state[key]
 
 
 def _followed(now: LearnerSettings) -> LearnerSettings:
     """Return the values that drafts began from; fields without a draft get the value in force."""
-    seen = cast("LearnerSettings", st.session_state.get(_seen_key(), now))
+    base = cast("LearnerSettings", st.session_state.get(_base_key(), now))
     for name, field in FIELDS.items():
         is_there = all(key in st.session_state for key in _keys(name))
-        if is_there and _raw(name) not in (field.write(getattr(seen, name)), field.write(getattr(now, name))):
+        if is_there and _raw(name) not in (field.write(getattr(base, name)), field.write(getattr(now, name))):
             continue
-        if not is_there or getattr(seen, name) != getattr(now, name):
+        if not is_there or getattr(base, name) != getattr(now, name):
             _put(name, field.write(getattr(now, name)))
-        seen = msgspec.structs.replace(seen, **{name: getattr(now, name)})
-    st.session_state[_seen_key()] = seen
-    return seen
+        base = msgspec.structs.replace(base, **{name: getattr(now, name)})
+    st.session_state[_base_key()] = base
+    return base
 
 
 def _label(name: str) -> str:
     return sentences.SETTING_WORDS[name].label.split(",")[0]
 
 
-def _seen_key() -> str:
-    return f"{_SEEN} {reading().context.learner}"
+def _base_key() -> str:
+    return f"{_BASE} {reading().context.learner}"
 
 
 def _key(name: str) -> str:
@@ -211,8 +211,8 @@ def _keys(name: str) -> list[str]:
 
 
 def _raw(name: str) -> Raw:
-    found = [st.session_state[key] for key in _keys(name)]
-    return tuple(found) if FIELDS[name].parts else found[0]
+    values = [st.session_state[key] for key in _keys(name)]
+    return tuple(values) if FIELDS[name].parts else values[0]
 
 
 def _put(name: str, raw: Raw) -> None:

@@ -24,7 +24,7 @@ def table() -> None:
         return
     newest = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(one.at_ms, year_of_ms=newest) for one in done],
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=newest) for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "setting": [sentences.SETTING_WORDS[one.name].label.partition(",")[0] for one in done],
         "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],

@@ -44,7 +44,7 @@ def table() -> None:
         return
     year = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.moment(one.at_ms, year_of_ms=year) for one in rows],
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
         "by": [wording.plain(one.by) for one in rows],
         "version": [wording.plain(one.rubric.version) for one in rows],
         "title": [wording.plain(one.rubric.title or wording.MISSING) for one in rows],

@@ -48,7 +48,7 @@ def table(rows: Sequence[TokenRow]) -> None:
             "name": [wording.plain(one.name) for one in shown],
             "scopes": [said.scopes(one) for one in shown],
             "learners": [said.where(one.learners) for one in shown],
-            "ends, UTC": [wording.moment(one.expires_ms, year_of_ms=now_ms) for one in shown],
+            "ends, UTC": [wording.minute(one.expires_ms, year_of_ms=now_ms) for one in shown],
             "last used": [said.used(one, now_ms) for one in shown],
             "by": [wording.plain(one.by) for one in shown],
             "state": [said.state(one, now_ms) for one in shown],

@@ -1,7 +1,7 @@
 """Making a token: its scopes, learners and lifetime; its secret is shown once and not stored.
 
-The secret is in this session's memory until shortly after it was drawn, because the second half of a double click draws
-the page once more. It is in no address, draft or log.
+The secret is in this session's memory until shortly after it was drawn, because the second half of a double click
+draws the page once more. It is in no address, draft or log.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dashboard.sentences import tokens as said
 from dashboard.widgets.words import COPIED, muted, paragraphs, section, small
 
 LINGERS_S: Final = 1.0
-_MADE: Final = "token made"
+_NEW: Final = "token made"
 _ROUND: Final = "token form"
 _EVERY: Final = "every"
 _PLACES: Final = (_EVERY, "some")
-_PLACE_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
+_LEARNER_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
 _NAME_CHARS: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class TokenForm:
     """A token as the form says it; ``learners`` None: every one."""
 
     name: str
@@ -48,22 +48,22 @@ class Wanted:
 class Once:
     """A new token that stays visible until shortly after it was drawn."""
 
-    def __init__(self, made: NewToken) -> None:
-        self._made: NewToken | None = made
+    def __init__(self, created: NewToken) -> None:
+        self._created: NewToken | None = created
         self._is_ending = False
 
     def look(self) -> NewToken | None:
         """The token; None once the moment is over."""
-        found = self._made
-        if found is not None and not self._is_ending:
+        created = self._created
+        if created is not None and not self._is_ending:
             self._is_ending = True
             forgetting = Timer(LINGERS_S, self._forget)
             forgetting.daemon = True
             forgetting.start()
-        return found
+        return created
 
     def _forget(self) -> None:
-        self._made = None
+        self._created = None
 
 
 def key(field: str) -> str:
@@ -71,7 +71,7 @@ def key(field: str) -> str:
     return f"token {field} {st.session_state.get(_ROUND, 0)}"
 
 
-def fields() -> Wanted:
+def fields() -> TokenForm:
     """Name, scopes with what each lets, learners, days."""
     name = st.text_input(
         "Name of the program that will use it",
@@ -97,19 +97,19 @@ def fields() -> Wanted:
         step=1,
         key=key("days"),
     )
-    return Wanted(name=(name or "").strip(), scopes=scopes, learners=learners, days=int(days))
+    return TokenForm(name=(name or "").strip(), scopes=scopes, learners=learners, days=int(days))
 
 
 def _learners() -> tuple[str, ...] | None:
-    place = st.segmented_control(
+    choice = st.segmented_control(
         "Where",
         _PLACES,
         default=_EVERY,
         required=True,
-        format_func=lambda one: _PLACE_WORDS[one],
+        format_func=lambda one: _LEARNER_WORDS[one],
         key=key("place"),
     )
-    if place == _EVERY:
+    if choice == _EVERY:
         return None
     chosen = st.multiselect(
         "Learners",
@@ -121,24 +121,24 @@ def _learners() -> tuple[str, ...] | None:
     return tuple(chosen)
 
 
-def what_it_does(wanted: Wanted, rows: tuple[TokenRow, ...]) -> None:
+def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
     """The token that was just made, this once; else what the one that is filled in would be."""
-    once = cast("Once | None", st.session_state.get(_MADE))
-    made = None if once is None else once.look()
-    if made is not None:
-        _shown_once(made)
+    once = cast("Once | None", st.session_state.get(_NEW))
+    created = None if once is None else once.look()
+    if created is not None:
+        _shown_once(created)
         return
-    st.session_state.pop(_MADE, None)
+    st.session_state.pop(_NEW, None)
     section("What it will do", "nothing is made yet")
-    problem = _problem(wanted, rows)
+    problem = _problem(form, rows)
     if problem:
         muted(problem)
     else:
-        until = wording.day(reading().context.clock() + wanted.days * DAY_MS)
-        lets = "; ".join(f"**{scope}**: {said.SCOPE_WORDS[scope]}" for scope in wanted.scopes)
+        until = wording.day(reading().context.clock() + form.days * DAY_MS)
+        lets = "; ".join(f"**{scope}**: {said.SCOPE_WORDS[scope]}" for scope in form.scopes)
         paragraphs(
-            f"Whoever holds it acts as **token:{_short(wanted.name)}** in "
-            f"{wording.literal(said.where(wanted.learners))}, until **{until}**.",
+            f"Whoever holds it acts as **token:{_short(form.name)}** in "
+            f"{wording.literal(said.where(form.learners))}, until **{until}**.",
             f"It {lets}.".replace("It **", "**", 1),
             "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
         )
@@ -149,45 +149,45 @@ def what_it_does(wanted: Wanted, rows: tuple[TokenRow, ...]) -> None:
         key=f"make {key('button')}",
         disabled=bool(problem),
         on_click=_make,
-        args=(wanted,),
+        args=(form,),
     )
 
 
-def _problem(wanted: Wanted, rows: tuple[TokenRow, ...]) -> str:
+def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> str:
     """Return why it can't be made with this content; "" where it can."""
-    if not wanted.is_complete:
+    if not form.is_complete:
         missing = [
             words
             for words, is_there in (
-                ("a name", bool(wanted.name)),
-                ("what it lets", bool(wanted.scopes)),
-                ("its learners", wanted.learners != ()),
+                ("a name", bool(form.name)),
+                ("what it lets", bool(form.scopes)),
+                ("its learners", form.learners != ()),
             )
             if not is_there
         ]
         return f"It needs {wording.listed(missing)}."
-    if any(one.name == wanted.name for one in rows):
+    if any(one.name == form.name for one in rows):
         return (
-            f"A token was called {_short(wanted.name)} before; give this one another name, say with the year."
+            f"A token was called {_short(form.name)} before; give this one another name, say with the year."
         )
     return ""
 
 
-def _make(wanted: Wanted) -> None:
+def _make(form: TokenForm) -> None:
     def act() -> Flash:
-        made = governing.make_token(wanted.name, wanted.scopes, learners=wanted.learners, days=wanted.days)
-        st.session_state[_MADE] = Once(made)
+        created = governing.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
+        st.session_state[_NEW] = Once(created)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-        return Flash(text=f"The token {_short(made.token.name)} is made. Copy its secret now.")
+        return Flash(text=f"The token {_short(created.token.name)} is made. Copy its secret now.")
 
     actions.tried("No token was made.", act)
 
 
-def _shown_once(made: NewToken) -> None:
-    one = made.token
+def _shown_once(created: NewToken) -> None:
+    one = created.token
     section("Copy it now", "it can’t be shown again")
     with st.container(border=True, key=COPIED):
-        st.code(made.secret, language=None, wrap_lines=True)
+        st.code(created.secret, language=None, wrap_lines=True)
         paragraphs(
             f"This is **{_short(one.name)}** ({one.id}): {', '.join(one.scopes)} in "
             f"{wording.literal(said.where(one.learners))}, until {wording.day(one.expires_ms)}.",
