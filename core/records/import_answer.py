@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Final, TypeVar
 
 import msgspec
@@ -197,7 +196,8 @@ def unread_of(ignored: Sequence[RejectedLine], next_steps: Mapping[str, str]) ->
 
 
 def _ending(file: str) -> str:
-    suffixes = PurePath(file.lower()).suffixes
+    name = file.lower().rpartition("/")[2].lstrip(".")
+    suffixes = [] if name.endswith(".") else [f".{part}" for part in name.split(".")[1:]]
     return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
