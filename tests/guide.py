@@ -151,8 +151,7 @@ def _formats() -> Rows:
     return [
         [
             _code(name),
-            ", ".join(format.units),
-            "yes" if format.takes_tools else "no",
+            ", ".join(format.units) or "–",
             None,
             None,
         ]
@@ -220,7 +219,7 @@ def _doors() -> Rows:
 TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "verbs": (["verb", "effect"], _verbs),
     "tools": (["tool", "right", "description"], _tools),
-    "formats": (["format", "units", "`--tools`", "source", "inventory of a run"], _formats),
+    "formats": (["format", "units", "source", "inventory of a run"], _formats),
     "settings": (["setting", "meaning", "default", "when to change"], _settings),
     "errors": (["code", "HTTP", "meaning", "next step"], _errors),
     "routes": (["route", "right", "effect"], _routes),

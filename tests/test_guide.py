@@ -143,7 +143,7 @@ def test_tables_are_current(name: str) -> None:
     [
         ("python", "verbs", set()),
         ("mcp", "tools", set()),
-        ("import", "formats", {1}),
+        ("import", "formats", set()),
         ("settings", "settings", set()),
         ("errors", "errors", {1}),
         ("http", "routes", set()),
@@ -162,6 +162,8 @@ def test_tables_are_complete(topic: str, table: str, may_be_empty: set[int]) -> 
 def test_formats_and_settings_are_all_there() -> None:
     formats, settings = tables(text_of("import"))["formats"], tables(text_of("settings"))["settings"]
     assert {row[0].strip("`") for row in formats} == set(FORMATS)
+    for name, _, _, inventory in formats:
+        assert ("--tools FILE" in inventory) == FORMATS[name.strip("`")].takes_tools, name
     assert [row[0].strip("`") for row in settings] == list(LearnerSettings.__struct_fields__)
 
 

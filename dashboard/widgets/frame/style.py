@@ -61,11 +61,12 @@ def style(look: Tokens, *, presenting: bool) -> None:
         "{ overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } }",
         # Streamlit marks links to the present page, as in a menu.
         f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; margin-left: -0.5rem; }} "
-        f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 600; color: {look.accent_text}; }}",
+        f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 400; color: {look.accent_text}; }}",
         f".st-key-{HELPING} [data-testid=stMarkdown] a {{ text-decoration: underline; }} "
         f".st-key-{HELPING} button p {{ font-weight: 600; color: {look.accent_text}; }}",
-        f".st-key-{HELPING} code {{ white-space: pre-wrap !important; overflow-wrap: anywhere; }}",
-        f"@media (max-width: 700px) {{ .st-key-{HELPING} :is(td, th) {{ overflow-wrap: anywhere; padding: 0.25rem; }} }}",
+        f".st-key-{HELPING} pre code {{ white-space: pre-wrap !important; overflow-wrap: anywhere; }}",
+        f"@media (max-width: 700px) {{ .st-key-{HELPING} :is(td, th) {{ padding: 0.25rem; font-size: 0.8125rem; }} "
+        f".st-key-{HELPING} code {{ overflow-wrap: anywhere; white-space: normal; }} }}",
         f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
