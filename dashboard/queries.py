@@ -178,7 +178,7 @@ def pulls_needed(width: float) -> Ints:
     return cached(("pulls needed", width), view, lambda: queries.pulls_needed(here.pages, view, width=width))
 
 
-def unread() -> queries.Unread:
+def unread() -> queries.UnreadReport:
     """Observations that no posterior reads."""
     here = reading()
     return cached("unread", None, lambda: queries.unread(here.pages))

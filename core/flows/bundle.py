@@ -19,7 +19,7 @@ from msgspec import Meta
 from core.flows.context import Context
 from core.flows.export import OpenClawView, write_into
 from core.flows.new_file import new_file
-from core.flows.steps import Progress
+from core.flows.steps import ProgressCallback
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.records.answers import ExportAnswer
 from core.records.learner import LearnerSettings
@@ -88,7 +88,7 @@ def export_bundle(
         Meta(description="jsonl: armscope's own lines; json, csv: OpenClaw's shape, for other programs."),
     ] = "jsonl",
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> BundleAnswer:
     """Write all data into a new zip: the export and a manifest with hashes and settings.
 
@@ -111,7 +111,7 @@ def export_bundle(
 
 
 def _pack(
-    snapshot: Snapshot, packer: _Packer, format: ExportFormat, progress: Progress | None
+    snapshot: Snapshot, packer: _Packer, format: ExportFormat, progress: ProgressCallback | None
 ) -> ExportAnswer:
     if format != "csv":
         with packer.file(f"export.{format}") as put:

@@ -9,7 +9,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.queries.verify import problem_of, verify
-from core.flows.steps import Progress
+from core.flows.steps import ProgressCallback
 from core.permissions import authorise
 from core.records.actor import Actor
 from core.settings import Located, local_operator
@@ -25,7 +25,7 @@ class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def copy(
-    source: Located, target: Located, *, actor: Actor | None = None, progress: Progress | None = None
+    source: Located, target: Located, *, actor: Actor | None = None, progress: ProgressCallback | None = None
 ) -> CopyAnswer:
     """Copy one snapshot of a database with its history into an empty one, and verify both.
 

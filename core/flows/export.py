@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from core.flows.context import Context
 from core.flows.new_file import new_file, observations_file
-from core.flows.steps import Progress, Steps
+from core.flows.steps import ProgressCallback, Steps
 from core.formats.armscope import write
 from core.formats.openclaw_shape import (
     Metrics,
@@ -59,7 +59,7 @@ def export_file(
         Meta(description="jsonl: armscope's own lines; json, csv: OpenClaw's shape, for other programs."),
     ] = "jsonl",
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ExportAnswer:
     """Write all data of a learner into a new file.
 
@@ -73,7 +73,7 @@ def export_file(
         return write_into(snapshot, file.write, str(target), format, progress)
 
 
-def _export_tables(context: Context, target: Path, progress: Progress | None) -> ExportAnswer:
+def _export_tables(context: Context, target: Path, progress: ProgressCallback | None) -> ExportAnswer:
     second_target = observations_file(target)
     with (
         new_file(target) as file,
@@ -99,7 +99,7 @@ def write_into(
     write_bytes: Callable[[bytes], object],
     name: str,
     format: ExportFormat,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ExportAnswer:
     """Write an open snapshot, like `export_into`."""
     if format != "jsonl":
@@ -125,7 +125,7 @@ def write_into(
     )
 
 
-def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[LedgerLine]:
+def lines(snapshot: Snapshot, progress: ProgressCallback | None = None) -> Iterator[LedgerLine]:
     """Yield learner, arms, then runs, rewards, resets and notes by revision (a reward never before its run).
 
     Texts are left out if the caller may not read them.
@@ -134,7 +134,7 @@ def lines(snapshot: Snapshot, progress: Progress | None = None) -> Iterator[Ledg
     return rows if snapshot.shows_texts else map(line_without_texts, rows)
 
 
-def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine]:
+def _lines(snapshot: Snapshot, progress: ProgressCallback | None) -> Iterator[LedgerLine]:
     yield LearnerLine(
         armscope=1,
         name=snapshot.name,
@@ -150,7 +150,7 @@ def _lines(snapshot: Snapshot, progress: Progress | None) -> Iterator[LedgerLine
         yield line
 
 
-def _steps(snapshot: Snapshot, progress: Progress | None, n_passes: int = 1) -> Steps:
+def _steps(snapshot: Snapshot, progress: ProgressCallback | None, n_passes: int = 1) -> Steps:
     """Return steps for the runs, one per pass."""
     known = totals(snapshot)
     return Steps(n_passes * (known.runs + known.empty), progress)
@@ -165,7 +165,9 @@ def _counted(lines: Iterable[LedgerLine], counts: Counter[str]) -> Iterator[Ledg
 class OpenClawView:
     """One snapshot of a learner in the shape of OpenClaw's export, without undone rows."""
 
-    def __init__(self, snapshot: Snapshot, progress: Progress | None = None, *, n_passes: int = 1) -> None:
+    def __init__(
+        self, snapshot: Snapshot, progress: ProgressCallback | None = None, *, n_passes: int = 1
+    ) -> None:
         self._snapshot = snapshot
         self._steps = _steps(snapshot, progress, n_passes)
         self._counts: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from core.errors import InvalidInput, StoreFull
 from core.flows.context import Context
-from core.flows.steps import Progress
+from core.flows.steps import ProgressCallback
 from core.permissions import authorise
 from core.records.answers import BackupAnswer
 from core.settings import Located
@@ -52,7 +52,7 @@ def backup(
     context: Context,
     target: Annotated[Path, Meta(description="A new file.")],
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> BackupAnswer:
     """Copy the database into a new file, while it is in use.
 

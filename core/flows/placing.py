@@ -13,7 +13,7 @@ import msgspec
 
 from core.errors import UnknownExecution, UnknownLayer
 from core.flows.requests import unknown_arm
-from core.flows.reward import standing
+from core.flows.reward import active_run_of
 from core.records.judged import INCLUDED
 from core.records.judging import EvaluationOrder, Subject
 from core.records.layer import LayerUri, parse_uri
@@ -80,7 +80,7 @@ class _Subjects:
         execution_row = self._execution(order, execution) if execution else _NONE
         run_no, run, revision = execution_row.run_no, execution_row.run, execution_row.run_revision
         if order.run is not None:
-            named = standing(self.txn, self._runs.get(order.run), order.run)
+            named = active_run_of(self.txn, self._runs.get(order.run), order.run)
             run_no, run, revision = named.run_no, named.uid, named.revision
         arm_no = 0 if order.arm is None else self._arm_no(order.arm, run_no)
         subject = Subject(layer=layer, execution=execution, run=run, arm=order.arm or "")

@@ -279,11 +279,11 @@ def _next(txn: Transaction, queue: Queue, seed: int) -> NextItem:
     return NextItem(item=_shown(txn, board, one, me, Hold(until_ms, repeats)), progress=progress)
 
 
-Chosen = tuple[Item, int]
+NextChoice = tuple[Item, int]
 """An item, and the number of the judgement to repeat (0: none)."""
 
 
-def _held_item(board: Board, me: str) -> Chosen | None:
+def _held_item(board: Board, me: str) -> NextChoice | None:
     for number, held in sorted(board.held_by(me).items()):
         one = board.items.get(number)
         if one is not None and _may_keep(board, one, me, held):
@@ -301,7 +301,7 @@ def _may_keep(board: Board, one: Item, me: str, held: Hold | None) -> bool:
     return board.is_for(one, me)
 
 
-def _next_in_order(board: Board, me: str, skipped: Mapping[int, int]) -> Chosen | None:
+def _next_in_order(board: Board, me: str, skipped: Mapping[int, int]) -> NextChoice | None:
     """Return the next item in order: assigned ones first, postponed ones last."""
     open_to = [one for one in board.items.values() if board.is_for(one, me)]
     fresh = [one for one in open_to if one.item_no not in skipped]
@@ -314,7 +314,7 @@ def _next_in_order(board: Board, me: str, skipped: Mapping[int, int]) -> Chosen 
 
 def _repeat_or_control(
     txn: Transaction, board: Board, me: str, skipped: Mapping[int, int], seed: int
-) -> Chosen | None:
+) -> NextChoice | None:
     """Return a control or a repeat of an own item with the queue's probability, if there is a next item."""
     rng = np.random.default_rng(seed)
     if rng.random() * MICRO >= board.queue.control_micro or _next_in_order(board, me, skipped) is None:

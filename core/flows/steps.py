@@ -7,7 +7,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Callback with the number of steps done and the total."""
 
 
@@ -19,7 +19,7 @@ class Steps:
     (['a', 'b'], [(1, 2), (2, 2)])
     """
 
-    def __init__(self, n_steps: int, progress: Progress | None) -> None:
+    def __init__(self, n_steps: int, progress: ProgressCallback | None) -> None:
         self._n_steps = n_steps
         self._n_done = 0
         self._progress = progress

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from core.errors import StoreError
 from core.flows.context import Context
 from core.flows.learn import judge
-from core.formats.otlp import Sent, TracedSpan, told_by, unpacked
+from core.formats.otlp import RequestSpans, TracedSpan, run_or_reason, unpacked
 from core.permissions import authorise
 from core.records.counts import number_of
 from core.records.run import Run
@@ -55,7 +55,7 @@ class _TraceRun(NamedTuple):
     problem: str
 
 
-def take_spans(context: Context, batch: Sent) -> SpansTaken:
+def take_spans(context: Context, batch: RequestSpans) -> SpansTaken:
     """Store spans, and record the traces with a root as runs; all is on disk when this returns.
 
     A repeat changes nothing. Raises `StoreBusy` if too many spans are waiting.
@@ -108,7 +108,7 @@ def settle_traces(context: Context) -> Settled:
 def _runs_of(facts: Facts, due: Sequence[KeptTrace]) -> Iterator[_TraceRun]:
     for trace in due:
         spans = [unpacked(content) for content in spans_of(facts, trace.uid)]
-        run = told_by(spans) if spans else "Its spans are gone."
+        run = run_or_reason(spans) if spans else "Its spans are gone."
         if isinstance(run, str):
             yield _TraceRun(trace, trace.n_spans, None, run)
         else:

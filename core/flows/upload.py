@@ -15,7 +15,7 @@ from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.importing import ImportAnswer, ReadingProgress, import_files
 from core.formats import Limits
-from core.formats.spool import Spool, told_name
+from core.formats.spool import Spool, shown_name
 from core.records.run import Phase, Unit
 
 
@@ -48,12 +48,12 @@ def import_uploaded(
     context.permit("ingest")
     _refuse_too_much(files, at_most_bytes)
     with Spool(Limits()) as spool, Spool(Limits()) as tools_spool:
-        names = {_put(file, spool): told_name(file.name) for file in files}
+        names = {_put(file, spool): shown_name(file.name) for file in files}
         paths = list(names)[:1] if len(files) == 1 else [spool.folder]
         tools_file = None
         if tools is not None:
             tools_file = _put(tools, tools_spool)
-            names[tools_file] = told_name(tools.name)
+            names[tools_file] = shown_name(tools.name)
         return import_files(
             context,
             paths,
@@ -83,7 +83,7 @@ def _refuse_too_much(files: Sequence[ReceivedFile], at_most_bytes: int) -> None:
 def _put(file: ReceivedFile, spool: Spool) -> Path:
     file.content.seek(0)
     try:
-        path = spool.place(file.name)
+        path = spool.path_for(file.name)
         with path.open("xb") as target:
             shutil.copyfileobj(file.content, target)
     except OSError as problem:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Ints
-from core.flows.queries import ArmPath, Mark
+from core.flows.queries import ArmPath, HistoryMark
 from core.records.arm import ArmType
 from core.records.times import DAY_MS
 from core.statistics.path import Path
@@ -33,7 +33,7 @@ class Lettered:
     """A letter over the chart with its event, in order of time."""
 
     letter: str
-    marks: tuple[Mark, ...]
+    marks: tuple[HistoryMark, ...]
 
     @property
     def day(self) -> int:
@@ -43,7 +43,7 @@ class Lettered:
 def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
     """Return the events with their letters, and the number of marks without one; resets precede settings and models."""
     days = max(len(arm_path.path), 2)
-    groups: list[list[Mark]] = []
+    groups: list[list[HistoryMark]] = []
     for mark in arm_path.marks:
         near = groups and (mark.at_ms - groups[-1][0].at_ms) / DAY_MS <= _APART * days
         if near:
@@ -56,7 +56,7 @@ def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
     return events, len(arm_path.marks) - sum(len(one.marks) for one in events)
 
 
-def _weight(group: Sequence[Mark]) -> int:
+def _weight(group: Sequence[HistoryMark]) -> int:
     return max({"reset": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from core import explained
-from core.flows.queries import ArmInRun, ArmObservation, ArmPath, Mark
+from core.flows.queries import ArmInRun, ArmObservation, ArmPath, HistoryMark
 from core.records.judgement import Judgement
 from core.records.observation import Kind
 from core.records.posterior import Band
@@ -68,12 +68,12 @@ def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> 
     return " · ".join(parts) + more
 
 
-def _mark(mark: Mark, *, year_of_ms: int) -> str:
+def _mark(mark: HistoryMark, *, year_of_ms: int) -> str:
     undone = ", undone" if mark.undone else ""
     return f"{wording.day(mark.at_ms, year_of_ms=year_of_ms)} {_happened(mark)}{undone}"
 
 
-def _happened(mark: Mark) -> str:
+def _happened(mark: HistoryMark) -> str:
     if mark.kind == "model":
         return f"first run of {_literal(mark.name)}"
     if mark.kind == "reset":

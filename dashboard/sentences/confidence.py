@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import Ints
-from core.flows.queries import Unread
+from core.flows.queries import UnreadReport
 from core.posterior.bands import TYPICAL_WIDTHS
 from core.records.judgement import ENOUGH_PULLS
 from core.records.posterior import BANDS, Band
@@ -55,12 +55,12 @@ def wider(known: Confidence) -> str:
     )
 
 
-def unread(counts: Unread) -> str:
+def unread(counts: UnreadReport) -> str:
     """Return the number of unread observations, as Markdown; 0 is a finding, not an assumption."""
     return f"Observations that nobody reads: **{wording.count(counts.n_unread)}**."
 
 
-def unread_counts(counts: Unread) -> str:
+def unread_counts(counts: UnreadReport) -> str:
     """Return what was examined for that count, as Markdown."""
     held = f"The posteriors hold {wording.things(counts.n_pulls, 'pull')}."
     if counts.n_rewards == 0 and counts.n_unread == 0:
@@ -76,7 +76,7 @@ def unread_counts(counts: Unread) -> str:
     return f"{held} Of {rewards} in the ledger, {wording.listed(parts)}."
 
 
-def unread_table(counts: Unread) -> dict[str, list[object]]:
+def unread_table(counts: UnreadReport) -> dict[str, list[object]]:
     """Return the arms with unread observations, and the reason."""
     return {
         "arm": [wording.plain(one.arm) or "arms that are not listed" for one in counts.arms],

@@ -17,12 +17,12 @@ import msgspec
 import orjson
 
 from core.doors import documents
-from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
 from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
+from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
 from core.errors import InvalidInput
@@ -32,7 +32,7 @@ from core.flows.context import Context
 from core.flows.export import export_into
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
-from core.formats.armscope import SentRuns
+from core.formats.armscope import RunDecoder
 from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
@@ -57,7 +57,7 @@ _MEDIA: Final[Mapping[ExportFormat, str]] = {"jsonl": NDJSON, "json": JSON, "csv
 # Bodies
 
 
-def parsed_input(asked: Verb, call: Call, body: object, bound: Mapping[str, str] = {}) -> Input:
+def parsed_input(operation: Verb, call: Call, body: object, bound: Mapping[str, str] = {}) -> Input:
     """Return a verb's input from a parsed body, the path and the Idempotency-Key header.
 
     ``bound`` are fields of the verb that the path has, by the path's names.
@@ -65,7 +65,7 @@ def parsed_input(asked: Verb, call: Call, body: object, bound: Mapping[str, str]
     if not isinstance(body, dict):
         raise InvalidInput(
             "The body must be one object, got something else.",
-            next_step=f"Send it like {msgspec.json.encode(_example(asked, bound)).decode()}; nothing was done.",
+            next_step=f"Send it like {msgspec.json.encode(_example(operation, bound)).decode()}; nothing was done.",
         )
     for name in bound:
         if name in body:
@@ -75,20 +75,20 @@ def parsed_input(asked: Verb, call: Call, body: object, bound: Mapping[str, str]
             )
     if bound:
         body = body | {field: call.path_values[name] for field, name in bound.items()}
-    return asked.decode(_keyed(asked, call.headers[_KEY], body) if _KEY in call.headers else body)
+    return operation.decode(_keyed(operation, call.headers[_KEY], body) if _KEY in call.headers else body)
 
 
-def _example(asked: Verb, bound: Mapping[str, str]) -> dict[str, object]:
-    return {name: value for name, value in asked.example.items() if name not in bound}
+def _example(operation: Verb, bound: Mapping[str, str]) -> dict[str, object]:
+    return {name: value for name, value in operation.example.items() if name not in bound}
 
 
-def _keyed(asked: Verb, key: str, body: dict[str, object]) -> dict[str, object]:
+def _keyed(operation: Verb, key: str, body: dict[str, object]) -> dict[str, object]:
     if not 1 <= len(key) <= MAX_REQUEST_KEY_CHARS:
         raise InvalidInput(
             f"The Idempotency-Key must be 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key)}.",
             next_step="Leave the header out, or send a key of your own; nothing was done.",
         )
-    if "key" not in asked.input.__struct_fields__:
+    if "key" not in operation.input.__struct_fields__:
         return body  # a verb without a key changes nothing when it is repeated
     if body.get("key", key) != key:
         raise InvalidInput(
@@ -129,28 +129,30 @@ def _tag(view: queries.Visibility) -> str:
     return f'"{view.moment.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
 
 
-def _acted(asked: Verb, context: Context, given: Input) -> Answer:
-    return document_answer(asked.plain(context, asked.call(context, given)))
+def _acted(operation: Verb, context: Context, request: Input) -> Answer:
+    return document_answer(operation.plain(context, operation.call(context, request)))
 
 
 def _of_verb(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
     """Return a handler that calls a verb with the body."""
-    asked = verb(name)
+    operation = verb(name)
 
     def handler(context: Context, call: Call) -> Answer:
-        return _acted(asked, context, parsed_input(asked, call, json_body(call.body), bound))
+        return _acted(operation, context, parsed_input(operation, call, json_body(call.body), bound))
 
     return handler
 
 
 def _query_of(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
     """Return a handler that answers with a verb that only reads."""
-    asked = verb(name)
+    operation = verb(name)
 
     def handler(context: Context, call: Call) -> Answer:
         check_fields(call)
-        given = asked.decode({field: call.path_values[at] for field, at in bound.items()})
-        return tagged_answer(context, call, lambda: asked.plain(context, asked.call(context, given)))
+        request = operation.decode({field: call.path_values[at] for field, at in bound.items()})
+        return tagged_answer(
+            context, call, lambda: operation.plain(context, operation.call(context, request))
+        )
 
     return handler
 
@@ -227,12 +229,12 @@ def check_fields(call: Call, *names: str) -> None:
 
 def _by_arm(name: str) -> Callable[[Context, Any, int], Page]:
     """Return the pages of a verb's list that is sorted by arm id."""
-    asked = verb(name)
+    operation = verb(name)
 
     def page(context: Context, cursor: list[str] | None, limit: int) -> Page:
-        every = asked.call(context, asked.decode({}))
+        every = operation.call(context, operation.decode({}))
         rest = [one for one in every if cursor is None or one.arm > cursor[0]]
-        items = asked.plain(context, rest[:limit])
+        items = operation.plain(context, rest[:limit])
         return Page(cast("list[object]", items), [rest[limit - 1].arm] if len(rest) > limit else None)
 
     return page
@@ -241,14 +243,16 @@ def _by_arm(name: str) -> Callable[[Context, Any, int], Page]:
 def _environments(context: Context, call: Call) -> Answer:
     """Return environments by name, filtered by the query."""
     check_fields(call, "limit", "cursor", "environment", "model")
-    asked, cursor, limit = verb("episodes"), _cursor(call, (str,)), _limit(call)
-    given = asked.decode({name: call.query[name] for name in ("environment", "model") if name in call.query})
+    operation, cursor, limit = verb("episodes"), _cursor(call, (str,)), _limit(call)
+    request = operation.decode(
+        {name: call.query[name] for name in ("environment", "model") if name in call.query}
+    )
 
     def page() -> object:
-        every = asked.call(context, given)
+        every = operation.call(context, request)
         rest = [one for one in every if cursor is None or one.environment > cursor[0]]
         onward = [rest[limit - 1].environment] if len(rest) > limit else None
-        return _page_document(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward))
+        return _page_document(Page(cast("list[object]", operation.plain(context, rest[:limit])), onward))
 
     return tagged_answer(context, call, page)
 
@@ -256,11 +260,11 @@ def _environments(context: Context, call: Call) -> Answer:
 def _findings(context: Context, call: Call) -> Answer:
     """Return the payment pattern and findings of an environment: a list of one."""
     check_fields(call, "limit", "cursor")
-    asked, cursor, limit = verb("lint"), _cursor(call, (str,)), _limit(call)
-    given = asked.decode({"environment": call.path_values["environment"]})
+    operation, cursor, limit = verb("lint"), _cursor(call, (str,)), _limit(call)
+    request = operation.decode({"environment": call.path_values["environment"]})
 
     def page() -> object:
-        items = cast("list[object]", asked.plain(context, asked.call(context, given)))
+        items = cast("list[object]", operation.plain(context, operation.call(context, request)))
         return _page_document(Page(items[: limit if cursor is None else 0], None))
 
     return tagged_answer(context, call, page)
@@ -269,13 +273,13 @@ def _findings(context: Context, call: Call) -> Answer:
 def _models(context: Context, call: Call) -> Answer:
     """Return models compared on the same tasks, or on all episodes."""
     check_fields(call, "paired")
-    asked, paired = verb("compare"), call.query.get("paired", "true")
+    operation, paired = verb("compare"), call.query.get("paired", "true")
     if paired not in {"true", "false"}:
         raise InvalidInput(
             "paired must be true or false, got something else.", next_step="Leave it out for true."
         )
-    given = asked.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
-    return tagged_answer(context, call, lambda: asked.plain(context, asked.call(context, given)))
+    request = operation.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
+    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
 
 
 def _runs(context: Context, cursor: list[Any] | None, limit: int) -> Page:
@@ -325,27 +329,27 @@ def _entries(page: AuditPage) -> Page:
     return Page([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
 
 
-def _learners(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _learners(service: Service, actor: Actor, call: Call) -> Answer:
     check_fields(call, "limit", "cursor")
-    asked, cursor, limit = verb("learners"), _cursor(call, (str,)), _limit(call)
-    context = desk.whole(actor)
-    rest = [one for one in asked.call(context, Input()) if cursor is None or one.name > cursor[0]]
+    operation, cursor, limit = verb("learners"), _cursor(call, (str,)), _limit(call)
+    context = service.whole(actor)
+    rest = [one for one in operation.call(context, Input()) if cursor is None or one.name > cursor[0]]
     onward = [rest[limit - 1].name] if len(rest) > limit else None
     return document_answer(
-        _page_document(Page(cast("list[object]", asked.plain(context, rest[:limit])), onward))
+        _page_document(Page(cast("list[object]", operation.plain(context, rest[:limit])), onward))
     )
 
 
 # Routes without a verb, or with several
 
 
-def _version(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _version(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
     return document_answer({"name": "armscope", "version": __version__})
 
 
-def _health(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _health(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
-    with desk.store.reading(desk.whole(actor).learner):
+    with service.store.reading(service.whole(actor).learner):
         return document_answer({"ok": True, "version": __version__})
 
 
@@ -358,7 +362,7 @@ def _record(context: Context, call: Call) -> Answer:
     """Record a run: the verb's input, or a line of armscope's own format."""
     body = json_body(call.body)
     if isinstance(body, dict) and body.get("kind") == "run":
-        return _acted(_RECORD, context, cast("Any", _RECORD.input)(run=SentRuns().run(call.body)))
+        return _acted(_RECORD, context, cast("Any", _RECORD.input)(run=RunDecoder().run(call.body)))
     return _acted(_RECORD, context, parsed_input(_RECORD, call, body))
 
 
@@ -366,8 +370,8 @@ def _reward(context: Context, call: Call) -> Answer:
     """Reward one arm, or without one every arm of the run."""
     body = json_body(call.body)
     is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
-    asked = _REWARD_RUN if is_whole else _REWARD
-    return _acted(asked, context, parsed_input(asked, call, body))
+    operation = _REWARD_RUN if is_whole else _REWARD
+    return _acted(operation, context, parsed_input(operation, call, body))
 
 
 def _reward_batch(context: Context, call: Call) -> Answer:
@@ -425,7 +429,9 @@ def _timeseries(context: Context, call: Call) -> Answer:
     metric, window = call.query.get("metric", "tokens"), call.query.get("window", "1d")
 
     def points() -> object:
-        series = queries.timeseries(context, cast("queries.Metric", metric), cast("queries.Window", window))
+        series = queries.timeseries(
+            context, cast("queries.SeriesMetric", metric), cast("queries.Window", window)
+        )
         return {"metric": metric, "window": window, "points": as_plain(series)}
 
     return tagged_answer(context, call, points)
@@ -436,17 +442,17 @@ def _savings(context: Context, call: Call) -> Answer:
     return tagged_answer(context, call, lambda: documents.savings(context, queries.savings(context)))
 
 
-def _verify(desk: Desk, actor: Actor, call: Call) -> Answer:
+def _verify(service: Service, actor: Actor, call: Call) -> Answer:
     check_fields(call)
-    asked, context = verb("verify"), desk.whole(actor)
-    authorise(actor, asked.action, None)  # the answer names every learner
-    return _acted(asked, context, asked.decode({}))
+    operation, context = verb("verify"), service.whole(actor)
+    authorise(actor, operation.action, None)  # the answer names every learner
+    return _acted(operation, context, operation.decode({}))
 
 
 def _preview_reset(context: Context, call: Call) -> Answer:
     """Return what a reset would change."""
-    given = cast("Any", parsed_input(verb("reset"), call, json_body(call.body)))
-    preview = queries.preview_reset(context, arms=given.arms, types=given.types, target=given.target)
+    request = cast("Any", parsed_input(verb("reset"), call, json_body(call.body)))
+    preview = queries.preview_reset(context, arms=request.arms, types=request.types, target=request.target)
     return document_answer(
         {
             "learner": context.learner,
@@ -461,8 +467,8 @@ def _preview_reset(context: Context, call: Call) -> Answer:
 
 def _preview_credit(context: Context, call: Call) -> Answer:
     """Return the arms that an episode's credit would move, the largest change first."""
-    given = cast("Any", parsed_input(verb("credit_episode"), call, json_body(call.body)))
-    return document_answer(as_plain(queries.preview_credit(context, given.uid, given.rule)))
+    request = cast("Any", parsed_input(verb("credit_episode"), call, json_body(call.body)))
+    return document_answer(as_plain(queries.preview_credit(context, request.uid, request.rule)))
 
 
 # The table
@@ -480,7 +486,7 @@ def _row(
 
 
 def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = {}) -> ApiRoute:
-    """Return the route of a verb whose input is the body; ``bound`` are its fields in the path, by the path's names."""
+    """Return the route of a verb whose input is the body; ``bound`` are its fields in the path."""
     return _row(method, path, _of_verb(name, bound), RouteText(verb=verb(name), bound=frozenset(bound)))
 
 
@@ -560,7 +566,7 @@ ROWS: Final = (
         "POST",
         "credits:preview",
         _preview_credit,
-        RouteText(verb=verb("credit_episode"), words="Whom an episode's credit would move; it moves nobody."),
+        RouteText(verb=verb("credit_episode"), words="Whom an episode's credit would move, as a preview."),
     ),
     _row("POST", "rewards", _reward, RouteText(verb=_REWARD)),
     _row(

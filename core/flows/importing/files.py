@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.reading import Reading, ReadingProgress, ReadRun
+from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources
@@ -104,7 +104,7 @@ def import_in_steps(
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     context.permit("ingest", create=True)
     while True:
-        reading = Reading(context, opened, phase)
+        reading = SourceReading(context, opened, phase)
         try:
             answer = yield from _import(
                 context, opened, reading, progress=progress, continuing=continuing, waiting=waiting
@@ -116,7 +116,7 @@ def import_in_steps(
         return _with_held_events(context, reading, answer)
 
 
-def _with_held_events(context: Context, reading: Reading, answer: ImportAnswer) -> ImportAnswer:
+def _with_held_events(context: Context, reading: SourceReading, answer: ImportAnswer) -> ImportAnswer:
     """Hold events whose rollouts start in other files, and return the answer with notes about them."""
     if not reading.held:
         return answer
@@ -135,7 +135,7 @@ def _with_held_events(context: Context, reading: Reading, answer: ImportAnswer) 
 def _import(
     context: Context,
     opened: Opened,
-    reading: Reading,
+    reading: SourceReading,
     *,
     progress: ReadingProgress | None,
     continuing: str | None,
@@ -170,7 +170,7 @@ def _import(
 
 
 def _act(
-    txn: Transaction, reading: Reading, writer: AtOnce | InParts, opened: Opened, continuing: str | None
+    txn: Transaction, reading: SourceReading, writer: AtOnce | InParts, opened: Opened, continuing: str | None
 ) -> ImportAnswer:
     writer.begin(txn)
     known = None if continuing is None else reopen_import(txn, continuing)

@@ -46,7 +46,7 @@ class ReadRun(NamedTuple):
     judged: Judged
 
 
-class Reading:
+class SourceReading:
     """One pass over some files for a learner, by its present settings."""
 
     def __init__(self, context: Context, opened: Opened, phase: Phase | None) -> None:

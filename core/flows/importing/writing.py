@@ -9,7 +9,7 @@ from core.errors import ArmscopeError
 from core.flows.context import Context
 from core.flows.importing.counts import ImportCounts
 from core.flows.importing.ledger import LedgerWriter
-from core.flows.importing.reading import Reading, ReadRun
+from core.flows.importing.reading import ReadRun, SourceReading
 from core.flows.importing.runs import RunWriter, by_segment
 from core.flows.pace import ImportPace
 from core.records.ledger_lines import LearnerLine
@@ -31,7 +31,7 @@ class AtOnce:
     def begin(self, txn: Transaction) -> None:
         """Do nothing: there are no parts."""
 
-    def finish(self, txn: Transaction, reading: Reading, counts: ImportCounts, import_no: int) -> bool:
+    def finish(self, txn: Transaction, reading: SourceReading, counts: ImportCounts, import_no: int) -> bool:
         """Write all rows under this number. Return whether any of them is new."""
         writer = RunWriter(counts)
         batches = by_segment(self._runs)
@@ -53,7 +53,7 @@ class InParts:
     Other writers can write between two parts.
     """
 
-    def __init__(self, context: Context, reading: Reading, continuing: str | None) -> None:
+    def __init__(self, context: Context, reading: SourceReading, continuing: str | None) -> None:
         self._context = context
         self._reading = reading
         self._pace = context.pace
@@ -92,7 +92,7 @@ class InParts:
         """Begin the activation of the parts, before anything else in the act. An act may be retried."""
         self._activation = Standing(txn, self._stage)
 
-    def finish(self, txn: Transaction, reading: Reading, counts: ImportCounts, import_no: int) -> bool:
+    def finish(self, txn: Transaction, reading: SourceReading, counts: ImportCounts, import_no: int) -> bool:
         """Make all parts active and write the remaining lines. Return whether any row is new."""
         activation = self._activation
         _write_all(txn, reading, counts, import_no, lambda segment: counts.recount(activation.reach(segment)))
@@ -106,7 +106,11 @@ class InParts:
 
 
 def _write_all(
-    txn: Transaction, reading: Reading, counts: ImportCounts, import_no: int, runs_of: Callable[[int], None]
+    txn: Transaction,
+    reading: SourceReading,
+    counts: ImportCounts,
+    import_no: int,
+    runs_of: Callable[[int], None],
 ) -> None:
     """Write segment by segment: first its runs, then its lines."""
     reading.check(txn.settings, are_written=False)
@@ -125,7 +129,7 @@ def _write_all(
 
 @contextmanager
 def staged_import(
-    context: Context, reading: Reading, continuing: str | None, waiting: OnWait | None
+    context: Context, reading: SourceReading, continuing: str | None, waiting: OnWait | None
 ) -> Iterator[InParts]:
     """Lock staged imports for one import. Remove its remains at the end, except on an interruption."""
     with context.store.importing(waiting):

@@ -8,8 +8,8 @@ from core.flows.queries.arm import (
     ArmObservation,
     ArmPath,
     ArmRuns,
+    HistoryMark,
     LedgerCursor,
-    Mark,
     arm_ledger,
     arm_path,
     arm_runs,
@@ -23,8 +23,8 @@ from core.flows.queries.confidence import confidence, pulls_needed
 from core.flows.queries.environments import (
     EnvironmentStory,
     EpisodeGroup,
+    EpisodesLeftOut,
     GroupKind,
-    LeftOut,
     compare,
     environment,
     lint,
@@ -82,11 +82,11 @@ from core.flows.queries.savings import savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import status
 from core.flows.queries.tasks import TaskDifficulty, environment_no, task_difficulty, variants
-from core.flows.queries.timeseries import METRICS, WINDOWS, Metric, Point, Window, timeseries
+from core.flows.queries.timeseries import METRICS, WINDOWS, Point, SeriesMetric, Window, timeseries
 from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
-from core.flows.queries.unread import Unread, UnreadArm, unread
+from core.flows.queries.unread import UnreadArm, UnreadReport, unread
 from core.flows.queries.verify import verify
-from core.records.agreement import AgreementReport, GraderAgainstRest, ModelAgainstPeople, GraderPair
+from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.environment import (
     Design,

@@ -12,7 +12,7 @@ from core.evaluate import GradeColumns
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.evaluations import grades_of, panel_of
-from core.records.agreement import AgreementReport, GraderAgainstRest, ModelAgainstPeople, GraderPair
+from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
 from core.records.evaluation_page import ANY_EVALUATION, EvaluationFilter
 from core.statistics.agreement import (
     against_rest,

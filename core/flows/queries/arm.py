@@ -44,7 +44,7 @@ _WITHOUT_EFFECT: Final = frozenset({"prices"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
+class HistoryMark:
     """Event in an arm's history. ``name`` is the reset's target, the setting, or the model.
 
     ``before`` and ``after`` are a setting's values. ``actor`` is None for events without one.
@@ -68,7 +68,7 @@ class ArmPath:
     """
 
     path: Path
-    marks: tuple[Mark, ...]
+    marks: tuple[HistoryMark, ...]
     since_ms: int | None
     epoch_no: int
 
@@ -203,7 +203,11 @@ def _arm_no(snapshot: Snapshot, arm: str) -> int:
 
 
 def _path(
-    snapshot: Snapshot, arm_no: int, resets: Sequence[ArmReset], marks: Sequence[Mark], until_ms: int | None
+    snapshot: Snapshot,
+    arm_no: int,
+    resets: Sequence[ArmReset],
+    marks: Sequence[HistoryMark],
+    until_ms: int | None,
 ) -> Path:
     """Return the path from the first known day to that of the newest run or mark."""
     gathered, (alpha, beta), last_ms = snapshot.together(
@@ -232,7 +236,7 @@ def _path(
     )
 
 
-def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[Mark]:
+def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[HistoryMark]:
     """Return resets, changes of settings and first runs of models, in time order."""
     models, rows = snapshot.together(
         lambda: first_of_models(snapshot), lambda: setting_rows(snapshot, _SETTINGS_AT_MOST)
@@ -242,13 +246,17 @@ def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[Mark]:
     marks = [
         *(_reset_mark(one) for one in resets),
         *(_setting_mark(row) for row in settings),
-        *(Mark(at_ms=at_ms, kind="model", name=model) for model, at_ms in models if at_ms // DAY_MS > first),
+        *(
+            HistoryMark(at_ms=at_ms, kind="model", name=model)
+            for model, at_ms in models
+            if at_ms // DAY_MS > first
+        ),
     ]
     return sorted(marks, key=lambda mark: mark.at_ms)
 
 
-def _setting_mark(row: SettingRow) -> Mark:
-    return Mark(
+def _setting_mark(row: SettingRow) -> HistoryMark:
+    return HistoryMark(
         at_ms=row.at_ms,
         kind="setting",
         name=row.name,
@@ -259,8 +267,8 @@ def _setting_mark(row: SettingRow) -> Mark:
     )
 
 
-def _reset_mark(one: ArmReset) -> Mark:
-    return Mark(
+def _reset_mark(one: ArmReset) -> HistoryMark:
+    return HistoryMark(
         at_ms=one.at_ms,
         kind="reset",
         name=one.target,

@@ -10,7 +10,7 @@ from core.errors import ArmscopeError
 from core.flows.batch import check_lines
 from core.flows.context import Context
 from core.flows.queries.previews import effects_of
-from core.flows.reward import Known
+from core.flows.reward import OrderFacts
 from core.records.batch import BatchLine, RewardKind
 from core.records.reward import RewardOrder
 
@@ -80,7 +80,7 @@ def _line(number: int, order: RewardOrder, *, is_present: bool) -> LineEffect:
     )
 
 
-def _arm(arm: str, known: Known, sums: Sequence[int]) -> ArmMove:
+def _arm(arm: str, known: OrderFacts, sums: Sequence[int]) -> ArmMove:
     alpha, beta, pulls = known.rows[known.arm_nos[arm]]
     success, failure, more = sums
     after = (alpha + success) / (alpha + success + beta + failure)

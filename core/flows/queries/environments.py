@@ -65,7 +65,7 @@ class EpisodeGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOut:
+class EpisodesLeftOut:
     """Episodes that are left out of an average, or of what is charted by time."""
 
     without_reward: int
@@ -85,7 +85,7 @@ class EnvironmentStory:
     attempts: tuple[Attempts, ...]
     groups: tuple[EpisodeGroup, ...]
     n_groups: dict[GroupKind, int]
-    left_out: LeftOut
+    left_out: EpisodesLeftOut
 
 
 def environment(
@@ -116,7 +116,7 @@ def environment(
         attempts=summed(rows, scale).attempts,
         groups=groups,
         n_groups=n_groups,
-        left_out=LeftOut(
+        left_out=EpisodesLeftOut(
             without_reward=summary.without_reward,
             unfinished=summary.n - summary.n_finished,
             off_scale=summary.n_off_scale,

@@ -31,7 +31,7 @@ _RECENT_MS: Final = STALE_DAYS * DAY_MS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lately:
+class RecentEvents:
     """Recent events of all arms: the end of the data, inclusions in its last 14 days, and changes."""
 
     columns: ArmColumns
@@ -55,7 +55,7 @@ def judgements(
             lambda: belief_in(snapshot, View(until_ms=view.until_ms)), lambda: end_in(snapshot, view)
         )
         lately, chances = snapshot.together(
-            lambda: lately_in(snapshot, beliefs.columns, view, end_ms),
+            lambda: recent_events_in(snapshot, beliefs.columns, view, end_ms),
             lambda: inclusion or _chances(snapshot, beliefs.columns, view),
         )
         judged = judge(
@@ -126,12 +126,12 @@ def end_in(snapshot: Snapshot, view: View) -> int | None:
     return reads.last_run_ms(snapshot) if view.until_ms is None else view.until_ms
 
 
-def lately_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> Lately:
+def recent_events_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> RecentEvents:
     """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time."""
     recent, changes = snapshot.together(
         lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
     )
-    return Lately(
+    return RecentEvents(
         columns=columns,
         end_ms=end_ms,
         inclusions=np.array([recent.get(key, 0) for key in columns.keys], dtype=np.int64),

@@ -15,7 +15,7 @@ from core.flows.queries.environments import paid_wrong
 from core.flows.queries.evaluations import outlier_graders
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.queries.imports import answer_of
-from core.flows.queries.judgement import Lately, end_in, lately_in
+from core.flows.queries.judgement import RecentEvents, end_in, recent_events_in
 from core.flows.queries.savings import savings_in, used_in
 from core.records.evaluation_page import EvaluationFilter
 from core.records.times import DAY_MS
@@ -57,7 +57,7 @@ def overview(context: Context, view: View = View()) -> overview_of.Overview:  # 
         )
 
 
-def _belief_and_recent(snapshot: Snapshot, view: View) -> tuple[Belief, Lately]:
+def _belief_and_recent(snapshot: Snapshot, view: View) -> tuple[Belief, RecentEvents]:
     """Return the posteriors of the view's arms, and recent events of all arms."""
     everyone = View(until_ms=view.until_ms)
     beliefs, whole, end_ms = snapshot.together(
@@ -65,7 +65,7 @@ def _belief_and_recent(snapshot: Snapshot, view: View) -> tuple[Belief, Lately]:
         lambda: belief_in(snapshot, everyone) if view.types else None,
         lambda: end_in(snapshot, view),
     )
-    return beliefs, lately_in(snapshot, (whole or beliefs).columns, view, end_ms)
+    return beliefs, recent_events_in(snapshot, (whole or beliefs).columns, view, end_ms)
 
 
 def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.Happened:
@@ -107,7 +107,7 @@ def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue,
     return tuple(queues)
 
 
-def _of(lately: Lately, keys: tuple[str, ...]) -> Ints:
+def _of(lately: RecentEvents, keys: tuple[str, ...]) -> Ints:
     """Return the recent inclusions of these arms."""
     return lately.inclusions[[lately.columns.places[key] for key in keys]]
 

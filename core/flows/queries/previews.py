@@ -15,7 +15,7 @@ from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
 from core.flows.requests import unknown_arm
 from core.flows.reset import ResetScope
-from core.flows.reward import Known, known_of, run_about
+from core.flows.reward import OrderFacts, known_of, run_of_order
 from core.permissions import Action
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
@@ -305,7 +305,7 @@ class RewardEffect(NamedTuple):
     in_present_epoch: bool
 
 
-def effects_of(snapshot: Snapshot, orders: Sequence[RewardOrder], known: Known) -> list[RewardEffect]:
+def effects_of(snapshot: Snapshot, orders: Sequence[RewardOrder], known: OrderFacts) -> list[RewardEffect]:
     """Return the effect of each reward alone. Raises the error of the first invalid one."""
     _, standing = snapshot.together(
         lambda: snapshot.epochs.load(known.arm_nos.values()),
@@ -317,7 +317,7 @@ def effects_of(snapshot: Snapshot, orders: Sequence[RewardOrder], known: Known) 
 def _effect(
     snapshot: Snapshot,
     order: RewardOrder,
-    known: Known,
+    known: OrderFacts,
     standing: Mapping[tuple[int, int], reads.Correction],
 ) -> RewardEffect:
     arm_no = known.arm_nos.get(order.arm)
@@ -325,7 +325,7 @@ def _effect(
         raise unknown_arm(snapshot, order.arm)
     amount = Amount.of(order.reward)
     success, failure = amount.success_micro, amount.failure_micro
-    run, flags = run_about(snapshot, order, arm_no, known)
+    run, flags = run_of_order(snapshot, order, arm_no, known)
     if run is None:
         return RewardEffect(success, failure, 1, in_present_epoch=True)
     is_present = snapshot.epochs.of(arm_no, run.revision) == snapshot.epochs.current(arm_no)

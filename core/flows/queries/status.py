@@ -6,7 +6,7 @@ from collections import Counter
 
 from core.columns import ArmColumns
 from core.flows.context import Context
-from core.flows.queries.judgement import lately_in
+from core.flows.queries.judgement import recent_events_in
 from core.flows.queries.savings import savings_in, used_in
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.status import Baseline, Status
@@ -64,7 +64,7 @@ def status(context: Context) -> Status:
 def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[JudgementName, int]]:
     """Return run totals, arms, and the number of arms per judgement that needs attention."""
     totals, columns = snapshot.together(lambda: reads.totals(snapshot), lambda: reads.arm_columns(snapshot))
-    lately = lately_in(snapshot, columns, View(), totals.last_at_ms)
+    lately = recent_events_in(snapshot, columns, View(), totals.last_at_ms)
     counts = Counter(
         alarms(columns, lately.changes, stale_arms(columns, lately.inclusions, lately.end_ms)).values()
     )

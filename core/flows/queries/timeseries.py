@@ -16,9 +16,9 @@ from core.statistics.convergence import means_over_time
 from core.store import reads
 from core.store.transaction import Snapshot
 
-Metric = Literal["tokens", "pulls", "convergence"]
+SeriesMetric = Literal["tokens", "pulls", "convergence"]
 Window = Literal["1h", "1d"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
+METRICS: tuple[SeriesMetric, ...] = get_args(SeriesMetric)
 WINDOWS: tuple[Window, ...] = get_args(Window)
 
 _WINDOW_SIZES: Final[dict[Window, tuple[Literal["hour", "day"], int, int]]] = {
@@ -42,7 +42,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     arm: str | None = None
 
 
-def timeseries(context: Context, metric: Metric = "tokens", window: Window = "1d") -> tuple[Point, ...]:
+def timeseries(context: Context, metric: SeriesMetric = "tokens", window: Window = "1d") -> tuple[Point, ...]:
     """List windows with activity, the earliest first: the last 14 days by hour, or 366 days by day.
 
     ``tokens``: usage of runs; None if no run of the window states it. ``pulls``: observations of all arms, later

@@ -21,7 +21,7 @@ class UnreadArm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unread:
+class UnreadReport:
     """Check that every recorded observation is in a posterior.
 
     ``n_pulls`` are the pulls in the posteriors of the listed arms. Of the active rewards, ``n_present`` are in the
@@ -47,7 +47,7 @@ class Unread:
         return self.n_present + self.n_earlier + self.n_replaced + missing
 
 
-def unread(context: Context) -> Unread:
+def unread(context: Context) -> UnreadReport:
     """Count the observations that no posterior includes."""
     with context.reading() as snapshot:
         rewards = reads.rewards_read(snapshot)
@@ -64,7 +64,7 @@ def unread(context: Context) -> Unread:
     arms += [UnreadArm(arm=arm, reason="not_in_posterior", n=n) for arm, n in held.short]
     if held.hidden:
         arms.append(UnreadArm(arm="", reason="no_arm", n=held.hidden))
-    return Unread(
+    return UnreadReport(
         n_pulls=held.listed,
         n_present=counts["present"],
         n_earlier=counts["earlier"],

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from core.errors import StoreDamaged
 from core.flows.context import Context
-from core.flows.steps import Progress, Steps
+from core.flows.steps import ProgressCallback, Steps
 from core.permissions import may
 from core.records.verification import Difference, Verification
 from core.settings import Located
@@ -28,7 +28,7 @@ def verify(
     context: Context,
     *,
     limit: Annotated[int, Meta(description="Maximum number of differences to list.")] = 100,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Verification:
     """Recompute every cache from the recorded facts, and compare.
 

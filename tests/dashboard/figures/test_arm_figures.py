@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.columns import ArmDays, Ints
-from core.flows.queries import ArmPath, Mark
+from core.flows.queries import ArmPath, HistoryMark
 from core.posterior import beta
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
@@ -25,7 +25,7 @@ def ints(*values: int) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def seen(*marks: Mark, n_days: int = 20, reset_day: int | None = None) -> ArmPath:
+def seen(*marks: HistoryMark, n_days: int = 20, reset_day: int | None = None) -> ArmPath:
     """A pull a day, good on every other, started again on one of them."""
     boundaries = [Boundary(since_ms=0, epoch=0, alpha_micro=3 * MICRO, beta_micro=MICRO)]
     day = np.arange(1_000, 1_000 + n_days)
@@ -53,12 +53,12 @@ def seen(*marks: Mark, n_days: int = 20, reset_day: int | None = None) -> ArmPat
     return ArmPath(path=found, marks=marks, since_ms=since, epoch_no=1 if since is None else 2)
 
 
-def reset_on(day: int, *, undone: bool = False, reason: str | None = None) -> Mark:
-    return Mark(at_ms=day * DAY_MS, kind="reset", name="uniform", undone=undone, reason=reason)
+def reset_on(day: int, *, undone: bool = False, reason: str | None = None) -> HistoryMark:
+    return HistoryMark(at_ms=day * DAY_MS, kind="reset", name="uniform", undone=undone, reason=reason)
 
 
-def model_on(day: int, name: str = "mini") -> Mark:
-    return Mark(at_ms=day * DAY_MS, kind="model", name=name)
+def model_on(day: int, name: str = "mini") -> HistoryMark:
+    return HistoryMark(at_ms=day * DAY_MS, kind="model", name=name)
 
 
 def row(alpha: float = 30.0, beta_: float = 20.0, prior_alpha: float = 1.0) -> ArmRow:
@@ -138,7 +138,7 @@ def test_a_standing_reset_is_a_solid_line_and_an_undone_one_is_not() -> None:
 
 
 def test_the_line_under_the_path_says_what_happened_with_foreign_words_as_text() -> None:
-    setting = Mark(at_ms=1_004 * DAY_MS, kind="setting", name="baseline_rate", before=0.1, after=0.05)
+    setting = HistoryMark(at_ms=1_004 * DAY_MS, kind="setting", name="baseline_rate", before=0.1, after=0.05)
     story = seen(setting, reset_on(1_010, reason=HOSTILE), model_on(1_015, HOSTILE))
     letters, n_more = lettered(story)
     said = sentences.marks_line(letters, n_more, year_of_ms=1_019 * DAY_MS)
