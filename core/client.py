@@ -114,7 +114,8 @@ class Client(LearnerProtocol):
         for field in _IN_PATH & fields.keys() if name in _REPORTS else ():
             path = path.replace(f"{{{field}}}", quote(str(fields.pop(field)), safe=""))
         query = urlencode({"input": msgspec.json.encode(fields).decode()}) if fields else ""
-        return _decoded(self._answer("GET", f"{path}?{query}".rstrip("?")), kind)
+        answer = self._answer("GET", f"{path}?{query}".rstrip("?"))
+        return _decoded(msgspec.json.decode(answer, type=dict[str, msgspec.Raw])["record"], kind)
 
     def _now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -286,7 +287,7 @@ class AsyncClient(AsyncLearnerProtocol):
         self._threads = threads()
 
 
-def _decoded(answer: bytes, kind: type[_T]) -> _T:
+def _decoded(answer: bytes | msgspec.Raw, kind: type[_T]) -> _T:
     return msgspec.json.decode(answer, type=kind, dec_hook=_array)
 
 

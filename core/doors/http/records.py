@@ -46,9 +46,9 @@ _INPUT: Final = {
 }
 
 
-def _form(answer: object) -> object:
-    """Return the JSON values of a record, with arrays as lists."""
-    return msgspec.to_builtins(answer, str_keys=True, enc_hook=_array_or_fields)
+def _form(answer: object) -> dict[str, object]:
+    """Return an answer as JSON values under ``record``, with arrays as lists."""
+    return {"record": msgspec.to_builtins(answer, str_keys=True, enc_hook=_array_or_fields)}
 
 
 def _array_or_fields(value: Any) -> object:  # noqa: ANN401 - any type that the encoder does not know
