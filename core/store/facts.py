@@ -17,7 +17,7 @@ from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
 from core.records.note import note_payload
-from core.records.queue_lines import AsideLine, ItemLine, QueueLine
+from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
 from core.store import tables
 from core.store.choices import choice_again, choice_lines, read_choice
@@ -194,7 +194,7 @@ _ALL: Final = (
     Exchanged(
         table="review_aside",
         example="aside-1",
-        line=AsideLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
+        line=SkippedLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
         lines=aside_lines,
         read=read_aside,
     ),

@@ -10,7 +10,7 @@ import msgspec
 
 from core.errors import NotFound, UnreadableSource
 from core.records.ledger_lines import PlacedLine
-from core.records.queue_lines import AsideLine, ItemLine, QueueLine
+from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import QueueAsks
 from core.store.engine import Row
 from core.store.reads import run_of_uid
@@ -291,7 +291,7 @@ def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -
 # What was set aside
 
 
-def add_aside(txn: Transaction, line: AsideLine, *, uid: str = "", import_no: int = 0) -> int:
+def add_aside(txn: Transaction, line: SkippedLine, *, uid: str = "", import_no: int = 0) -> int:
     """Append that an item was set aside, as a line says it; its number."""
     txn.note_news()
     number = txn.number("review_aside")
@@ -331,7 +331,7 @@ def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " FROM review_aside WHERE learner_id = ? AND standing = 1 ORDER BY revision, review_aside_no",
         [snapshot.learner_id],
     ):
-        line = AsideLine(
+        line = SkippedLine(
             id=uid or f"{snapshot.origin}/aside-{number}",
             queue=queue,
             item=item_no,
@@ -345,6 +345,6 @@ def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         yield revision, line
 
 
-def read_aside(txn: Transaction, line: AsideLine, import_no: int) -> int:
+def read_aside(txn: Transaction, line: SkippedLine, import_no: int) -> int:
     """Append what a file tells was set aside; its number."""
     return add_aside(txn, line, uid=line.id, import_no=import_no)

@@ -1,8 +1,8 @@
-"""Replies: what callers' idempotency keys were answered with, and about which fact.
+"""Replies: stored answers to idempotency keys, with their facts.
 
-A key holds while its fact stands, so undoing the import that told a reward frees the key again. Should that import
-stand again after the key was used anew, one fact holds it: what was said here directly, else what was told last.
-The others don't stand, for what comes under one key was asked for once (`core.store.provenance.standings`).
+A key is taken while its fact is active, so undoing the import of a reward frees its key. If that import is redone
+after the key was used again, one fact holds the key: one recorded here directly, else the latest import's. The others
+are inactive, because a key is one request (`core.store.provenance.standings`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reply(NamedTuple):
 
 
 def _either(column: str) -> str:
-    """What the fact of a reply says, whichever table it is in."""
+    """Return SQL for a column of a reply's fact, in either table."""
     return f"coalesce({', '.join(f'{act}_.{column}' for act in KEYED_ACTS)})"
 
 
@@ -45,7 +45,7 @@ HOLDS: Final = (
     f"(p.kind, p.no) = (SELECT q.kind, q.no{_OF_KEY} WHERE q.learner_id = ?1 AND q.key = p.key"
     f" AND {_STANDING}{_HELD_FIRST})"
 )
-"""Whether the fact of a reply ``p`` of the learner ``?1`` is the one that holds its key."""
+"""SQL condition: the fact of reply ``p`` of learner ``?1`` holds its key."""
 _REPLIES: Final = (
     f"SELECT CASE WHEN {_either('import_no')} > 0 THEN 0 ELSE 1 END, q.kind, q.no, q.key, q.payload, q.answer"
     f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_STANDING}"
@@ -53,12 +53,12 @@ _REPLIES: Final = (
 
 
 def reply_of(txn: Transaction, key: str) -> Reply | None:
-    """What a key stands for at present."""
+    """Return the present reply of a key."""
     return replies_of(txn, [key]).get(key)
 
 
 def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
-    """What those of some keys that stand for something stand for at present."""
+    """Return the present replies of those keys that have one."""
     rows = txn.connection.rows_in(_REPLIES, [txn.learner_id], sorted(keys))
     return {
         key: Reply(kind, number, *said) for _, kind, number, key, *said in sorted(rows)
@@ -66,9 +66,9 @@ def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
 
 
 def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int | None:
-    """The fact that the same request under this key made, whether it stands or not.
+    """Return the fact that the same request under this key made, active or not.
 
-    Raises `Conflict` where the key stands for another request.
+    Raises `Conflict` where the key belongs to another request.
     """
     row = txn.connection.row(
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
@@ -81,7 +81,7 @@ def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int
 
 
 def taken(key: str, kept: Reply) -> Conflict:
-    """The error for a key that stands for other content."""
+    """Return the error for a key with other content."""
     first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
     what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
     return Conflict(
@@ -91,7 +91,7 @@ def taken(key: str, kept: Reply) -> Conflict:
 
 
 def reply_to(kind: str, number: int, payload: int, answer: msgspec.Struct) -> Reply:
-    """What the request of this digest, which made this fact, is answered with, now and when it is repeated."""
+    """Return the answer to the request of this digest, which made this fact, for now and for repeats."""
     return Reply(kind, number, payload, msgspec.json.encode(answer).decode())
 
 

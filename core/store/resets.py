@@ -1,6 +1,6 @@
 """Resets: boundaries between the epochs of some arms; as rows, and as the lines of an export.
 
-Nothing is deleted; an undo takes the boundary away.
+Nothing is deleted. An undo removes the boundary.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[
 
 
 def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Resets that stand or are undone."""
+    """Return active and undone resets as lines."""
     for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.connection.rows(
         "SELECT reset_no, uid, revision, target, scope, actor, reason, at_ms, undone FROM reset"
         " WHERE learner_id = ? AND standing = 1 ORDER BY revision",
@@ -113,7 +113,7 @@ def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_reset(txn: Transaction, line: ResetLine, import_no: int) -> int:
-    """Draw the boundary that a file tells; its number."""
+    """Add the boundary of an imported line; return its number."""
     numbers = txn.ensure_arms([Arm(key=key) for key in line.arms])
     return add_reset(
         txn,

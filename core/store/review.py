@@ -1,8 +1,8 @@
-"""Review: where each item of a queue stands, who has it open, and what may not be seen by whom meanwhile.
+"""Review state: the state of each queue item, its holder, and what a reviewer may not see meanwhile.
 
-No item has a state of its own: what is done follows from the evaluations that count (by distinct people, with the
-queue's rubric, since the queue was made) and from what was set aside, so that undoing either opens an item again.
-Holds, skips, drafts and repeats are what people do on the way to a judgement; they are no facts.
+An item has no state of its own. It follows from counted evaluations (by distinct people, with the queue's rubric,
+since the queue was made) and from skips with a reason. Undoing either opens the item again. Holds, passes, drafts and
+repeats belong to the work of a reviewer; they are no facts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.evaluation import EvaluationOutcome
-from core.records.review import ASIDE_RATERS, DRAFT_MS, HOLD_MS, Draft, Holder, ItemState, Progress
+from core.records.review import DRAFT_MS, HOLD_MS, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.engine.words import EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Item, Placed, Queue, asides_of, items_of
 from core.store.tables import insert_into
@@ -81,7 +81,7 @@ class Judged(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """An item that is open to somebody; ``repeats`` is the judgement of theirs that they give again, 0 = none."""
+    """An item that a reviewer holds; ``repeats`` is their earlier judgement of a repeat, 0 = none."""
 
     until_ms: int
     repeats: int
@@ -100,25 +100,25 @@ class Board:
 
     @cached_property
     def states(self) -> Mapping[int, ItemState]:
-        """Where each item stands."""
+        """The state of each item."""
         return {number: self.state(number) for number in self.items}
 
     def state(self, item_no: int) -> ItemState:
-        """Where an item stands."""
+        """Return the state of an item."""
         raters = self.judged.get(item_no, {})
         if len(raters) >= self.queue.n_reviewers:
             return "done"
         by = self.asides.get(item_no, ())
-        if any(final for _, final, _ in by) or len({actor for actor, _, _ in by}) >= ASIDE_RATERS:
+        if any(final for _, final, _ in by) or len({actor for actor, _, _ in by}) >= SKIP_RATERS:
             return "set_aside"
         return "needs_another" if raters else "needs_review"
 
     def is_open(self, item_no: int) -> bool:
-        """Whether anybody is still to judge it."""
+        """Return whether it still needs a judgement."""
         return self.states[item_no] in {"needs_review", "needs_another"}
 
     def has_place(self, item_no: int, actor: str) -> bool:
-        """Whether an item takes one judgement more than those it has and those that others are making."""
+        """Return whether an item takes one judgement more than those recorded and in progress."""
         raters = self.judged.get(item_no, {})
         holds = self.holds.get(item_no)
         if holds is None:
@@ -127,7 +127,7 @@ class Board:
         return len(raters) + len(others) < self.queue.n_reviewers
 
     def is_for(self, item: Item, actor: str) -> bool:
-        """Whether an item may be given to somebody, passed over or not."""
+        """Return whether a reviewer may get an item, passed over or not."""
         number = item.item_no
         return (
             not item.control
@@ -139,11 +139,11 @@ class Board:
         )
 
     def held_by(self, actor: str) -> dict[int, Hold]:
-        """What is open to somebody, be it that their time is over."""
+        """Return a reviewer's held item, expired or not."""
         return {number: holds[actor] for number, holds in self.holds.items() if actor in holds}
 
     def of(self, actor: str) -> list[tuple[int, Judged]]:
-        """What somebody has judged here, control items left out, oldest first."""
+        """Return a reviewer's judgements here without control items, oldest first."""
         found = [
             (number, raters[actor])
             for number, raters in self.judged.items()
@@ -152,7 +152,7 @@ class Board:
         return sorted(found, key=lambda one: one[1].number)
 
     def progress(self, actor: str, skipped: Mapping[int, int]) -> Progress:
-        """How far it is; ``skipped`` are the items that whoever asks has passed over."""
+        """Return the progress; ``skipped`` are the items that the caller passed over."""
         counted = [one for one in self.items.values() if not one.control]
         states = [self.states[one.item_no] for one in counted]
         done, aside = states.count("done"), states.count("set_aside")
@@ -235,21 +235,21 @@ def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
 
 
 def hold_item(txn: Transaction, queue_no: int, item_no: int, repeats: int = 0) -> int:
-    """Hold an item for whoever acts, for ten minutes from now; until when."""
+    """Hold an item for the actor for ten minutes; return its end."""
     until_ms = txn.now_ms + HOLD_MS
     txn.connection.run(_HOLD, [txn.learner_id, queue_no, item_no, txn.actor.name, until_ms, repeats])
     return until_ms
 
 
 def let_go(txn: Transaction, queue_no: int, item_no: int) -> None:
-    """Whoever acts has an item no longer open."""
+    """End the actor's hold of an item."""
     txn.connection.run(
         f"DELETE FROM review_hold WHERE {_OF_ITEM}", [txn.learner_id, queue_no, item_no, txn.actor.name]
     )
 
 
 def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
-    """Whoever acts has no item of a queue open but this one."""
+    """End the actor's holds of a queue's other items."""
     txn.connection.run(
         "DELETE FROM review_hold WHERE learner_id = ? AND review_queue_no = ? AND item_no <> ? AND actor = ?",
         [txn.learner_id, queue_no, item_no, txn.actor.name],
@@ -257,13 +257,13 @@ def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
 
 
 def skip_item(txn: Transaction, queue_no: int, item_no: int, *, later: bool) -> None:
-    """Whoever acts passes an item over."""
+    """Record that the actor passes over an item."""
     place = [txn.learner_id, queue_no, item_no, txn.actor.name]
     txn.connection.run(_SKIP, [*place, int(later), txn.now_ms])
 
 
 def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
-    """Whoever acts is given again what they passed over (None = all of it); how many."""
+    """Offer items again that the actor passed over (None = all); return how many."""
     return txn.connection.n_changed(
         "DELETE FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ? AND item_no >= ?"
         " AND item_no <= ?",
@@ -272,7 +272,7 @@ def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
 
 
 def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
-    """What somebody passed over, in that order; 1 = until all others are judged, 0 = until they ask for it."""
+    """Return the items that a reviewer passed over, in order; 1 = until all others are judged, 0 = until they ask."""
     return dict(
         facts.connection.rows(
             "SELECT item_no, later FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ?"
@@ -283,7 +283,7 @@ def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
 
 
 def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | None) -> None:
-    """Keep what whoever acts has typed, or throw it away; what has expired goes too."""
+    """Store or delete the actor's draft; expired drafts are deleted too."""
     place = [txn.learner_id, queue_no, item_no, txn.actor.name]
     txn.connection.run(
         "DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.learner_id, txn.now_ms]
@@ -296,7 +296,7 @@ def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | No
 
 
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
-    """What somebody has typed and not sent."""
+    """Return a reviewer's draft."""
     row = facts.connection.row(
         f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?",
         [facts.learner_id, queue_no, item_no, actor, now_ms],
@@ -305,13 +305,13 @@ def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int)
 
 
 def note_repeat(txn: Transaction, queue_no: int, item_no: int, first_no: int, second_no: int) -> None:
-    """Whoever acts has judged an item a second time without knowing it."""
+    """Record that the actor judged an item a second time without knowing it."""
     place = [txn.learner_id, queue_no, item_no, txn.actor.name]
     txn.connection.run(_REPEAT, [*place, first_no, second_no])
 
 
 class Repeated(NamedTuple):
-    """What somebody judged twice, and whether alike."""
+    """A repeated judgement, and whether both agree."""
 
     item_no: int
     rater: str
@@ -319,7 +319,7 @@ class Repeated(NamedTuple):
 
 
 def repeats_of(facts: Facts, queue_no: int) -> list[Repeated]:
-    """Repeats of which both judgements stand."""
+    """Return repeats of which both judgements are active."""
     rows = facts.connection.rows(
         "SELECT p.item_no, p.actor, CASE WHEN f.outcome = s.outcome THEN 1 ELSE 0 END FROM review_repeat p"
         " JOIN evaluation f ON f.learner_id = p.learner_id AND f.evaluation_no = p.first_no"
@@ -342,10 +342,10 @@ _OPEN_BLIND: Final = (
 
 
 def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
-    """What is open to somebody in queues that are blind: no read of theirs shows what others make of it.
+    """Return the subjects that a reviewer holds in blind queues: no read may show others' judgements of them.
 
-    It is open from when it was given to them until they judge it, pass it over, or let it go; that their time is
-    over, while the page still stands there, changes nothing.
+    The hold lasts until the reviewer judges, passes over or releases the item. An expired hold still counts, because
+    the page may still show the item.
     """
     rows = facts.connection.rows(
         "SELECT i.layer_no, i.execution_no, i.run_no, i.arm_no"
@@ -356,8 +356,9 @@ def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
 
 
 def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
-    """Evaluations, by number, that no read of somebody may show at this moment: those of others, whether they count
-    or not, of what is open to them in queues that are blind.
+    """Return the evaluations, by number, that a reviewer may not see now.
+
+    These are others' evaluations, counted or not, of what the reviewer holds in blind queues.
     """
     rows = facts.connection.rows(
         f"SELECT e.evaluation_no{_OPEN_BLIND} CROSS JOIN evaluation e {EVALUATIONS_BY_RUN}"

@@ -1,7 +1,7 @@
-"""Rollouts: events as they were sent, in as far as they are read, until nobody adds to their rollout any more.
+"""Rollouts: stored parts of sent events, until a rollout no longer grows.
 
-A rollout that is known by its messages alone waits for its start. All that is kept of one goes a week after the last
-of it came, told or not; where there is too little room, that of rollouts that are told goes first.
+A rollout without its start waits for it. All of it is deleted a week after its last event. Under a lack of room,
+rollouts that already are episodes go first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
 MAX_EVENTS: Final = 1_000_000
-"""Of one learner."""
+"""Limit per learner."""
 KEPT_MS: Final = 7 * DAY_MS
 SMALL: Final = 1_000
-"""A rollout of so few events is told again with each that comes; a longer one when it has grown by a tenth."""
+"""Up to this many events a rollout updates its episode with each event; a longer one when it has grown by a tenth."""
 PAUSE_MS: Final = 60_000
-"""After so long without an event it is told as it is."""
+"""After this time without an event the episode is updated."""
 _COLUMNS: Final = ("uid", "started", "updated", "said", "n_events", "n_told", "last_ms")
 _KEEP: Final = (
     insert_into("rollout", "learner_id", *_COLUMNS)
@@ -36,9 +36,9 @@ _MESSAGE: Final = insert_into("rollout_message", "learner_id", "rollout", "place
 
 
 class KeptRollout(NamedTuple):
-    """A rollout as it is kept: ``started`` and ``updated`` are what was said of it, '' nothing yet.
+    """A stored rollout: ``started`` and ``updated`` are its start and latest update, '' = none yet.
 
-    ``said`` is why it could not be told, ``n_told`` how many of its events had come when it last was.
+    ``said`` is the reason why it can't be an episode. ``n_told`` is its number of events when it last became one.
     """
 
     uid: str
@@ -87,7 +87,7 @@ def keep_rollouts(
     *,
     at_most: int = MAX_EVENTS,
 ) -> None:
-    """Keep what was said of rollouts, and messages that are new. Raises `StoreBusy` where there is no room."""
+    """Store starts, updates and new messages of rollouts. Raises `StoreBusy` for lack of room."""
     _make_room(txn, sum(len(places) for places in messages.values()), at_most)
     rows = sorted(rollouts)
     txn.connection.many(_KEEP, [(txn.learner_id, *one) for one in rows])
@@ -130,7 +130,7 @@ def _drop(txn: Transaction, uids: Sequence[str]) -> None:
 
 
 def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
-    """Remove the texts of messages that episodes are told from; how many had one."""
+    """Remove the texts of messages of episodes; return how many had one."""
     ends = {uid[at + 1 :] for uid in episodes for at, sign in enumerate(uid) if sign == "/"}
     rows = txn.connection.rows_in(
         "SELECT rollout, place, content FROM rollout_message WHERE learner_id = ? AND rollout IN ({})",
@@ -150,7 +150,7 @@ def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
 
 
 def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[KeptRollout]:
-    """Rollouts that have started, and are to be told anew."""
+    """Return started rollouts whose episodes must be updated."""
     rows = facts.connection.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND started <> '' AND n_told < n_events"
         " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
@@ -160,7 +160,7 @@ def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[KeptRollout]:
 
 
 def note_rollouts(txn: Transaction, told: Iterable[tuple[KeptRollout, str]]) -> None:
-    """Note that rollouts were told as they are, or why they could not be ('')."""
+    """Record that rollouts became episodes, or why they could not ('' = they did)."""
     txn.connection.many(
         "UPDATE rollout SET said = ?, n_told = ? WHERE learner_id = ? AND uid = ?",
         [(said, one.n_events, txn.learner_id, one.uid) for one, said in told],
@@ -168,7 +168,7 @@ def note_rollouts(txn: Transaction, told: Iterable[tuple[KeptRollout, str]]) -> 
 
 
 def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
-    """Whether there is anything that `forget_rollouts` would let go."""
+    """Return whether `forget_rollouts` would delete anything."""
     row = facts.connection.row(
         "SELECT 1 FROM rollout WHERE learner_id = ? AND last_ms <= ? LIMIT 1",
         [facts.learner_id, now_ms - KEPT_MS],
@@ -177,7 +177,7 @@ def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
 
 
 def forget_rollouts(txn: Transaction) -> None:
-    """Let go what nobody adds to any more."""
+    """Delete rollouts that no longer grow."""
     rows = txn.connection.rows(
         "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?",
         [txn.learner_id, txn.now_ms - KEPT_MS],
@@ -192,7 +192,7 @@ def held_rollouts(facts: Facts) -> set[str]:
 
 
 def listed_rollouts(facts: Facts, at_most: int) -> list[KeptRollout]:
-    """Rollouts that wait for their start, or could not be told; the latest first."""
+    """Return rollouts without a start, or with a problem, the latest first."""
     rows = facts.connection.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND (started = '' OR said <> '')"
         " ORDER BY last_ms DESC, uid LIMIT ?",

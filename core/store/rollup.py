@@ -1,7 +1,7 @@
-"""Rollup: facts → what they add to the rollups. Pure, additive, exact.
+"""Rollups: the contribution of facts to the sums. Pure, additive, exact.
 
-A rollup is a sum, so it has a difference: what a change does to the caches is what the facts say after it
-less what they said before.
+A rollup is a sum, so it has a difference. A change of the caches is the sum of the facts after it less the sum
+before.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ USAGE_SUMS: Final = (
     "duration_squared_high",
     "duration_squared_low",
 )
-"""What a row of usage adds up, in the order of its columns."""
+"""Sums of a usage row, in the order of its columns."""
 
 
 class RunFacts(NamedTuple):
-    """What the usage rollup needs of one run."""
+    """The facts of one run for the usage rollup."""
 
     at_ms: int | None
     run_class: str
@@ -193,7 +193,7 @@ class Rollup:
         return {place: sums for place, sums in days.items() if any(sums)}
 
     def minus(self, other: Rollup) -> Rollup:
-        """What is left of this rollup when the other is taken away; places without a difference vanish."""
+        """Return the difference of two rollups; entries without a difference vanish."""
         rest = Rollup()
         rest.arms = _difference(self.arms, other.arms)
         rest.usage = _difference(self.usage, other.usage)
@@ -201,7 +201,7 @@ class Rollup:
 
 
 def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int]]:
-    """How often each place was included, observed, and observed and referenced."""
+    """Return how often each key was included, observed, and observed and referenced."""
     if len(flags) == 1:  # arrays pay from about five runs on
         return [_COUNTS[flag] for flag in flags[0]]
     table = np.frombuffer(b"".join(flags), dtype=np.uint8).reshape(len(flags), -1)

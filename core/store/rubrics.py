@@ -1,4 +1,4 @@
-"""Rubrics: versions by which people judge, append-only; as rows, and as the lines of an export."""
+"""Rubrics: versions of criteria, append-only; as rows, and as the lines of an export."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _ADD: Final = insert_into(
 def add_rubric(
     txn: Transaction, rubric: Rubric, *, actor: str, at_ms: int, uid: str = "", import_no: int = 0
 ) -> int:
-    """Append a version; its number. Raises `Conflict` where that version stands with other content."""
+    """Append a version and return its number. Raises `Conflict` if that version exists with other content."""
     known = rubric_of(txn, rubric.version)
     if known is not None and known[1] != rubric:
         raise Conflict(
-            f"Rubric {rubric.version!r} stands already, with other content (rubric-{known[0]}).",
+            f"Rubric {rubric.version!r} exists already with other content (rubric-{known[0]}).",
             next_step="A version never changes, so that what was judged by it can be read: give the new one another.",
         )
     txn.note_news()
@@ -51,7 +51,7 @@ def add_rubric(
 
 
 def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
-    """Number and content of a version that stands."""
+    """Return number and content of an active version."""
     row = facts.connection.row(
         "SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND version = ? AND standing = 1"
         " AND undone = 0 ORDER BY rubric_no LIMIT 1",
@@ -61,7 +61,7 @@ def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
 
 
 def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
-    """Those of some versions that stand."""
+    """Return the active ones of these versions."""
     rows = facts.connection.rows_in(
         "SELECT version FROM rubric WHERE learner_id = ? AND standing = 1 AND undone = 0 AND version IN ({})",
         [facts.learner_id],
@@ -71,7 +71,7 @@ def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
 
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Versions that stand or are undone."""
+    """Return active and undone versions as lines."""
     for number, uid, content, actor, at_ms, revision, undone in snapshot.connection.rows(
         "SELECT rubric_no, uid, content, actor, at_ms, revision, undone FROM rubric"
         " WHERE learner_id = ? AND standing = 1 ORDER BY revision, rubric_no",
@@ -89,7 +89,7 @@ def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_rubric(txn: Transaction, line: RubricLine, import_no: int) -> int:
-    """Append a version that a file tells; its number."""
+    """Append an imported version; return its number."""
     return add_rubric(
         txn,
         line.rubric,

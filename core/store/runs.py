@@ -1,4 +1,4 @@
-"""Runs: judged runs → rows, each once, however often and in whatever length they are told."""
+"""Runs: judged runs → rows, each once, for any number and length of its versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from core.errors import Conflict
 from core.records.answers import Recorded
 from core.records.judged import OBSERVED, Judged
-from core.records.kept_texts import KeptTexts, pair_of
+from core.records.kept_texts import StoredTexts, pair_of
 from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
 from core.store.engine.words import RUNS_BY_UID
@@ -51,10 +51,10 @@ _ROW: Final = (
 
 
 def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Recorded]:
-    """Remember runs; what each was: new, told before, or told longer than before.
+    """Store runs; return for each whether it was new, known, or longer than before.
 
-    ``import_no`` 0 = recorded directly; then the same uid with other content raises `Conflict`, unless the
-    run grew (its rank is higher).
+    ``import_no`` 0 = recorded directly: then a known uid with other content raises `Conflict`, unless the run grew
+    (its rank is higher).
     """
     told: dict[int, Recorded] = {}
     versions = [_telling(txn, judged, import_no) for judged in batch]
@@ -98,7 +98,7 @@ def _add_distinct(
 
 
 def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, KnownRun], import_no: int) -> None:
-    """Note who told runs with texts; in a part of an import, to be done when it stands."""
+    """Record the sources of runs with texts; in a part of an import this waits until the import settles."""
     if isinstance(txn, Part):
         txn.stage.has_texts |= bool(uids)
         txn.stage.told_again += [known[uid].run_no for uid in uids if uid in known]
@@ -111,8 +111,10 @@ def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
 
 
 class _Telling(NamedTuple):
-    """A version as it is to be kept, and the digests of what its source says. They differ where something was erased
-    (``is_stripped``): told again, what was erased is still known as the same.
+    """A version as stored, and the digests of its source's content.
+
+    They differ where something was erased (``is_stripped``): an import of the erased content is still known as the
+    same.
     """
 
     version: Version
@@ -138,8 +140,8 @@ def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
     return version_of(judged, arm_nos, costs, _others(txn, judged), texts=_texts(txn, judged.run))
 
 
-def _texts(txn: Transaction, run: Run) -> KeptTexts | None:
-    """What is to be kept of what was asked and said."""
+def _texts(txn: Transaction, run: Run) -> StoredTexts | None:
+    """Return the texts to store."""
     if not txn.settings.keep_texts:
         return None
     reply = run.texts[-1] if run.reply is None and run.texts else run.reply
@@ -170,7 +172,7 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
 
 
 def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Rollup:
-    """What new runs add: those of one hour with the same inventory are added up together."""
+    """Return the sums of new runs; those of one hour with the same inventory are added together."""
     rollup = Rollup()
     groups: dict[tuple[int, int, tuple[str, ...]], list[Judged]] = defaultdict(list)
     for judged, version in fresh:
@@ -214,9 +216,9 @@ def _again(
     again: dict[int, KnownRun],
     import_no: int,
 ) -> dict[int, Recorded]:
-    """Runs that are known: note who told them, and let the longest telling stand."""
+    """Record another source of known runs, and activate the longest version."""
     told: dict[int, Recorded] = {}
-    texts: list[tuple[int, KeptTexts]] = []
+    texts: list[tuple[int, StoredTexts]] = []
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():

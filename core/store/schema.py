@@ -76,7 +76,7 @@ def _mismatch(place: Located, version: str) -> SchemaMismatch:
     if version < BASELINE:
         return SchemaMismatch(
             f"The schema of {place} must be {BASELINE} or newer, got {version}.",
-            next_step=f"In a clone of armscope run: git checkout {UPGRADES_OLDER[:7]}, "
+            next_step=f"In a clone of armscope, run: git checkout {UPGRADES_OLDER[:7]}, "
             f"then: armscope upgrade --database {place}. Return to this version afterwards.",
         )
     return SchemaMismatch(

@@ -1,9 +1,8 @@
-"""Seen: what lies at the database's path, told from what lay there before.
+"""Seen files: the file at the database's path, compared with an earlier one.
 
-A backup may be moved over the file, or copied into it, while a process has it open: what that process writes would
-go into a file that nobody sees any more, or its log into one that it does not belong to. So whoever opens the
-database compares what lies there with what it opened, and every writer leaves a note of it in the lock file for
-those who come later.
+A backup may be moved over the file, or copied into it, while a process has it open. That process would write into a
+file without a name, or its log into a file that it does not belong to. So a process that opens the database compares
+the present file with the one it opened. Every writer leaves a note in the lock file for later ones.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _WITHOUT_LOG: Final = b"\x01\x01"
 
 
 class Seen(NamedTuple):
-    """What lies at a path, as the file system tells one file from another; 0 = nothing."""
+    """Identity of the file at a path, by the file system; 0 = none."""
 
     device: int
     file: int
@@ -39,12 +38,12 @@ class Seen(NamedTuple):
     changed_ns: int
 
     def opens_like(self, other: Seen) -> bool:
-        """Whether it is the same file with the same log, whatever was written into them."""
+        """Return whether it is the same file with the same log, at any content."""
         return self[:3] == other[:3]
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What a writer left for the next: how the file lay there, and when it was last looked over (0 = never)."""
+    """A writer's note for the next: the file's identity, and the time of its last full check (0 = never)."""
 
     seen: Seen
     looked_over_ms: int = 0
@@ -54,7 +53,7 @@ NOTHING: Final = Seen(0, 0, 0, 0, 0)
 
 
 def look_at(path: str, log: str) -> Seen:
-    """What lies there at this moment."""
+    """Return the present identity of the file."""
     try:
         file = os.stat(path)  # noqa: PTH116 - at every read and write
     except FileNotFoundError:
@@ -67,7 +66,7 @@ def look_at(path: str, log: str) -> Seen:
 
 
 def note_at(lock: str) -> Note | None:
-    """The note in a lock file; None where nobody left one."""
+    """Return the note in a lock file, or None."""
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(Path(lock).read_bytes(), type=Note)
     return None
@@ -76,8 +75,8 @@ def note_at(lock: str) -> Note | None:
 def leave_note(lock: str, note: Note) -> None:
     """Write the note into the lock file, which the writer holds.
 
-    Where the file is another than before, the note is on disk before anything is written into its log: after a
-    loss of power the old one could else call that log somebody else's.
+    Where the file is another than before, the note reaches the disk before the log is written. Otherwise the old note
+    could reject that log after a loss of power.
     """
     before = note_at(lock)
     if before == note:
@@ -95,7 +94,7 @@ def leave_note(lock: str, note: Note) -> None:
 
 
 def holds_something(log: str) -> bool:
-    """Whether a log is there that is not empty; who only reads makes an empty one."""
+    """Return whether a log exists and is not empty; a reader makes an empty one."""
     try:
         return os.stat(log).st_size > 0  # noqa: PTH116 - beside look_at
     except FileNotFoundError:
@@ -103,9 +102,9 @@ def holds_something(log: str) -> bool:
 
 
 def log_is_foreign(path: str, log: str, seen: Seen, note: Note | None) -> bool:
-    """Whether the log beside a file was begun beside another, which this one has replaced.
+    """Return whether the log belongs to another file that this one has replaced.
 
-    Either the note says so, or the file itself: one that keeps no log (a backup) was copied into its place.
+    Either the note shows it, or the file itself: a file without a log (a backup) was copied over it.
     """
     if not holds_something(log):
         return False
@@ -118,10 +117,10 @@ def log_is_foreign(path: str, log: str, seen: Seen, note: Note | None) -> bool:
 
 
 def begin_anew(path: str, log: str) -> None:
-    """Put what lies there into a file of its own, without the log, which gets another name in case somebody still has
-    the file that it belongs to. Whoever has the old file open, in whichever process, sees that it lies there no more.
+    """Copy the file into a new one without the log, and rename the log for processes that still use it.
 
-    Only the holder of the writers' lock may.
+    A process that has the old file open, here or elsewhere, sees that the path has another file. Only the holder of
+    the writers' lock may call this.
     """
     with appearing(Path(path), replacing=True) as anew:
         shutil.copyfile(path, anew)

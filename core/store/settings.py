@@ -1,4 +1,4 @@
-"""Settings: what operators chose, as a log. The value in force is that of the latest change that stands."""
+"""Settings: an append-only log of changes. The value in force is that of the latest active change."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
 
 
 def import_setting(txn: Transaction, name: str, value: object) -> None:
-    """Log a setting that an import tells of a learner that nothing was recorded of before that import.
+    """Record a setting of an import into a learner that was empty before.
 
-    The import's revision ties them together. A choice somebody made here is never overruled.
+    The import's revision ties them together. A choice made here is never overruled.
     """
     logged = txn.connection.rows(
         "SELECT s.value, CASE WHEN i.import_no > 0 AND s.undone = 0 THEN 1 ELSE 0 END FROM setting s"
@@ -69,7 +69,7 @@ def import_setting(txn: Transaction, name: str, value: object) -> None:
 
 @contextmanager
 def moving_setting(txn: Transaction, number: int, since: int) -> Iterator[None]:  # noqa: ARG001 - all are folded
-    """Around a change of whether a setting stands: what is in force follows."""
+    """Update the setting in force around a change of a setting's state."""
     yield
     enforce_settings(txn)
 
@@ -89,10 +89,10 @@ def enforce_settings(txn: Transaction) -> None:
 
 
 def folded_settings(txn: Facts, *, until_revision: int | None = None) -> LearnerSettings:
-    """Defaults, then the standing changes in order; those an import told stand while it does.
+    """Return the defaults with the active changes applied in order; an imported one is active with its import.
 
-    Seed arms that nobody chose are those of the detection mode in force. With ``until_revision`` only changes
-    up to that one count, of those that stand today.
+    Default seed arms follow the detection mode in force. With ``until_revision`` only changes up to that one count,
+    among those active today.
     """
     values: dict[str, object] = {}
     for name, value in txn.connection.rows(

@@ -1,15 +1,15 @@
-"""Staging: an import that takes its time → parts, each written by itself, and one short act that makes them stand.
+"""Staging of long imports: parts that are written one by one, and one short act that activates them.
 
-Nobody waits for an import: each part holds the writers' lock for a moment. What the parts tell is in the tables of
-runs, but beyond the revision that the learner has come to (`Staged`), so it has not happened yet for anybody; what
-it adds up to is kept apart, by stretch: the runs between two resets that the import tells. The act that makes it
-stand moves the learner's revision past it and adds the sums up, in the epochs of that moment. So rewards, resets,
-settings and runs told meanwhile came before it, as if everything had been imported after them.
+No writer waits for an import: each part holds the writers' lock briefly. Staged rows are in the tables of runs, but
+with revisions beyond the learner's own (`Staged`). So other readers do not see them yet. Their sums are stored apart,
+by segment: a segment holds the runs between two resets of the import. The final act moves the learner's revision past
+the staged rows and adds the sums, in the epochs of that time. So rewards, resets, settings and runs recorded
+meanwhile come before the import.
 
-* A run that is told by others meanwhile is theirs: what was staged of it becomes one more telling of a known run.
-* A staged telling of a run that stands waits if it would change it, and is attributed at the end.
-* What can't be followed (an import undone or redone, a backup restored) spoils what is staged: `Spoiled`, and whoever
-  imports begins again. So does what is left of an importer that died: it is swept, in pieces, by the next.
+* A run that another writer records meanwhile belongs to that writer. Its staged version becomes another source of it.
+* A staged version that would change an active run waits, and is attributed at the end.
+* An undone or redone import, or a restored backup, invalidates the staged rows: `Spoiled`. The importer starts again.
+  Rows of an importer that died are cleaned up by the next one, in pieces.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Counted = Literal["new", "duplicate", "updated"]
 
 _NOTHING: Final = Staged(0, 0, 0)
 _REVISIONS: Final = 3
-"""Of a stretch: one for its runs, one for the reset that ends it, and one in which that one can be undone."""
+"""Revisions per segment: one for its runs, one for the reset that ends it, and one for the undo of that reset."""
 _EVER: Final = 1 << 62
 _DRAWN_BITS: Final = 40
 """Parts are counted from a number that is drawn: those that a restored backup holds are others."""
@@ -69,18 +69,17 @@ _PIECE_ROWS: Final = 50_000
 
 
 class Spoiled(Exception):
-    """What was staged can't be made to stand: it is to be swept and told again."""
+    """The staged rows can't be activated: clean them up and import again."""
 
 
 @dataclass
 class Stage:
-    """What an importer remembers from part to part. ``continuing`` names the import that it goes on with.
+    """An importer's state from part to part. ``continuing`` names the import that it continues.
 
-    ``inventories`` go by the id of an object that is kept beside it, as in `Transaction.inventory`. ``has_texts``:
-    some run was told with texts that are kept; ``told_again`` are runs, by number, that were known and told so,
-    of which some (``is_filled``) had none.
-
-    Each part leaves another one, and the one before as it was: a part that comes to nothing is told again from there.
+    ``inventories`` are keyed by the id of an object that is held with them, as in `Transaction.inventory`.
+    ``has_texts``: some run has texts to store. ``told_again`` are known runs, by number, that came with texts; of
+    these ``is_filled`` had none. Each part returns a new stage and leaves the old one unchanged, so a failed part is
+    repeated from there.
     """
 
     continuing: str | None = None
@@ -109,7 +108,7 @@ class Stage:
 
 
 class _Stretches(Epochs):
-    """Of what is staged: its stretches, in the place of epochs."""
+    """Segments of the staged rows, in the role of epochs."""
 
     def __init__(self, first_revision: int) -> None:
         self._first_revision = first_revision
@@ -149,7 +148,7 @@ class Part(Transaction):
             self.stage.import_no, self.stage.parts = number, self.staged.parts - 1
 
     def at(self, stretch: int) -> None:
-        """Tell what is between two resets of the import: so many of them come before."""
+        """Continue after this many resets of the import."""
         self.stretch = stretch
         self.revision = _revision(self.staged, stretch)
 
@@ -164,7 +163,7 @@ class Part(Transaction):
         self.stage.parts += 1
 
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
-        """Numbers of the arms that exist, or will when the import stands, among ``keys``."""
+        """Return numbers of those ``keys`` that exist, or will once the import settles."""
         wanted = list(dict.fromkeys(keys))
         found = super().arm_nos(wanted)
         for key, arm_no in self.connection.rows_in(
@@ -183,7 +182,7 @@ class Part(Transaction):
         declared: int = SEEN,  # noqa: ARG002 - that, too, is for when it stands
         import_no: int = 0,  # noqa: ARG002 - it is the one that is staged
     ) -> dict[str, int]:
-        """Numbers of the arms; what is said of them, and their priors, are for when the import stands."""
+        """Return numbers of the arms; their descriptions and priors apply once the import settles."""
         found = self.arm_nos(arm.key for arm in arms)
         for arm in arms:
             if arm.key not in found:
@@ -234,7 +233,7 @@ def _revision(staged: Staged, stretch: int) -> int:
 
 
 class KnownRun(NamedTuple):
-    """What a run's row says of who told it."""
+    """A run's row with its sources."""
 
     run_no: int
     rank: int
@@ -246,7 +245,7 @@ class KnownRun(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """What was staged of a run that is told by others now."""
+    """The staged version of a run that another writer has recorded meanwhile."""
 
     uid: str
     stretch: int
@@ -269,13 +268,13 @@ class _Beyond(Snapshot):
 
 
 def spoil(txn: Transaction) -> None:
-    """What is done here can't be followed by what is staged: have it told again."""
+    """Invalidate the staged rows, because they can't follow this act."""
     if txn.staged.import_no:
         txn.connection.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?", [txn.learner_id])
 
 
 def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]:
-    """Let runs be as if what is staged of them had not been told; what that was is to be attributed afterwards."""
+    """Remove the staged rows of these runs and return them, to be merged later."""
     beyond = _Beyond(txn.connection, txn.learner_id, txn.staged)
     run_nos = [run.run_no for run in known.values()]
     stage(txn, Rollup().minus(rollup_facts(beyond, run_nos)))
@@ -289,7 +288,7 @@ def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]
 
 
 def attribute_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
-    """Note what was staged of runs as one more telling of them, as they are now."""
+    """Record the removed staged versions as further sources of the runs as they are now."""
     numbers: dict[str, int] = dict(
         txn.connection.rows_in(
             f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
@@ -303,7 +302,7 @@ def attribute_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
 
 
 class StagedAttribution(NamedTuple):
-    """A telling of a known run that is attributed when the import is made to stand."""
+    """A source of a known run, attributed when the import settles."""
 
     run_no: int
     stretch: int
@@ -316,9 +315,9 @@ class StagedAttribution(NamedTuple):
 def deferred(
     part: Part, attributions: Sequence[Attribution], known: Mapping[int, KnownRun]
 ) -> list[Attribution]:
-    """Note those that would change what stands, for the end; the rest may be attributed now.
+    """Store attributions that would change active runs for the end; return those that apply now.
 
-    A run that doesn't stand, and that nobody said anything about, stands as soon as the import does.
+    An inactive run without another source becomes active with the import.
     """
     told = _told_by(part, list(known))
     rest = []
@@ -337,7 +336,7 @@ def deferred(
 
 
 def _told_by(part: Part, run_nos: Sequence[int]) -> set[int]:
-    """Runs that the import has told already where it stands: one that goes on."""
+    """Return the runs that a continued import has recorded already."""
     rows = part.connection.rows_in(
         "SELECT run_no FROM run WHERE learner_id = ? AND import_no = ? AND revision < ? AND run_no IN ({})",
         [part.learner_id, part.staged.import_no, part.staged.revision],
@@ -375,9 +374,9 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
 
 
 class Standing:
-    """The act that makes stand what is staged, stretch by stretch; raises `Spoiled` where it can't.
+    """The act that activates the staged rows, segment by segment; raises `Spoiled` where it can't.
 
-    ``n_aside`` runs, of those that were new when they were told, others have told meanwhile.
+    ``n_aside`` counts staged runs that other writers have recorded meanwhile.
     """
 
     def __init__(self, txn: Transaction, stage: Stage) -> None:
@@ -397,7 +396,7 @@ class Standing:
             _add_usage(txn, place)
 
     def reach(self, stretch: int) -> dict[Counted, int]:
-        """Let the runs of the next stretch stand; by how much what was counted of them differs."""
+        """Activate the runs of the next segment; return the change of their counts."""
         self._txn.revision = _revision(self._staged, stretch)
         self._add_arms(stretch)
         return self._attribute(stretch)
@@ -514,7 +513,7 @@ def _add_usage(txn: Transaction, place: str) -> None:
 
 
 def sweep(database: Database) -> None:
-    """Remove what imports left that never came to stand, a piece at a time; whoever calls holds their lock."""
+    """Delete the rows of imports that never settled, a piece at a time; the caller holds their lock."""
     with database.reading() as connection:
         learners = [(row[0], Staged(*row[1:])) for row in connection.rows(_LEFT)]
     for learner_id, staged in learners:
@@ -566,7 +565,7 @@ def _sweep_runs(connection: Connection, *, learner_id: int, staged: Staged, run_
 
 
 def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
-    """Let runs be as if what is staged of them had not been told: new ones go."""
+    """Remove staged versions; delete runs that were new."""
     rows = beyond.connection.rows_in(
         "SELECT run_no, import_no, digest FROM run WHERE learner_id = ? AND revision >= ? AND run_no IN ({})",
         [beyond.learner_id, beyond.staged.revision],
@@ -583,7 +582,7 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
 
 
 def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
-    """Let a run that stands no more say again what it said when it stood last."""
+    """Restore the last active version of an inactive run."""
     first = beyond.connection.rows(
         "SELECT rank, trace, digest, revision FROM provenance WHERE learner_id = ? AND kind = 'run' AND no = ?"
         " AND import_no = ?",
@@ -599,7 +598,7 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
 
 
 def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
-    """Forget what is staged of who told runs; what only one has told needs no row of its own."""
+    """Delete the staged sources of runs; a single source needs no row of its own."""
     place = [beyond.learner_id]
     beyond.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
@@ -643,7 +642,7 @@ def _clear(database: Database, table: str, key: str, learner_id: int) -> None:
 
 
 def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
-    """Numbers nobody has; a learner that was only to be made is none."""
+    """Return unused numbers; a learner that only the import made is deleted."""
     sweep_texts(connection, learner_id)
     numbers = ", ".join(
         f'next_{name}_no = (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}" t WHERE t.learner_id = ?1)'

@@ -1,7 +1,7 @@
-"""Standby: another server that keeps the same database, a moment behind, from which pages are read.
+"""Standby: another server with the same database, slightly behind, that pages are read from.
 
-Whoever wrote something, or was shown it, never sees an earlier state: as long as the standby does not have it, the
-primary is asked. So it is, too, while the standby can't be.
+A process never sees an earlier state than it has written or shown. While the standby lacks it, or can't be reached,
+the primary is asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.store.transaction import Snapshot
 
 _PATIENCE_S: Final = 2.0
 _REST_S: Final = 10.0
-"""How long it is waited for, and then left alone: whoever looks at a page has the primary."""
+"""Time limit of a query, and then a pause: pages use the primary meanwhile."""
 
 
 class Standby:
@@ -31,7 +31,7 @@ class Standby:
         if not (isinstance(place, Server) and isinstance(primary.place, Server)):
             raise InvalidSetting(
                 f"Pages can be read from a standby of a PostgreSQL server, got {place} for {primary.place}.",
-                next_step="Name no database to read pages from: readers of a file wait for nobody.",
+                next_step="Name no database to read pages from: readers of a file never wait.",
             )
         self.place = place
         self.problem: StoreError | None = None
@@ -40,7 +40,7 @@ class Standby:
         self._database: Database | None = None
         self._opening = Lock()
         self._asked_again_s = 0.0
-        self._seen: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
         """The revision of each learner that somebody here wrote or was shown."""
         self._awaited: set[str] = set()
         """Learners of which it may not have that revision yet."""
@@ -50,9 +50,9 @@ class Standby:
             self._rest(None, problem, None)
 
     def has_shown(self, learner: str, revision: int) -> None:
-        """Somebody here knows of a revision of a learner, from the primary."""
-        if revision > self._seen.get(learner, 0):
-            self._seen[learner] = revision
+        """Record the revision of a learner that this process read from the primary."""
+        if revision > self._ids.get(learner, 0):
+            self._ids[learner] = revision
             self._awaited.add(learner)
 
     def begin(self, block: ExitStack, learner: str, number: int | None) -> Snapshot | None:
@@ -74,15 +74,15 @@ class Standby:
         return None
 
     def _has_come_to(self, snapshot: Snapshot) -> bool:
-        """Whether it has of a learner all that somebody here was shown; from now on that is at least this."""
-        if not snapshot.exists or snapshot.revision < self._seen.get(snapshot.name, 0):
+        """Return whether it has every revision that this process has shown; record its own as shown."""
+        if not snapshot.exists or snapshot.revision < self._ids.get(snapshot.name, 0):
             return False
-        self._seen[snapshot.name] = snapshot.revision
+        self._ids[snapshot.name] = snapshot.revision
         self._awaited.discard(snapshot.name)
         return True
 
     def standing(self) -> Standing | None:
-        """What it is, and how far behind; None where it can't be asked, for the reason that is its ``problem``."""
+        """Return its state and delay; None if it can't be reached, with the reason in ``problem``."""
         self._asked_again_s = 0.0
         with suppress(StoreError), ExitStack() as block:
             connection = self._begun(block)
@@ -123,7 +123,7 @@ class Standby:
 
 
 def _check_same(primary: Database, standby: Database) -> None:
-    """Refuse another database in the standby's place, as far as both tell which they are."""
+    """Refuse another database as the standby, as far as both identify themselves."""
     with primary.reading() as ours, standby.reading() as theirs:
         told = ours.identity(), theirs.identity()
     if None not in told and told[0] != told[1]:

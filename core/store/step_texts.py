@@ -1,8 +1,7 @@
-"""Texts of steps: what an environment was asked and what it answered, where the setting ``keep_texts`` was on as they
-came.
+"""Texts of steps: requests and answers of an environment, stored while the setting ``keep_texts`` was on.
 
-They belong to the step that says exactly so, in whichever version of its episode it stands: versions that go on from
-one another share them, and a text is shown while its step stands. What was erased is not kept again.
+A text belongs to the step with exactly this content, in any version of its episode. Later versions share it, and it
+is shown while its step is active. Erased texts are not stored again.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _PUT: Final = (
     f"INSERT INTO step_text (learner_id, {', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) {_FILLING}"
 )
 Digest = Callable[[Step], int]
-"""What tells a step from others of its number."""
+"""Digest of a step's content, among those of its number."""
 
 
 def keep_step_texts(
     txn: Transaction, number: int, steps: Sequence[Step], *, uid: str, runs: Sequence[str], digest: Digest
 ) -> None:
-    """Keep what steps of an episode say, where texts are kept and nobody has erased them."""
+    """Store the texts of an episode's steps, where the setting allows it and they were not erased."""
     if not txn.settings.keep_texts:
         return
     told = [step for step in steps if step.has_texts]
@@ -53,7 +52,7 @@ def _kept(text: str | None) -> str | None:
 
 
 def _is_erased(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:
-    """Whether an episode may come without texts only, itself or as one of its runs may."""
+    """Return whether an episode must come without texts, by itself or by one of its runs."""
     if not txn.erased:
         return False
     if txn.erased.has("episode", uid) or any(txn.erased.takes(run, None) for run in runs):

@@ -1,9 +1,9 @@
 """Store: the promises that flows rely on.
 
-* Of a ``write`` everything happens or nothing does; when it returns, it is on disk.
-* Writers of one database wait for each other; each sees what the one before wrote.
-* Inside ``reading`` everything is of one moment, and nothing can be changed.
-* What is read is records and arrays, never rows.
+* A ``write`` happens in full or not at all; when it returns, it is on disk.
+* Writers of one database wait for each other; each sees the previous write.
+* Inside ``reading`` everything belongs to one snapshot, and nothing can be changed.
+* Reads return records and arrays, never rows.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Store:
 
     @property
     def place(self) -> Located:
-        """Where it is; as a text a name that may be shown."""
+        """The location; as text a name that may be shown."""
         return self.database.place
 
     def write(
@@ -84,18 +84,19 @@ class Store:
         origin: str | None = None,
         only: bool = False,
     ) -> _T:
-        """One write to one learner: what ``work`` returns, once all it did is on disk.
+        """Write to one learner and return the result of ``work``, once all of it is on disk.
 
-        Where there is no such learner it is made with this origin, or `UnknownLearner` raised; with ``only`` it is
-        made only where there is no other.
+        A missing learner is made with this origin, or raises `UnknownLearner`. With ``only`` it is made only where
+        there is no other.
 
-        ``work`` may be called more than once, each time in a transaction of its own, after what the call before it
-        did has been taken back: a connection can be lost, a commit refused. Its last call counts. So it changes
-        nothing but its transaction, uses nothing up (an iterator, an open file), and returns what is to be
-        remembered of it. What all calls have in common is given here: who acts, when, a new learner's origin.
-        SQLite calls it once, and tells whatever fails: there is nobody between it and the file. Where a server's
-        answer to a commit was lost, the learner's row tells whether it stands, and where others wrote after it, a
-        fact that it recorded: so what has no key is done once, too. Where there is none, `StoreUnsure` is raised.
+        ``work`` may be called more than once, each time in a new transaction, after the previous call was rolled
+        back: a connection can be lost, a commit refused. Its last call counts. So it must change nothing but its
+        transaction, must not use up an iterator or open file, and must return its result. The arguments are common to
+        all calls: actor, time, origin.
+
+        SQLite calls it once and raises every failure. A server's reply to COMMIT can be lost. Then the learner's row
+        shows whether the write succeeded, or, after later writes, a recorded fact does. So a request without a key is
+        also executed once. Without such a fact `StoreUnsure` is raised.
         """
         memories: dict[str, Memory] = self.database.remembered
 
@@ -130,11 +131,10 @@ class Store:
     def stage(
         self, learner: str, stage: Stage, work: Callable[[Part], _T], *, actor: Actor
     ) -> tuple[_T, Stage]:
-        """One part of an import, written and yet not there for anybody: what ``work`` returns, and the stage after
-        it; only inside `importing`.
+        """Write one part of an import, invisible to others; return the result of ``work`` and the next stage.
 
-        A learner that there is not will be made when the import is made to stand. ``work`` may be called more than
-        once, as that of `write`: so the stage before the part stays as it is.
+        Only inside `importing`. A missing learner is made when the import settles. ``work`` may be called more than
+        once, as in `write`, so the previous stage stays unchanged.
         """
 
         def act(connection: Connection) -> tuple[_T, Stage]:
@@ -169,8 +169,8 @@ class Store:
             yield block.enter_context(self.database.reading()) if connection is None else connection
 
     def for_pages(self) -> Store:
-        """The same, of which what may be a moment old is read from the standby, where there is one; a moment that
-        was written or shown here is not forgotten.
+        """Return the same store with stale reads from the standby, if there is one; shown revisions are not
+        forgotten.
         """
         if self.standby is None:
             return self
@@ -188,20 +188,18 @@ class Store:
         return snapshot
 
     def settle(self) -> None:
-        """After very much was written; what stands stands, whether this can be done or not."""
+        """Update the server's statistics after very much was written; a failure changes nothing."""
         with suppress(StoreError):
             self.database.settle()
 
     def copy_to(self, other: Database, progress: Progress | None = None) -> None:
-        """Put all there is at one moment into a database with our tables and nothing in them; ``progress`` is told of
-        tables.
-        """
+        """Copy a snapshot into a database with empty tables; ``progress`` gets tables."""
         with self.database.reading() as ours:
             other.write(lambda theirs: copy_rows(ours, theirs, progress))
         other.settle()
 
     def copy_into(self, target: Path, progress: Progress | None = None) -> None:
-        """Put all there is at one moment into a file that is there; ``progress`` is told of pages, or of tables."""
+        """Copy a snapshot into an existing file; ``progress`` gets pages, or tables."""
         if isinstance(self.database, sqlite.Database):
             self.database.copy_into(target, progress)
             return
@@ -214,14 +212,14 @@ class Store:
             copied.copy_into(target)
 
     def size(self) -> int:
-        """How many bytes it takes, with what has not been folded into a file yet."""
+        """Return its size in bytes, with the log that is not folded in yet."""
         if files := files_of(self.place):
             return sum(one.stat().st_size for one in files if not one.name.endswith(_BESIDE))
         with self.database.reading() as connection:
             return connection.size()
 
     def damage_behind(self, problem: Exception, learner: str) -> StoreDamaged | None:
-        """What a failure comes from, if damage can lead to it and the file is damaged; None where it doesn't."""
+        """Return the damage of the file behind a failure, if damage can cause it; otherwise None."""
         if isinstance(problem, ArmscopeError) and type(problem) is not StoreUnusable:
             return None
         if not isinstance(problem, (*UNREADABLE, StoreUnusable)):
@@ -239,7 +237,7 @@ class Store:
 
     @contextmanager
     def _told_apart(self, learner: str) -> Iterator[None]:
-        """Whatever damaged bytes make of a read or write, it is told as damage."""
+        """Raise any failure of a damaged file as damage."""
         try:
             yield
         except Exception as problem:

@@ -1,9 +1,8 @@
-"""Subjects: what is judged besides runs and arms: layers of adapters, and executions of them; as rows, and as lines.
+"""Subjects: layers of adapters and their executions; as rows, and as lines.
 
-Who said what of them is in ``provenance`` from the first time on, as with arms: a layer or execution stands while
-anybody who named it does, and is bare (1) where nobody who stands said more than its name. Of several descriptions of
-a layer the last that says something of a field stands; an execution is described once, and another description of it
-is refused.
+Their sources are in ``provenance`` from the first on, as with arms. A layer or execution is active while one of its
+sources is. It is bare (1) if no active source has more than its name. Of several descriptions of a layer the last
+value of each field is in force. An execution is described once; another description is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _NOTE: Final = (
 
 
 class Said(NamedTuple):
-    """What one import (0: nobody's) said of a layer or execution; None = its name only."""
+    """One import's description of a layer or execution (0 = direct); None = its name only."""
 
     revision: int
     import_no: int
@@ -53,7 +52,7 @@ class Said(NamedTuple):
 
 
 def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
-    """The number of a layer or execution; None where nobody who stands has named it, or its run doesn't stand."""
+    """Return the number of a layer or execution; None without an active source or with an inactive run."""
     if kind == "layer":
         return layer_nos(facts, [uid.lower()]).get(uid.lower())
     found = executions_of(facts, [uid.lower()]).get(uid.lower())
@@ -61,7 +60,7 @@ def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
 
 
 def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
-    """Numbers of those of some layers, by uid in small letters, that somebody who stands has named."""
+    """Return numbers of those layers, by uid in lower case, that have an active source."""
     rows = facts.connection.rows_in(
         f"SELECT uid, layer_no FROM layer {LAYERS_BY_UID} WHERE learner_id = ? AND standing = 1 AND uid IN ({{}})",
         [facts.learner_id],
@@ -80,7 +79,7 @@ class FoundExecution(msgspec.Struct, frozen=True, gc=False):
 
 
 def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, FoundExecution]:
-    """Those of some executions, by uid in small letters, that somebody who stands has named, and whose run stands."""
+    """Return those executions, by uid in lower case, that have an active source and an active run."""
     rows = facts.connection.rows_in(
         "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, ''), coalesce(r.revision, 0)"
         f" FROM execution e {EXECUTIONS_BY_UID}"
@@ -109,8 +108,8 @@ def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> 
 
 
 def name_again(txn: Transaction, named: Mapping[Kind, Iterable[int]], import_no: int = 0) -> None:
-    """Note that layers or executions, 0 for none, are named once more: they stand while this naming does, whatever
-    becomes of the import that brought them.
+    """Record another naming of layers or executions (0 = none): they are active while it is, at any state of the
+    import.
     """
     known = {kind: sorted({*numbers} - {0}) for kind, numbers in named.items()}
     said = (import_no, txn.revision, None)
@@ -159,7 +158,7 @@ def _adapter_no(txn: Transaction, uri: str, name: str | None = None, version: st
 
 
 def describe_layer(txn: Transaction, line: LayerLine, import_no: int = 0) -> int:
-    """Take what somebody says of a layer; its number."""
+    """Store a description of a layer; return its number."""
     number = name_subject(txn, "layer", line.uid, import_no)
     if not line.is_bare:
         told = msgspec.structs.replace(line, uid=line.uid.lower())
@@ -202,7 +201,7 @@ def _write_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None
 
 
 def _said_of_layer(sources: Sequence[Said]) -> LayerLine:
-    """All that is said of a layer: of each field what was said last, which is nothing where it was left out."""
+    """Return the description of a layer: of each field the latest value, which is None where it was left out."""
     fields: dict[str, object] = {"uid": "-"}
     for one in sorted(one for one in sources if one.said is not None):
         fields |= msgspec.json.decode(one.said or "", type=dict[str, object])
@@ -237,11 +236,10 @@ def layer_lines(snapshot: Snapshot) -> Iterator[LayerLine]:
 def describe_execution(
     txn: Transaction, line: ExecutionLine, import_no: int = 0, *, keep_texts: bool = False
 ) -> int:
-    """Take what somebody says of an execution; its number. Texts are kept only where ``keep_texts`` says so.
+    """Store a description of an execution and return its number. Texts are stored only with ``keep_texts``.
 
-    What tells only some of its pairs, as lines of rewards do, names it: it goes with what told them all.
-
-    Raises `UnreadableSource` where it is known with other content, or is of a run that is not here.
+    A description with only some of its pairs, as lines of rewards have, only names it. Raises `UnreadableSource` for
+    other content than is known, or for an unknown run.
     """
     number = name_subject(txn, "execution", line.uid, import_no)
     if line.is_bare:
@@ -308,7 +306,7 @@ def _run_no(txn: Transaction, line: ExecutionLine) -> int:
 
 
 def _is_part(txn: Transaction, number: int, line: ExecutionLine) -> bool:
-    """Whether a line tells fewer pairs of an execution than are known; raises where it tells others."""
+    """Return whether a line has fewer pairs of an execution than are known; raises for other pairs."""
     known = {
         layer: (index, instruction, response)
         for layer, index, instruction, response in txn.connection.rows(
@@ -334,7 +332,7 @@ def _known_otherwise(line: ExecutionLine, how: str) -> UnreadableSource:
 
 
 def _agree(known: tuple[int, str | None, str | None], told: tuple[int, str | None, str | None]) -> bool:
-    """Whether two tellings of a pair are the same, as far as both have texts."""
+    """Return whether two descriptions of a pair agree, as far as both have texts."""
     return known[0] == told[0] and all(
         None in (mine, theirs) or is_same_text(mine, theirs)
         for mine, theirs in zip(known[1:], told[1:], strict=True)
@@ -417,7 +415,7 @@ def _pairs(snapshot: Snapshot, number: int) -> tuple[PairLine, ...]:
 
 
 def recompute_subjects(txn: Transaction, kind: Kind, numbers: Sequence[int]) -> None:
-    """Let layers or executions stand, and say, what those say of them whose imports are not undone."""
+    """Recompute state and description of layers or executions from their active sources."""
     for number, sources in _sources(txn, kind, numbers).items():
         if kind == "layer":
             _restate_layer(txn, number, sources)
@@ -429,7 +427,7 @@ def recompute_subjects(txn: Transaction, kind: Kind, numbers: Sequence[int]) -> 
 
 
 def subject_states(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Whether layers or executions are bare, and stand, as those who name them say."""
+    """Return whether layers or executions are bare, and active, by their sources."""
     return {number: _state(sources) for number, sources in _sources(facts, kind, numbers).items()}
 
 

@@ -1,8 +1,8 @@
-"""The tables, once. Facts are append-only; caches equal the fold of the facts.
+"""Tables, defined once. Facts are append-only; caches equal the fold of the facts.
 
-``learner_id`` leads every key, so the same schema can be sharded later. Unknown usage, duration, model, time
-and reward of a run are NULL; every column of outcome, observation, posterior and the rollups is NOT NULL,
-because CHECK passes on NULL and SQLite stores NaN as NULL (0, '' and -1 stand for none where said).
+``learner_id`` leads every key, so that the same schema can be distributed. Unknown usage, duration, model, time and
+reward of a run are NULL. Every column of outcome, observation, posterior and the rollups is NOT NULL, because CHECK
+passes on NULL and SQLite stores NaN as NULL. There 0, '' and -1 mean none where the column's comment says so.
 """
 
 from __future__ import annotations
@@ -63,15 +63,13 @@ NUMBERED: Final = (
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
 KEYED: Final = "keyed"
-"""What a table says of itself: that its rows are acts, which can be undone, and how their ids begin; that they may be
-asked for under an idempotency key.
-"""
+"""Marks of a table: its rows are acts, with this prefix of their ids; acts take an idempotency key."""
 
 _WHERE: Final = "where"
-"""What a partial index says of itself."""
+"""Condition of a partial index."""
 
 LISTED: Final = "(a.declared > 0 OR p.seen > 0)"
-"""Whether an arm (``arm a``, ``posterior p``) is listed: made on purpose, named by an import, or seen in a run."""
+"""SQL condition: an arm (``arm a``, ``posterior p``) is listed: made on purpose, named by an import, or in a run."""
 
 metadata: Final = MetaData(
     naming_convention={
@@ -100,8 +98,10 @@ def _learner() -> Column[int]:
 
 
 def _bulk_learner() -> Column[int]:
-    """The same without the reference: a server looks it up for every one of millions of rows, which costs a batch of
-    rewards a quarter of its time, and finds the row that the write has begun with.
+    """Return the column without a foreign key, for tables with millions of rows.
+
+    A server checks a foreign key for every row. That costs a quarter of the time of a batch of rewards, and finds the
+    row that the write began with.
     """
     return Column("learner_id", Integer, primary_key=True, autoincrement=False, nullable=False)
 
@@ -150,8 +150,9 @@ def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Inde
 
 @event.listens_for(metadata, "before_create")
 def _say_where(_: MetaData, connection: Connection, **__: object) -> None:
-    """To a server, too: said with the index it loads PostgreSQL's dialect into every process, which takes a twentieth
-    of what one takes to start.
+    """Add the condition of partial indexes for a server when its tables are made.
+
+    Defined with the index, it would load PostgreSQL's dialect into every process, a twentieth of its start.
     """
     if connection.dialect.name == "postgresql":
         for index in chain.from_iterable(table.indexes for table in metadata.tables.values()):
@@ -164,8 +165,8 @@ def _clustered(name: str, *parts: SchemaItem, **says: object) -> Table:
 
 
 def _acts(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bulk: bool = False) -> Table:
-    """A table of acts of one kind: numbered, each in a revision, and marked where it is undone. In ``bulk``: told by
-    thousands.
+    """Return a table of acts of one kind: numbered, each with a revision, and marked if undone. ``bulk``: thousands
+    at once.
     """
     owner = _bulk_learner() if bulk else _learner()
     return _clustered(name, owner, _key(f"{name}_no"), *parts, _int("undone"), **{ACT: act, KEYED: keyed})
@@ -188,10 +189,10 @@ learner = Table(
     _text("settings"),
     _int("revision", default=0),
     _int("token", default=0),  # drawn by each write
-    _int("staged_import_no", default=0),  # the import that is being told in parts; 0: there is none
-    _int("staged_revision", default=0),  # from which on it tells: the learner has not come so far
+    _int("staged_import_no", default=0),  # the import in progress; 0: none
+    _int("staged_revision", default=0),  # first revision of its rows, beyond the learner's own
     _int("staged_parts", default=0),
-    _text_or_none("digest_key"),  # under which what is only to be told apart is kept; '': none was needed yet
+    _text_or_none("digest_key"),  # key of digests that only distinguish values; '': none was needed yet
     *(_int(f"next_{name}_no", default=1) for name in NUMBERED),
 )
 
@@ -203,7 +204,7 @@ arm = _clustered(
     _text("type"),
     _maybe_text("label"),  # as `provenance` says
     _maybe_int("token_cost"),
-    _int("declared"),  # bits: 1 made on purpose, 2 named by a standing import; 0: listed while it is seen
+    _int("declared"),  # bits: 1 made on purpose, 2 named by an active import; 0: listed while it is seen
     _maybe_int("prior_alpha_micro"),  # NULL: the learner's prior of the type
     _maybe_int("prior_beta_micro"),
     UniqueConstraint("learner_id", "key"),
@@ -218,7 +219,7 @@ run = _clustered(
     _text("format"),
     _text("unit"),
     _int("rank"),
-    _int("trace"),  # digest of what the source says, whatever the settings
+    _int("trace"),  # digest of the source's content, at any settings
     _int("digest"),  # digest of everything stored of this version
     _maybe_text("session"),
     _maybe_int("at_ms"),
@@ -283,20 +284,20 @@ evidence = _clustered(
 )
 
 provenance = _clustered(
-    "provenance",  # who said what of a fact, where that is more than its own row says; see `core.store.provenance`
+    "provenance",  # further sources of a fact, beside its own row; see `core.store.provenance`
     _learner(),
     Column("kind", Text, primary_key=True, nullable=False),
     _key("no"),
     _key("import_no"),  # 0: recorded directly
     _int("revision"),
-    _int("rank", default=0),  # of runs: the version that is told
+    _int("rank", default=0),  # of runs: the source's version
     _int("trace", default=0),
     _int("digest", default=0),
     _maybe_text("said"),  # of an arm: its prior, cost or label
 )
 
 version = _clustered(
-    "version",  # versions of a run that do not stand at present
+    "version",  # inactive versions of a run
     _learner(),
     _key("run_no"),
     _key("digest"),
@@ -401,7 +402,7 @@ rubric = _acts(
 )
 
 evaluation = _acts(
-    "evaluation",  # what somebody judged; 0 and '' stand for absent
+    "evaluation",  # judgements; 0 and '' mean absent
     _text("uid"),
     _int("layer_no"),
     _int("execution_no"),
@@ -414,10 +415,10 @@ evaluation = _acts(
     _text("outcome"),
     _maybe_float("score"),  # as it was given
     _maybe_text("feedback"),
-    _text_or_none("claimed_by"),  # the token that said who rates; '': whoever acted is known to be it
+    _text_or_none("claimed_by"),  # the token that named the rater; '': the actor is the rater
     _text("mover"),  # which graders moved the arm when it came: model, human or all
     _int("supersedes"),  # 0: the first of its key
-    _int("counts"),  # 1: it stands, and no later one took its place
+    _int("counts"),  # 1: it is active and not superseded
     _text("actor"),
     _int("at_ms"),
     _int("import_no"),
@@ -453,7 +454,7 @@ credit = _clustered(
 )
 
 choice = _acts(
-    "choice",  # which of two answers to one instruction somebody preferred
+    "choice",  # preferences between two answers to one instruction
     _text("uid"),
     _int("layer_no"),
     _int("first_no"),  # executions, in the order they were shown
@@ -520,14 +521,14 @@ review_item = _clustered(
     _int("arm_no"),
     _text("why"),
     _text("control"),  # '': none; else the outcome that is known
-    _text("assigned_to"),  # '': whoever comes
+    _text("assigned_to"),  # '': anyone
     Index("ix_review_item_subject", "learner_id", "execution_no", "run_no", "arm_no"),
 )
 
 review_aside = _acts(
-    "review_aside",  # what somebody said can't be judged
+    "review_aside",  # items reported as impossible to judge
     _text("uid"),
-    _text("queue"),  # its id in lines: it may be told before its queue, or without it
+    _text("queue"),  # its id in lines: it may be imported before its queue, or without it
     _int("item_no"),
     _text("reason"),
     _int("final"),  # 1: by an operator
@@ -543,17 +544,17 @@ review_aside = _acts(
 # What people do on the way to a judgement. It is no fact: no export has it, and verify asks nothing of it.
 
 review_hold = _clustered(
-    "review_hold",  # an item that is open to somebody
+    "review_hold",  # an item that a reviewer holds
     _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
     Column("actor", Text, primary_key=True, nullable=False),
-    _int("until_ms"),  # nobody else's from then on, though it is still open
+    _int("until_ms"),  # end of the hold; the item stays open
     _int("repeats"),  # 0; else the evaluation of theirs that they are to repeat, unseen
 )
 
 review_skip = _clustered(
-    "review_skip",  # an item that somebody was given and passed over
+    "review_skip",  # an item that a reviewer passed over
     _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
@@ -563,7 +564,7 @@ review_skip = _clustered(
 )
 
 review_draft = _clustered(
-    "review_draft",  # what somebody has typed and not sent
+    "review_draft",  # input that was not submitted
     _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
@@ -606,7 +607,7 @@ offer_arm = _clustered(
 )
 
 agent_session = _clustered(
-    "agent_session",  # what a client said it begins and ends
+    "agent_session",  # sessions as clients begin and end them
     _learner(),
     _key("agent_session_no"),
     _text("uid"),
@@ -623,12 +624,12 @@ trace = _clustered(
     "trace",
     _learner(),
     Column("uid", Text, primary_key=True, nullable=False),
-    _text("session"),  # '': none is told
-    _text("said"),  # why no run can be made of it
+    _text("session"),  # '': none known
+    _text("said"),  # why it can't become a run
     _int("is_rooted"),  # whether the span that is around all others is there
     _int("n_spans"),
     _int("n_bytes"),
-    _int("n_told"),  # spans it had when it was last told as a run, or could not be
+    _int("n_told"),  # spans it had when it last became a run, or could not
     _int("last_ms"),  # when the last of them came
     _partial("ix_trace_due", "last_ms", where="n_told < n_spans"),
 )
@@ -648,11 +649,11 @@ rollout = _clustered(
     "rollout",
     _learner(),
     Column("uid", Text, primary_key=True, nullable=False),
-    _text("started"),  # what its start said, as JSON; '': it waits for that
-    _text("updated"),  # what the latest update said
-    _text("said"),  # why no episode can be made of it
+    _text("started"),  # its start, as JSON; '': it waits for that
+    _text("updated"),  # its latest update
+    _text("said"),  # why it can't become an episode
     _int("n_events"),
-    _int("n_told"),  # events it had when it was last told as an episode, or could not be
+    _int("n_told"),  # events it had when it last became an episode, or could not
     _int("last_ms"),  # when the last of them came
 )
 
@@ -675,7 +676,7 @@ environment = _clustered(
 )
 
 scale = _acts(
-    "scale",  # what somebody declared of how an environment pays; the latest that stands is in force
+    "scale",  # declared scales of environments; the latest active one is in force
     _text("uid"),
     _int("environment_no"),
     _float("step_lo"),
@@ -695,7 +696,7 @@ scale = _acts(
 )
 
 episode = _clustered(
-    "episode",  # as `provenance` says, from its first telling on; its sums are its steps'
+    "episode",  # with sources in `provenance` from the first on; its sums are its steps'
     _learner(),
     _key("episode_no"),
     _text("uid"),
@@ -714,7 +715,7 @@ episode = _clustered(
     _maybe_text("final_text"),
     _maybe_float("total"),  # the same, to sort by
     _maybe_float("final"),
-    _int("digest"),  # of the version that stands
+    _int("digest"),  # of the active version
     _int("revision"),
     _int("standing"),
     UniqueConstraint("learner_id", "uid"),
@@ -768,11 +769,11 @@ episode_run = _clustered(
 )
 
 episode_credit = _acts(
-    "episode_credit",  # that somebody credited an episode; of one the latest that stands is in force
+    "episode_credit",  # credits of episodes; the latest active one of an episode is in force
     _text("uid"),
-    _text("episode"),  # its uid: a file may tell the credit before it
+    _text("episode"),  # its uid: a file may have the credit before it
     _text("rule"),
-    _maybe_float("reward"),  # on the scale of then, 0 to 1; NULL: it was credited to nobody
+    _maybe_float("reward"),  # on the scale of that time, 0 to 1; NULL: credited to no arm
     _text("actor"),
     _int("at_ms"),
     _int("import_no"),
@@ -783,7 +784,7 @@ episode_credit = _acts(
 )
 
 environment_day = _clustered(
-    "environment_day",  # episodes that stand, added up by what success goes by
+    "environment_day",  # sums of active episodes, by the basis of success
     _bulk_learner(),
     _key("environment_no"),
     _key("day"),  # since 1970 UTC; -1: unknown
@@ -799,7 +800,7 @@ environment_day = _clustered(
 )
 
 environment_task = _clustered(
-    "environment_task",  # how many episodes that stand are alike in all that an average or a rate goes by
+    "environment_task",  # numbers of active episodes with equal values for averages and rates
     _bulk_learner(),
     _key("environment_no"),
     Column(
@@ -812,7 +813,7 @@ environment_task = _clustered(
 )
 
 erased = _clustered(
-    "erased",  # what no import may bring back, as a keyed digest that tells nothing of it
+    "erased",  # erased content that no import may restore, as a keyed digest
     _learner(),
     Column("digest", Text, primary_key=True, nullable=False),
     _int("at_ms"),
@@ -911,9 +912,9 @@ member = _clustered(
     _learner(),
     _key("member_no"),
     _text("issuer"),
-    _text("subject"),  # '': an invitation that nobody has taken
+    _text("subject"),  # '': an open invitation
     _text("email"),
-    _text("name"),  # by which they act; nobody else ever has it
+    _text("name"),  # the unique name by which they act
     _int("invited_until_ms"),  # 0: it is no invitation, or it was taken
     _int("not_before_ms"),  # sessions that began before are over
     _int("removed_ms"),  # 0: they are a member
@@ -936,10 +937,10 @@ token = _clustered(
     _learner(),
     _key("token_no"),
     _text("digest"),  # SHA-256 of the secret, which is nowhere
-    _text("name"),  # nobody else ever has it
+    _text("name"),  # unique for ever
     _text("scopes"),  # JSON
     _text("learners"),  # JSON; null: every one
-    _int("member_no"),  # who made it; 0: somebody at the machine
+    _int("member_no"),  # who made it; 0: the machine's user
     _text("by"),
     _int("at_ms"),
     _int("expires_ms"),
@@ -964,13 +965,13 @@ denial = _clustered(
     "denial",  # what was refused, added up, so that a flood of it fills no disk
     _learner(),
     _key("minute"),  # since 1970 UTC
-    Column("actor", Text, primary_key=True, nullable=False),  # '': nobody knows who
+    Column("actor", Text, primary_key=True, nullable=False),  # '': unknown
     Column("action", Text, primary_key=True, nullable=False),
     _int("n"),
 )
 
 webhook = _clustered(
-    "webhook",  # who is told of alerts; the secret is nowhere
+    "webhook",  # receivers of alerts; the secret is not stored
     _learner(),
     _key("webhook_no"),
     _text("url"),
@@ -1000,7 +1001,7 @@ alert = _clustered(
 )
 
 alert_message = _clustered(
-    "alert_message",  # what a webhook is told; whoever moves `due_ms` sends it
+    "alert_message",  # messages to webhooks; the process that moves `due_ms` sends it
     _learner(),
     _key("alert_message_no"),
     _int("webhook_no"),
@@ -1027,7 +1028,7 @@ posterior = _clustered(
     _int("failure_micro", default=0),
     _int("pulls", default=0),
     _int("inclusions", default=0),
-    _int("seen", default=0),  # inclusions, pulls and parts of all epochs: 0 hides an arm nobody declared
+    _int("seen", default=0),  # inclusions, pulls and parts of all epochs: 0 hides an undeclared arm
     _int("epoch", default=0),
     _int("last_at_ms", default=-1),
     _part(),
@@ -1107,7 +1108,7 @@ staged_arm = _clustered(
 )
 
 staged_hour = _clustered(
-    "staged_hour",  # as `arm_hour`; the epoch is the stretch of the import, between two resets that it tells
+    "staged_hour",  # as `arm_hour`; the epoch is the segment of the import, between two of its resets
     _bulk_learner(),
     _key("epoch"),
     _key("hour"),
@@ -1135,7 +1136,7 @@ staged_day = _clustered(
 staged_usage = _usage("staged_usage", "hour")
 
 staged_provenance = _clustered(
-    "staged_provenance",  # what it tells otherwise of runs that are known
+    "staged_provenance",  # its other versions of known runs
     _learner(),
     _key("run_no"),
     _int("stretch"),
@@ -1156,12 +1157,9 @@ KEYED_ACTS: Final[Mapping[str, str]] = {
 
 
 def insert_into(name: str, *columns: str) -> str:
-    """How a row is written: the values follow the columns as they are named, whatever the order of the table.
+    """Return an INSERT whose values follow the named columns, in any order of the table.
 
-    Raises `ValueError`, where the text is made, for a column that isn't there, or one without a default left out.
-
-    >>> insert_into("reset_arm", "learner_id", "reset_no", "arm_no")
-    'INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)'
+    Raises `ValueError`, when the text is made, for an unknown column, or a missing one without a default.
     """
     table = metadata.tables[name]
     strange = [column for column in columns if column not in table.columns]

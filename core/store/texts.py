@@ -1,8 +1,8 @@
-"""Texts of runs: what was asked and answered, as the one pair of an execution that each run with texts has.
+"""Texts of runs: request and answer, as the one pair of an execution that each run with texts has.
 
-They belong to the version of the run that tells them: where another stands, its texts do. Who told the execution is
-in ``provenance`` as with any other: undo the imports that told it with texts, and it stands no more. What an import
-tells in parts is there, and doesn't stand, until the import does.
+They belong to the version of the run that has them; another active version has its own. The execution's sources are
+in ``provenance``: undoing the imports with texts deactivates it. A staged import's are there, and inactive until it
+settles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.evaluation_lines import LayerLine
-from core.records.kept_texts import KeptTexts, adapter_uri, execution_uid, layer_uid
+from core.records.kept_texts import StoredTexts, adapter_uri, execution_uid, layer_uid
 from core.store.engine import Connection
 from core.store.engine.words import EXECUTIONS_BY_UID
 from core.store.tables import insert_into
@@ -63,7 +63,7 @@ PUT_PAIR: Final = (
     + " ON CONFLICT (learner_id, execution_no, layer_no) DO UPDATE SET digest = excluded.digest,"
     " instruction = excluded.instruction, response = excluded.response"
 )
-"""How a pair is written, in the place of what was known of it."""
+"""SQL that writes a pair over an earlier one."""
 _SAID: Final = (
     insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
     + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said"
@@ -87,7 +87,7 @@ def instruction_digest(instruction: str | None) -> str:
 
 
 def is_same_text(one: str | None, other: str | None) -> bool:
-    """Whether two JSON texts say the same, in whichever order; a member that is null is as good as none.
+    """Return whether two JSON texts are equal in any order of members; a null member equals a missing one.
 
     >>> is_same_text('{"a":1,"b":null}', '{"a": 1.0}'), is_same_text('{"a":1}', '{"a":2}'), is_same_text("{}", None)
     (True, False, False)
@@ -105,7 +105,7 @@ def _members(text: str) -> object:
 
 
 def _whole(value: object) -> object:
-    """Numbers that are whole as whole numbers: JSON tells 1 and 1.0 no other way than JavaScript does."""
+    """Return whole numbers as integers: JavaScript's JSON does not distinguish 1 and 1.0."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -126,12 +126,12 @@ class _Own(NamedTuple):
     number: int
 
 
-def read_texts(facts: Facts, run_no: int) -> KeptTexts | None:
+def read_texts(facts: Facts, run_no: int) -> StoredTexts | None:
     """The texts of a run."""
     return _kept(facts, _own(facts, [run_no])).get(run_no)
 
 
-def _kept(facts: Facts, own: Sequence[_Own]) -> dict[int, KeptTexts]:
+def _kept(facts: Facts, own: Sequence[_Own]) -> dict[int, StoredTexts]:
     run_of = {one.number: one.run_no for one in own if one.number}
     rows = facts.connection.rows_in(
         "SELECT execution_no, instruction, response FROM training_pair"
@@ -139,7 +139,7 @@ def _kept(facts: Facts, own: Sequence[_Own]) -> dict[int, KeptTexts]:
         [facts.learner_id],
         list(run_of),
     )
-    return {run_of[number]: KeptTexts(*texts) for number, *texts in rows}
+    return {run_of[number]: StoredTexts(*texts) for number, *texts in rows}
 
 
 def _own(facts: Facts, run_nos: Sequence[int]) -> list[_Own]:
@@ -164,7 +164,7 @@ def _own(facts: Facts, run_nos: Sequence[int]) -> list[_Own]:
     ]
 
 
-def write_texts(facts: Facts, told: Sequence[tuple[int, KeptTexts]]) -> None:
+def write_texts(facts: Facts, told: Sequence[tuple[int, StoredTexts]]) -> None:
     """Let runs have these texts, in the place of any that they have."""
     texts = dict(told)
     own = _own(facts, list(texts))
@@ -203,7 +203,7 @@ def write_texts(facts: Facts, told: Sequence[tuple[int, KeptTexts]]) -> None:
 
 
 def _made(txn: Transaction, own: Sequence[_Own]) -> list[_Own]:
-    """The same, each with an execution: where there was none it is made, and doesn't stand yet."""
+    """Return the same with an execution each; a missing one is made, inactive."""
     missing = [one for one in own if not one.number]
     if not missing:
         return list(own)
@@ -231,10 +231,8 @@ def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     )
 
 
-def fill_texts(txn: Transaction, told: Sequence[tuple[int, KeptTexts]]) -> bool:
-    """Let runs that have no texts have these, and say whether any had none: told again, what was not kept before can
-    be.
-    """
+def fill_texts(txn: Transaction, told: Sequence[tuple[int, StoredTexts]]) -> bool:
+    """Add texts to runs without any, and return whether any had none: a later import can bring them."""
     known = _standing(txn, _kept(txn, _own(txn, [run_no for run_no, _ in told])))
     fresh = [(run_no, texts) for run_no, texts in told if run_no not in known]
     if fresh:
@@ -244,7 +242,7 @@ def fill_texts(txn: Transaction, told: Sequence[tuple[int, KeptTexts]]) -> bool:
 
 
 def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
-    """Those of the runs that an execution which stands is of."""
+    """Return those of the runs with an active execution."""
     rows = facts.connection.rows_in(
         "SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND standing = 1 AND run_no IN ({})",
         [facts.learner_id],
@@ -257,12 +255,12 @@ def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
 
 
 def note_texts(txn: Transaction, run_nos: Sequence[int], import_no: int) -> None:
-    """Note that an import (0: nobody's) told runs with texts: their executions stand while any that did does."""
+    """Record that an import (0 = direct) brought runs with texts: their executions are active while it is."""
     _note_all(txn, [one.number for one in _made(txn, _own(txn, run_nos))], import_no)
 
 
 def note_staged_texts(txn: Transaction, import_no: int, revision: int) -> None:
-    """Let the executions stand of the runs that an import has told in parts, from a revision on."""
+    """Activate the executions of runs that an import has staged, from a revision on."""
     rows = txn.connection.rows(
         "SELECT e.execution_no FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.bare = 1 AND r.import_no = ? AND r.revision >= ?",
@@ -305,7 +303,7 @@ _UNTOLD: Final = (
 
 
 def sweep_texts(connection: Connection, learner_id: int) -> None:
-    """Remove what an import that never came to stand told of runs that are known."""
+    """Delete the texts of known runs from an import that never settled."""
     for table in ("training_pair", "execution"):
         connection.run(f"DELETE FROM {table} WHERE {_UNTOLD}", [learner_id])
 
@@ -326,7 +324,7 @@ def _adapter_no(txn: Transaction) -> int:
 
 
 def _layer_no(txn: Transaction) -> int:
-    """The number of the one layer; it is made if need be, and stands as soon as an execution of it does."""
+    """Return the number of the one layer, made if missing; it is active with its first execution."""
     line = _layer_line(txn)
     row = txn.connection.row(
         "SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", [txn.learner_id, line.uid]
@@ -351,7 +349,7 @@ def _layer_line(txn: Transaction) -> LayerLine:
 
 
 def _name_layer(txn: Transaction) -> None:
-    """Say of the layer what it is, in the learner's own name: it outlives the imports that told its executions."""
+    """Describe the layer in the learner's own name, so that it outlives imports."""
     said = msgspec.json.encode(_layer_line(txn)).decode()
     number = _layer_no(txn)
     txn.connection.run(_SAID, [txn.learner_id, "layer", number, 0, txn.revision, said])

@@ -1,4 +1,4 @@
-"""Tokens: rows of the hidden learner ↔ records; of a secret only its digest is stored."""
+"""Tokens: rows of the hidden learner ↔ records; only the digest of a secret is stored."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def tokens_of_member(facts: Facts, member_no: int) -> tuple[TokenRow, ...]:
 
 
 def revoke_token(txn: Transaction, token_id: str) -> None:
-    """From now on nobody acts by it; nothing lets it stand again."""
+    """Revoke a token for good."""
     txn.connection.run(
         "UPDATE token SET revoked_ms = ? WHERE learner_id = ? AND token_no = ? AND revoked_ms = 0",
         [max(txn.now_ms, 1), txn.learner_id, _number(token_id)],

@@ -1,7 +1,7 @@
-"""Traces: spans as they were sent, until their trace is a run and nobody adds to it any more.
+"""Traces: sent spans, until their trace is a run that no longer grows.
 
-Spans are kept for a day after the last of their trace came, told or not, so that a root that comes late still finds
-the others; where there is too little room, those of traces that are told go first.
+Spans are stored for a day after the last of their trace, so that a late root still meets the others. Under a lack of
+room, those of traces that already are runs go first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
 TRACES: Final = "otlp/prompt/"
-"""How the uids of runs begin that traces are told as; the trace's own follows."""
+"""Prefix of the uids of runs from traces; the trace's own id follows."""
 MAX_SPANS: Final = 10_000
-"""Of one trace."""
+"""Limit per trace."""
 MAX_KEPT_BYTES: Final = 256 << 20
-"""Of one learner, packed."""
+"""Limit per learner, compressed."""
 KEPT_MS: Final = DAY_MS
 LISTED_MS: Final = 7 * DAY_MS
 """So long a trace is listed that became a run without its root, or none."""
@@ -62,9 +62,9 @@ class KeptTrace(NamedTuple):
 def keep_spans(
     txn: Transaction, sent: Mapping[str, Sequence[Packed]], *, at_most_bytes: int = MAX_KEPT_BYTES
 ) -> int:
-    """Keep spans by trace, those that are known as they were first told; how many are beyond what a trace may have.
+    """Store new spans by trace; return how many exceed the limit of a trace.
 
-    Raises `StoreBusy` where there is no room, which there will be.
+    Raises `StoreBusy` for a temporary lack of room.
     """
     known = _known(txn, list(sent))
     rows, spans, n_refused = [], [], 0
@@ -124,7 +124,7 @@ def _empty(txn: Transaction, uids: Sequence[str]) -> None:
 
 
 def has_old(facts: Facts, now_ms: int) -> bool:
-    """Whether there is anything that `forget_old` would let go."""
+    """Return whether `forget_old` would delete anything."""
     row = facts.connection.row(
         "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
         " AND last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END LIMIT 1",
@@ -134,7 +134,7 @@ def has_old(facts: Facts, now_ms: int) -> bool:
 
 
 def forget_old(txn: Transaction) -> None:
-    """Let go what nobody adds to any more, and in the end that it was there."""
+    """Delete the spans of traces that no longer grow, and later the traces."""
     rows = txn.connection.rows(
         "SELECT uid FROM trace WHERE learner_id = ? AND last_ms <= ? AND n_told >= n_spans AND n_bytes > 0",
         [txn.learner_id, txn.now_ms - KEPT_MS],
@@ -148,7 +148,7 @@ def forget_old(txn: Transaction) -> None:
 
 
 def due_traces(facts: Facts, silent_ms: int, at_most: int) -> list[KeptTrace]:
-    """Traces that are to be told: those with a root, and those to which nobody added since a moment."""
+    """Return traces to turn into runs: those with a root, and those without a new span for a while."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
         " AND (is_rooted = 1 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
@@ -166,7 +166,7 @@ def spans_of(facts: Facts, uid: str) -> list[bytes]:
 
 
 def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
-    """How long runs are that are known."""
+    """Return the ranks of known runs."""
     return dict(
         facts.connection.rows_in(
             "SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", [facts.learner_id], uids
@@ -175,7 +175,7 @@ def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
 
 
 def note_told(txn: Transaction, told: Sequence[tuple[str, int, str]]) -> None:
-    """Note of traces with how many spans they were told, and why they could not be ('')."""
+    """Record the number of spans of traces that became runs, and reasons why others could not ('')."""
     txn.connection.many(
         "UPDATE trace SET said = ?, n_told = CASE WHEN n_told < ? THEN ? ELSE n_told END"
         " WHERE learner_id = ? AND uid = ?",
@@ -184,7 +184,7 @@ def note_told(txn: Transaction, told: Sequence[tuple[str, int, str]]) -> None:
 
 
 def listed_traces(facts: Facts, at_most: int) -> list[KeptTrace]:
-    """Traces that wait for their root, were told without it, or can't be told; the latest first."""
+    """Return traces that wait for their root, became runs without it, or can't become one; the latest first."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ?"
         " AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?",

@@ -1,7 +1,7 @@
 """Transaction: one learner inside one database transaction, for writing or for reading.
 
-Every write starts with one UPDATE of the learner's row (revision + 1), which orders that learner's writers. It names
-the learner by its number, as all statements of an act do: a database that is spread by it is asked in one place only.
+Every write starts with one UPDATE of the learner's row (revision + 1), which orders that learner's writers. All
+statements of an act name the learner by its number. So a distributed database is asked on one server only.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from core.store.erased import Erased
 from core.store.tables import LISTED, NUMBERED, insert_into
 
 Detail = dict[str, str | int | float | bool | None]
-"""What an audit entry says of a change."""
+"""Details of an audit entry."""
 TAKEN: Final = ("arm", "run", "import", "adapter", "layer", "execution")
-"""Of which an import takes numbers before it stands."""
+"""Kinds whose numbers an import takes before it settles."""
 SEEN: Final = 0
 DECLARED: Final = 1
 BY_IMPORT: Final = 2
-"""How an arm is known, as bits: only from runs; made on purpose; named by an import that stands."""
+"""Origin of an arm, as bits: only from runs; made on purpose; named by an active import."""
 
 _MAX_INVENTORIES: Final = 10_000
 
@@ -50,7 +50,7 @@ _END: Final = (
     " WHERE learner_id = ?"
 )
 TEXTS_OF_DETAILS: Final = frozenset(("reason", "text", "feedback"))
-"""What of an audit entry is somebody's words."""
+"""Members of audit details that are texts by people."""
 _AUDIT: Final = ("audit_no", "actor", "action", "act", "detail", "at_ms", "revision")
 _MAKE_ARM: Final = insert_into(
     "arm", "learner_id", "arm_no", "key", "type", "declared", "prior_alpha_micro", "prior_beta_micro"
@@ -61,10 +61,10 @@ _MAKE_POSTERIOR: Final = insert_into(
 BEGUN: Final = (
     f"learner_id, origin, settings, revision, token, staged_import_no, staged_revision, staged_parts, {_NEXT}"
 )
-"""What a write knows of its learner to begin with."""
+"""A write's knowledge of its learner at the start."""
 
 ROOM: Final = 1_000_000
-"""Revisions that are left for what is done while an import is told in parts."""
+"""Revisions that are left for acts during a staged import."""
 
 
 @lru_cache(maxsize=64)
@@ -95,7 +95,7 @@ def number_of(connection: Connection, name: str) -> int | None:
 
 
 class Epochs:
-    """Standing resets of each arm, as the revisions they were made at; loaded for the arms asked about."""
+    """Active resets of each arm, as their revisions; loaded for the requested arms."""
 
     def __init__(self, connection: Connection, learner_id: int) -> None:
         self._connection = connection
@@ -117,7 +117,7 @@ class Epochs:
             self._boundaries[arm_no].append(revision)
 
     def of(self, arm_no: int, revision: int) -> int:
-        """The epoch of a fact: the arm's latest standing reset with a smaller revision; 0 = the first."""
+        """Return the epoch of a fact: the arm's latest active reset with a smaller revision; 0 = the first."""
         boundaries = self._boundaries[arm_no]
         place = bisect_left(boundaries, revision) if boundaries else 0
         return boundaries[place - 1] if place else 0
@@ -136,7 +136,7 @@ class Epochs:
 
 
 class Known(NamedTuple):
-    """What is stored of an arm, as far as naming it could change how it is listed and its prior."""
+    """Stored facts of an arm that a new naming could change: how it is listed, and its prior."""
 
     arm_no: int
     declared: int
@@ -147,11 +147,11 @@ class Known(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """One state of a learner, told from every other: whatever is kept of it is true for this moment only.
+    """Key of one state of a learner; a cache with this key is valid for this state only.
 
-    The revision alone would not tell: after a restored backup, or a failover that lost a transaction, other facts
-    are written under a revision that there has been. So each write draws a token, which comes back with the facts,
-    and the file itself is told from another at its place.
+    The revision alone is not enough: after a restored backup, or a failover that lost a transaction, other facts get
+    a revision that existed before. So each write draws a token, which is stored with the facts, and the file itself
+    is identified too.
     """
 
     origin: str
@@ -161,11 +161,11 @@ class Moment(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a write left known of a learner. It is true for the next write only if nothing happened in between,
-    which the moment tells; the number is asked for by the row itself, which must still have the learner's name.
+    """Cache from a write. The next write may use it only if nothing happened in between, which `Moment` shows.
 
-    What it is for: recording a run is 14 statements with it and 18 without it, which take 1.2 to 1.3 times as long
-    for 30 arms in the prompt and up to 1.4 times for 300; a reward, which is about one arm, 1.05 to 1.1 times.
+    The learner's row itself confirms the number and name. Recording a run takes 14 statements with it and 18 without.
+    That is 1.2 to 1.3 times as long for 30 arms in the prompt, up to 1.4 times for 300, and 1.05 to 1.1 times for one
+    reward.
     """
 
     learner_id: int
@@ -177,10 +177,10 @@ class Memory(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """The import that is being told in parts and doesn't stand yet; number 0: there is none.
+    """The import in progress; number 0 = none.
 
-    What it tells is written with revisions from ``revision`` on. The learner has not come so far, and nobody sees
-    what lies beyond the present revision: whoever reads facts that may be staged leaves it out.
+    Its rows have revisions from ``revision`` on, beyond the learner's own. Readers of tables with staged rows leave
+    those out.
     """
 
     import_no: int
@@ -192,9 +192,9 @@ _NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0)
 
 
 class Snapshot:
-    """One learner as it is at one moment; ``learner_id`` -1 where it does not exist yet.
+    """One learner at one revision; ``learner_id`` -1 where it does not exist yet.
 
-    A learner that only an import is making, which doesn't stand yet, has not come to its first revision.
+    A learner that only an unsettled import is making has no revision yet.
     """
 
     def __init__(self, connection: Connection, name: str, number: int | None = None) -> None:
@@ -236,9 +236,8 @@ class Snapshot:
 class Transaction:
     """One write to one learner: its row is updated first, its counters and audit last.
 
-    ``origin`` is the identity a learner gets that doesn't exist yet; None = it must exist, and with ``only`` also
-    where there is another.
-    ``memory`` is what the last write of this process left, be it outdated.
+    ``origin`` is the identity of a new learner; None = it must exist. With ``only`` it must also exist where there is
+    another. ``memory`` is the cache from this process's last write; it may be stale.
     """
 
     _OPEN: str = (
@@ -283,7 +282,7 @@ class Transaction:
         self.revision: int = row[3]
         self.staged = Staged(*row[5:8])
         self._was_staged = self.staged.import_no > 0
-        # Nobody is kept out by it, it only must not come twice; a child made by fork draws others.
+        # It is no secret. It only must not repeat; a forked child draws others.
         self._token = getrandbits(_TOKEN_BITS)
         self._next: dict[str, int] = dict(zip(NUMBERED, row[8:], strict=True))
         self._first_revision, self._first_next = self.revision, dict(self._next)
@@ -313,19 +312,19 @@ class Transaction:
 
     @cached_property
     def erased(self) -> Erased:
-        """What was erased, and may not come back."""
+        """Digests of erased content, which must not return."""
         return Erased.of(self.connection, self.learner_id)
 
     @cached_property
     def was_empty(self) -> bool:
-        """Whether nothing had been recorded of the learner before, though somebody may have made it."""
+        """True if nothing was recorded of the learner before."""
         uncounted = {"audit", *(TAKEN if self._was_staged else ())}
         return all(first == 1 for name, first in self._first_next.items() if name not in uncounted) and not (
             self._was_staged and self._has_taken()
         )
 
     def _has_taken(self) -> bool:
-        """Whether the learner has anything of what is numbered for an import that doesn't stand yet, too."""
+        """Return whether the learner has numbers of a kind that an unsettled import takes too."""
         row = self.connection.row(
             "SELECT 1 FROM arm WHERE learner_id = ?"
             " UNION ALL SELECT 1 FROM import WHERE learner_id = ? AND revision < ?"
@@ -337,12 +336,12 @@ class Transaction:
         return row is not None
 
     def note_news(self) -> None:
-        """Note that something is written that was not known before; that somebody else says it too is no news."""
+        """Record that this write adds something new; another source of a known fact is nothing new."""
         self._has_news = True
 
     @property
     def has_news(self) -> bool:
-        """Whether anything was told so far that was not known before."""
+        """True if this write has added anything new so far."""
         return self._has_news or ("_descriptions" in self.__dict__ and self._descriptions.changed())
 
     def number(self, name: str, count: int = 1) -> int:
@@ -352,7 +351,7 @@ class Transaction:
         return first
 
     def n_numbered(self, name: str) -> int:
-        """How many numbers of a kind were taken so far."""
+        """Return how many numbers of a kind were taken so far."""
         return self._next[name] - self._first_next[name]
 
     def advance(self) -> int:
@@ -362,19 +361,20 @@ class Transaction:
         return self.revision
 
     def finish(self) -> None:
-        """Write the counters back, and what tells this state from every other."""
+        """Write the counters back, and the token of this state."""
         self.connection.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
 
     def note_run(self, uid: str) -> None:
-        """Note that a run is recorded, by which it may be told later that this write stands."""
+        """Record that a run was added; used to check after a lost COMMIT whether the write succeeded."""
         self._told_by = (
             "SELECT 1 FROM run WHERE learner_id = ? AND uid = ? AND revision = ?",
             [self.learner_id, uid, self.revision],
         )
 
     def stands(self, connection: Connection) -> bool | None:
-        """Whether this write is on disk, asked by another of its learner's row, and where others wrote after it of a
-        fact that it recorded; None where it recorded none, and nobody can tell.
+        """Return whether this write is on disk: by the learner's row, or, after later writes, by a recorded fact.
+
+        None where it recorded no such fact.
         """
         row = connection.row(
             "UPDATE learner SET token = token WHERE learner_id = ? AND name = ? RETURNING revision, token",
@@ -391,7 +391,7 @@ class Transaction:
 
     @property
     def memory(self) -> Memory:
-        """What the next write may still know, once this one is on disk."""
+        """Return the cache for the next write, valid once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._described = {}, {}, {}
         moment = Moment(self.origin, self.revision, self._token, self.connection.file)
@@ -405,10 +405,9 @@ class Transaction:
         )
 
     def forget(self) -> None:
-        """Read again what is known of arms and their epochs: they were changed.
+        """Clear the cache of arms and their epochs, because bulk UPDATEs changed them.
 
-        By statements about many arms at once, which don't tell what each has become: resets, what imports say of
-        priors, epochs that begin elsewhere. Those are rare acts, and `Memory` is worth its keep in the frequent ones.
+        Such acts are rare: resets, imported priors, moved epochs. `Memory` pays in the frequent ones.
         """
         self._arms.clear()
         self._present.clear()
@@ -449,7 +448,7 @@ class Transaction:
         return self.arm_nos([key]).get(key)
 
     def arm_no_of(self, key: str) -> int:
-        """The number of an arm of which nothing is said but its id; made if need be."""
+        """Return the number of an arm that is known by its id only; made if missing."""
         known = self.arm_no(key)
         return self.ensure_arms([Arm(key=key)])[key] if known is None else known
 
@@ -467,10 +466,9 @@ class Transaction:
         return {key: self._arms[key].arm_no for key in wanted if key in self._arms}
 
     def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN, import_no: int = 0) -> dict[str, int]:
-        """Numbers of the arms; those that don't exist are made, with the posterior their prior gives.
+        """Return numbers of the arms; missing ones are made, with the posterior of their prior.
 
-        An arm that is listed keeps its prior; label and cost follow the latest that names them, which is
-        remembered as said by this import (0 = recorded directly).
+        A listed arm keeps its prior. Label and cost follow the latest source, recorded as this import's (0 = direct).
         """
         found = self.arm_nos(arm.key for arm in arms)
         for arm in arms:
@@ -488,14 +486,14 @@ class Transaction:
         self._descriptions.tell(said, import_no, revision)
 
     def ensure_keys(self, keys: Sequence[str]) -> dict[str, int]:
-        """The same for arms of which nothing is said but their ids."""
+        """Return the same for arms that are known by their ids only."""
         found = self.arm_nos(keys)
         if len(found) == len(keys) and all(self._arms[key].own_alpha_micro is None for key in keys):
             return found
         return self.ensure_arms([Arm(key=key) for key in dict.fromkeys(keys)])
 
     def inventory(self, inventory: Inventory, import_no: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Arm numbers and token costs of an inventory that an import tells, looked up once per object."""
+        """Return arm numbers and token costs of an imported inventory, looked up once per object."""
         # By identity, because an inventory that equals another is rare and comparing is dear: 2,000 runs with 30 arms
         # take 1.2 times as long by value, and 1.8 times where each is looked up. The object is kept beside what is
         # known of it, so no other can come to have its id.
@@ -539,14 +537,14 @@ class Transaction:
         return [present[arm_no] for arm_no in arm_nos]
 
     def _opened(self, learner_id: int) -> Row | None:
-        """The learner's row, open, if it goes by this number: after a restored backup that may be another's.
+        """Return the learner's row, locked, if it has this number and name.
 
-        Asked for by both, so that whoever has the number now is not touched.
+        After a restored backup the number may belong to another learner, which must not be touched.
         """
         return self.connection.row(self._OPEN, [learner_id, self.name])
 
     def _found(self) -> Row | None:
-        """The learner's row, open, under whatever number it goes by; None where there is no such learner."""
+        """Return the learner's row, locked, by name; None without such a learner."""
         number = number_of(self.connection, self.name)
         return None if number is None else self._opened(number)
 
@@ -571,12 +569,12 @@ class Transaction:
         )
 
     def _others(self) -> bool:
-        """Whether there is another learner."""
+        """Return whether another learner exists."""
         other = "SELECT 1 FROM learner WHERE revision > 0 AND learner_id > 0 AND name <> ? LIMIT 1"
         return self.connection.row(other, [self.name]) is not None
 
     def _keep_before_what_is_staged(self) -> None:
-        """Where all the room is used up, what is staged makes more: everything told meanwhile comes before it."""
+        """Move the staged rows further when revisions run out: every act meanwhile comes before them."""
         if not 0 < self.staged.revision <= self.revision:
             return
         for table in ("run", "provenance"):
@@ -644,7 +642,7 @@ class Transaction:
 
 
 Facts = Transaction | Snapshot
-"""What can be read from: one moment, or the middle of a write."""
+"""A readable state: a snapshot, or a write in progress."""
 
 
 def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:

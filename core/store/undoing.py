@@ -1,4 +1,4 @@
-"""Undoing: every act has an id, every act can be undone, an undo too. Idempotent; nothing is deleted."""
+"""Undoing: every act has an id and can be undone, an undo too. Idempotent; nothing is deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BATCH_ID: Final = re.compile(r"(reward|undo)s-([1-9][0-9]{0,17})")
 
 
 class Act(NamedTuple):
-    """What an id such as ``reset-3`` names."""
+    """The act of an id such as ``reset-3``."""
 
     kind: str
     number: int
@@ -99,8 +99,9 @@ class Batch(NamedTuple):
 
 
 def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
-    """The batch that an id such as ``rewards-12`` names by any of its acts, None for what reads otherwise; raises
-    `UnknownAct` where there is no such act, or an import told it.
+    """Return the batch that an id such as ``rewards-12`` names by any of its acts, None for another form.
+
+    Raises `UnknownAct` for a missing act, or for an imported one.
     """
     match = None if act_id is None else _BATCH_ID.fullmatch(act_id)
     if match is None:
@@ -110,7 +111,7 @@ def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
     if not acts:
         raise UnknownAct(
             f"Nothing by the id {act_id!r} was given in learner {txn.name!r}.",
-            next_step="Take it from the answer to the batch, or undo what an import told with the import.",
+            next_step="Take it from the answer to the batch, or undo the import of an imported act.",
         )
     return Batch(kind, tuple(acts))
 
@@ -130,7 +131,7 @@ def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
 
 
 def undo(txn: Transaction, act: Act) -> str:
-    """Undo an act; the id of the undo that stands for it (an earlier one, where it is undone already)."""
+    """Undo an act; return the id of the active undo (an earlier one, where it is undone already)."""
     if act.undone:
         return standing_undos(txn, act)[0].id
     return f"undo-{add_undo(txn, FACTS[act.kind], act.number)}"
@@ -188,7 +189,7 @@ def standing_undos(txn: Transaction, act: Act) -> list[Act]:
 
 
 def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
-    """Take a fact back, or let it stand again; what follows from it follows."""
+    """Undo or redo a fact with all its consequences."""
     row = txn.connection.row(
         f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, number],
@@ -236,7 +237,7 @@ def _about(txn: Transaction, numbers: Sequence[int]) -> tuple[list[int], list[in
 
 
 def _mark_all_again(txn: Transaction, undo_nos: Sequence[int]) -> None:
-    """What several undos took back is undone while any undo of it stands."""
+    """Recompute the acts of several undos: each is undone while any undo of it is active."""
     targets: dict[str, set[int]] = defaultdict(set)
     for kind, number in txn.connection.rows_in(
         "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no IN ({})",
@@ -257,7 +258,7 @@ def _mark_all_again(txn: Transaction, undo_nos: Sequence[int]) -> None:
 
 
 def recompute(txn: Transaction, fact: Fact, number: int) -> None:
-    """Let a fact that imports say stand as they do."""
+    """Recompute an imported fact from its active sources."""
     _restand(txn, fact, number)
     fact.settled(txn, [number])
 
@@ -282,7 +283,7 @@ def _restand(txn: Transaction, fact: Fact, number: int) -> None:
 
 
 def _mark_again(txn: Transaction, undo_no: int) -> None:
-    """What an undo took back is undone while any undo of it stands."""
+    """Recompute the act of an undo: it is undone while any undo of it is active."""
     kind, target = _target(txn, undo_no)
     others = txn.connection.row(
         "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
@@ -292,7 +293,7 @@ def _mark_again(txn: Transaction, undo_no: int) -> None:
 
 
 def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
-    """What an undo took back."""
+    """Return the act of an undo."""
     row = txn.connection.row(
         "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [txn.learner_id, undo_no]
     )
@@ -300,8 +301,9 @@ def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
 
 
 def _recompute_said(txn: Transaction, import_no: int) -> None:
-    """Everything that an import says, as it stands with or without it: what comes under keys in the order of their
-    tables, as one fact may wait for another.
+    """Recompute every fact of an import with or without it.
+
+    Facts with keys follow the order of their tables, because one may wait for another.
     """
     spoil(txn)
     enforce_settings(txn)
@@ -349,8 +351,10 @@ def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
 
 
 def left_out(txn: Transaction, act: Act) -> int:
-    """Rewards and notes that an import tells in vain, because their keys were used again while it was undone: of what
-    was asked for under one key one fact stands. Of an undo that was taken back, those of what it had taken back.
+    """Return an import's rewards and notes that stay inactive, because their keys were used again while it was
+    undone.
+
+    One key has one active fact. For an undo that was undone, those of its act are returned.
     """
     kind, number = act.kind, act.number
     while kind == "undo":

@@ -1,7 +1,7 @@
-"""Version: everything stored of one run as one source told it.
+"""Version: everything stored of one run from one source.
 
-The same run can be told again by a longer copy of its source. What stands is one version; the others are
-kept, so that undoing an import leaves what the other imports say.
+A longer copy of a source brings the same run again. One version is active; the others are archived. So undoing an
+import restores the versions of the other imports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.judged import OBSERVED, Judged
-from core.records.kept_texts import KeptTexts
+from core.records.kept_texts import StoredTexts
 from core.records.selection import Selection
 from core.store.engine import Row
 from core.store.tables import insert_into
@@ -59,11 +59,11 @@ _WITHOUT_OBSERVED: Final = bytes(byte & ~OBSERVED for byte in range(256))
 
 
 session_of: Final = itemgetter(COLUMNS.index("class"), COLUMNS.index("session"))
-"""Of a run's columns those that `session_key` asks for."""
+"""Columns of a run that `session_key` needs."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How our own selection came about, beside the decisions: enough to replay it."""
+    """Seed and settings of our own selection, enough to replay it."""
 
     seed: str
     baseline_prob: float
@@ -81,10 +81,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One version of a run: its columns in the order of `COLUMNS`, and its rows in the tables beside it.
+    """One version of a run: its columns in the order of `COLUMNS`, and its rows in the child tables.
 
-    ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost,
-    draw, budget left); ``texts`` are in no digest, as they are kept only where somebody wants them.
+    ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
+    left). ``texts`` are in no digest, as they are stored only where a setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -93,10 +93,10 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     costs: tuple[int, ...]
     evidence: tuple[tuple[int, str, str | None], ...] = ()
     decisions: tuple[tuple[int, str, int, int, float | None, int | None], ...] = ()
-    texts: KeptTexts | None = None
+    texts: StoredTexts | None = None
 
     def digests(self) -> tuple[int, int]:
-        """Digest of what the source says whatever the settings, and of everything."""
+        """Return the digest of the source's content at any settings, and that of everything."""
         said = _ENCODER.encode(
             (
                 self.columns[:-_N_SETTINGS_DEPENDENT],
@@ -125,7 +125,7 @@ def version_of(
     costs: tuple[int, ...],
     others: dict[str, int],
     *,
-    texts: KeptTexts | None = None,
+    texts: StoredTexts | None = None,
 ) -> Version:
     """Judged run → Version; ``others`` numbers the arms it names outside its inventory, ``texts`` are to be kept.
 
@@ -157,7 +157,7 @@ def version_of(
 def _in_order(
     arm_nos: tuple[int, ...], flags: bytes, costs: tuple[int, ...]
 ) -> tuple[tuple[int, ...], bytes, tuple[int, ...]]:
-    """Outcomes by arm number, whatever order they were told in: the same set is the same version."""
+    """Return outcomes by arm number: the same set in another order is the same version."""
     order = _order(arm_nos)
     if order is None:
         return arm_nos, flags, costs
@@ -231,7 +231,7 @@ _SESSION: Final = COLUMNS.index("session")
 
 
 def stripped(version: Version) -> Version:
-    """The version without what anybody wrote: no excerpts, no prompt, no reply; every number stays."""
+    """Return the version without texts: no excerpts, prompt or reply; every number stays."""
     evidence = tuple((arm_no, place, None) for arm_no, place, _ in version.evidence)
     return msgspec.structs.replace(version, evidence=evidence, texts=None)
 
@@ -247,12 +247,9 @@ def renamed(version: Version, name: Callable[[str | None], str | None]) -> Versi
 
 
 def session_key(run_no: int, run_class: object, session: object) -> int | None:
-    """The session of a run whose class a coin decided, as a number; one of no session is a session by itself.
+    """Return the session of a run whose class a coin decided, as a number; a run without a session is its own.
 
-    Numbers lie anywhere from 0 to 2**63 - 1, whatever the names: the lowest of them are sessions drawn at random.
-
-    >>> session_key(1, "imported", "a") is None, session_key(1, "selected", "a") == session_key(2, "baseline", "a")
-    (True, True)
+    Numbers are spread over 0 to 2**63 - 1 independent of names: the lowest of them are a random sample of sessions.
     """
     if run_class not in _DECIDED:
         return None
@@ -338,7 +335,7 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
 
 
 def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
-    """Keep versions (run number, digest, version) that may stand another time."""
+    """Archive versions (run number, digest, version)."""
     txn.connection.many(
         f"{_VERSION} ON CONFLICT DO NOTHING",
         [(txn.learner_id, run_no, digest, version.encode()) for run_no, digest, version in versions],
@@ -351,7 +348,7 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
 
 
 def kept(txn: Facts, run_no: int, digest: int) -> Version:
-    """A version that was kept; what is said of a run is always written together with its version."""
+    """Load an archived version."""
     row = txn.connection.row(
         "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
         [txn.learner_id, run_no, digest],

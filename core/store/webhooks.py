@@ -1,7 +1,7 @@
-"""Webhooks, and what each is told: rows of the hidden learner ↔ records.
+"""Webhooks and their messages: rows of the hidden learner ↔ records.
 
-A message waits until it is due. Whoever moves the time at which it is due sends it, and nobody else does meanwhile;
-a process that is killed has sent it or not, and once its time is over another tries it again, under the same id.
+A message waits until it is due. The process that moves its due time sends it, and no other does meanwhile. After the
+death of that process another one tries it again at the new time, under the same id.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SELECT: Final = (
 def put_webhook(  # noqa: PLR0917 - as the columns come
     txn: Transaction, url: str, learner: str | None, pages: str, secret_from: str, private: bool
 ) -> int:
-    """A webhook that stands from now on; its number, which is the one it had if it was there before."""
+    """Activate a webhook and return its number; a known one keeps its number."""
     known = txn.connection.row(
         "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?",
         [txn.learner_id, url, learner or ""],
@@ -78,7 +78,7 @@ def put_webhook(  # noqa: PLR0917 - as the columns come
 
 
 def take_webhook_away(txn: Transaction, number: int) -> None:
-    """From now on it is told nothing."""
+    """Deactivate a webhook."""
     txn.connection.run(
         "UPDATE webhook SET removed_ms = ? WHERE learner_id = ? AND webhook_no = ? AND removed_ms = 0",
         [max(txn.now_ms, 1), txn.learner_id, number],
@@ -86,7 +86,7 @@ def take_webhook_away(txn: Transaction, number: int) -> None:
 
 
 def webhook_rows(facts: Facts) -> tuple[WebhookRow, ...]:
-    """Those that stand, by number."""
+    """Return active webhooks, by number."""
     rows = facts.connection.rows(f"{_SELECT} AND w.removed_ms = 0 ORDER BY w.webhook_no", [facts.learner_id])
     return tuple(_webhook(*row) for row in rows)
 
@@ -98,7 +98,7 @@ def webhook_row(facts: Facts, number: int) -> WebhookRow | None:
 
 
 def has_webhooks(facts: Facts) -> bool:
-    """Whether anybody is told."""
+    """Return whether a webhook is active."""
     row = facts.connection.row(
         "SELECT 1 FROM webhook WHERE learner_id = ? AND removed_ms = 0 LIMIT 1", [facts.learner_id]
     )
@@ -106,7 +106,7 @@ def has_webhooks(facts: Facts) -> bool:
 
 
 def tell(txn: Transaction, webhook_no: int, alert_no: int, state: State, origin: str) -> int:
-    """A message to a webhook, due at once; its number. ``origin`` makes its id one that nobody else gives."""
+    """Add a message to a webhook, due at once; return its number. ``origin`` makes its id unique."""
     number = txn.number("alert_message")
     txn.connection.run(
         _TELL,
@@ -139,7 +139,7 @@ def due_message(facts: Facts, now_ms: int, webhook_nos: Sequence[int]) -> int | 
 
 
 def take_message(txn: Transaction, number: int) -> Message | None:
-    """Have a message to oneself for as long as a try takes; None where somebody else has it, or it is done."""
+    """Reserve a message for one try; None where another process has it, or it is done."""
     taken = txn.connection.row(
         "UPDATE alert_message SET due_ms = ?, tries = tries + 1, tried_ms = ?, result = ''"
         " WHERE learner_id = ? AND alert_message_no = ? AND done_ms = 0 AND due_ms <= ?"

@@ -216,7 +216,7 @@ class Database(port.Database):
         self._lock = WritersLock(self._lock_file, timeout_s=lock_timeout_s)
         self._writer: Engine | None = None
         self._write_driver: sqlite3.Connection | None = None
-        self._seen = NOTHING
+        self._ids = NOTHING
         self._readers: deque[tuple[sqlite3.Connection, Seen]] = deque()
         self.has_written = False
         self.remembered: dict[str, Any] = {}
@@ -234,7 +234,7 @@ class Database(port.Database):
             is_ending = False
             n_before = driver.total_changes
             try:
-                answer = work(Connection(driver, self._seen))
+                answer = work(Connection(driver, self._ids))
                 is_long = driver.total_changes - n_before > _CHECKED_ROWS or self._log_is_long()
                 is_ending = True
                 driver.execute("COMMIT")
@@ -373,7 +373,7 @@ class Database(port.Database):
         self._close_readers()
         if self._writer is not None:
             with self.locked():
-                same = look_at(self._file, self._log).opens_like(self._seen)
+                same = look_at(self._file, self._log).opens_like(self._ids)
                 self._forget_writer()
                 if same:
                     self._leave_note()
@@ -422,11 +422,11 @@ class Database(port.Database):
         """The open connection, if it has the file that lies there and nobody but armscope has changed it."""
         now = look_at(self._file, self._log)
         if self._write_driver is not None:
-            if now == self._seen:
+            if now == self._ids:
                 return self._write_driver
             note = note_at(self._lock_file)
-            if note is not None and note.seen == now and now.opens_like(self._seen):  # another writer's fold
-                self._seen = now
+            if note is not None and note.seen == now and now.opens_like(self._ids):  # another writer's fold
+                self._ids = now
                 return self._write_driver
             self._without_foreign_log()  # first: closing a file that lies there still would fold the log into it
             self._forget_writer()
@@ -467,8 +467,8 @@ class Database(port.Database):
 
     def _leave_note(self) -> None:
         """Note how the file lies there, as this writer leaves it; only inside `locked`."""
-        self._seen = look_at(self._file, self._log)
-        leave_note(self._lock_file, Note(seen=self._seen, looked_over_ms=self.looked_over_ms))
+        self._ids = look_at(self._file, self._log)
+        leave_note(self._lock_file, Note(seen=self._ids, looked_over_ms=self.looked_over_ms))
 
     def _write_engine(self) -> Engine:
         if self._writer is None:

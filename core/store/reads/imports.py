@@ -1,4 +1,4 @@
-"""Imports and settings as they were made: who, when, what, and whether it stands."""
+"""Imports and changes of settings as recorded: actor, time, content and state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
 
 
 def setting_rows(snapshot: Snapshot, limit: int) -> tuple[SettingRow, ...]:
-    """The latest changes of settings, newest first; those an import told are undone while it is."""
+    """Return the latest changes of settings, newest first; an imported one is undone with its import."""
     rows = snapshot.connection.rows(
         "SELECT s.setting_no, s.at_ms, s.actor, s.name, s.before, s.value,"
         " s.undone = 1 OR coalesce(i.undone, 0) = 1 FROM setting s"

@@ -1,4 +1,4 @@
-"""Layers: those that were judged with their quality, and those of which nobody said more than the name."""
+"""Layers: judged ones with their quality, and bare ones, of which only the name is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.store.transaction import Facts
 
 
 def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
-    """Standing layers that have quality, the best first."""
+    """Return active layers that have quality, the best first."""
     rows = facts.connection.rows(
         "SELECT l.layer_no, l.uid, a.uri, a.name, l.layer_index, l.label, l.bare, q.retrievals, q.successes,"
         " q.failures, q.bonus, q.last_no FROM layer_quality q"
@@ -27,7 +27,7 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
 
 
 def n_judged_layers(facts: Facts) -> int:
-    """How many standing layers have quality."""
+    """Return the number of active layers that have quality."""
     row = facts.connection.row(
         "SELECT count(*) FROM layer_quality q JOIN layer l ON l.learner_id = q.learner_id"
         " AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.standing = 1",
@@ -37,7 +37,7 @@ def n_judged_layers(facts: Facts) -> int:
 
 
 def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
-    """Standing layers of which nobody said more than the name, those judged most often first."""
+    """Return active layers of which only the name is known, those judged most often first."""
     rows = facts.connection.rows(
         "SELECT l.uid, coalesce(q.retrievals, 0) AS judged FROM layer l LEFT JOIN layer_quality q"
         " ON q.learner_id = l.learner_id AND q.layer_no = l.layer_no"
@@ -48,7 +48,7 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
 
 
 def n_bare_layers(facts: Facts) -> int:
-    """How many of them there are."""
+    """Return the number of bare layers."""
     row = facts.connection.row(
         "SELECT count(*) FROM layer WHERE learner_id = ? AND standing = 1 AND bare = 1", [facts.learner_id]
     )
@@ -65,7 +65,7 @@ def _uids(facts: Facts, layer_nos: Sequence[int]) -> dict[int, str]:
 
 
 def _rated(facts: Facts, numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
-    """When, and by whom, evaluations were given."""
+    """Return times and authors of evaluations."""
     rows = facts.connection.rows_in(
         "SELECT evaluation_no, at_ms, CASE WHEN model <> '' THEN model ELSE rater END FROM evaluation"
         " WHERE learner_id = ? AND evaluation_no IN ({})",

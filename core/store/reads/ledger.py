@@ -1,8 +1,7 @@
-"""Ledger: observations and resets, with what they move at present.
+"""Ledger rows: observations and resets, with their present effect.
 
-An observation that follows from an evaluation, or from an episode's credit, has the id of that: it is the act, and
-what takes it back.
-``hidden`` are numbers of evaluations of which whoever asks may see nothing.
+An observation that follows from an evaluation or an episode's credit has the id of that act. Undoing the act undoes
+it. ``hidden`` are numbers of evaluations that the caller may not see.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final, NamedTuple
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.records.observation import Observation, Replacement, told_reward
+from core.records.observation import Observation, Replacement, plain_reward
 from core.records.reset import Reset
 from core.store.engine import Row
 from core.store.engine.words import BY_ARM, BY_RUN
@@ -83,7 +82,7 @@ def _told(facts: Facts, rows: Sequence[Row]) -> tuple[Observation, ...]:
 
 
 def _is_replaced(row: Row) -> bool:
-    """Whether a correction that stands has given way to a later one."""
+    """Return whether a later correction superseded an active one."""
     number, kind, undone, standing, latest = row[0], row[2], row[10], row[11], row[17]
     return kind == "correction" and bool(standing) and not undone and latest not in (None, number)
 
@@ -126,10 +125,9 @@ def ledger_of_arm(
     limit: int,
     hidden: Collection[int] = (),
 ) -> tuple[Observation, ...]:
-    """One arm's ledger rows, the latest in time first; ``before`` is the (time, number) to go on from.
+    """Return one arm's ledger rows, the latest in time first; ``before`` is the (time, number) to continue from.
 
-    What imports told that are undone is left out: it is as if it had never been read; so are evaluations and credits
-    in whose place a later one stands, but not those that somebody took back.
+    Rows of undone imports are left out, and so are superseded evaluations and credits. Undone ones are included.
     """
     beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
@@ -181,7 +179,7 @@ def _observation(
         row_no=number,
         arm=key,
         kind=kind,
-        reward=told_reward(success, weight),
+        reward=plain_reward(success, weight),
         weight=weight / MICRO,
         run=uid,
         run_no=run_no or None,
@@ -232,7 +230,7 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
 
 
 class Correction(NamedTuple):
-    """What a correction says, success and failure in millionths, and when it was submitted."""
+    """A correction: success and failure in millionths, and its time."""
 
     amounts: tuple[int, int]
     at_ms: int

@@ -1,4 +1,4 @@
-"""Log: learners, and who changed what."""
+"""Log: learners, and their audit entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY: Final = 1 << 62
 
 
 class LearnerMoment(NamedTuple):
-    """What tells one state of a learner from every other of this database, and from those of other learners."""
+    """Key of one state of a learner, distinct from every other state and learner of the database."""
 
     number: int
     revision: int
@@ -32,10 +32,10 @@ def learners(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def names_of(connection: Connection) -> tuple[str, ...]:
-    """Those of all learners, sorted.
+    """Return the names of all learners, sorted.
 
-    Where many servers share them out none but the nearest is asked, so that nobody waits for one that is away; a
-    learner whose first import still goes on is among them there.
+    On a cluster only the nearest server is asked, so that no reader waits for an absent one. There a learner whose
+    first import is in progress is included.
     """
     return tuple(numbered(connection).values() if connection.is_shared_out else _moments(connection))
 
@@ -64,7 +64,7 @@ def servers(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def standing(snapshot: Snapshot) -> Standing | None:
-    """What the server that is asked is to others that keep the same database; None where no server keeps it."""
+    """Return the server's state among the servers of its database; None for a file."""
     return snapshot.connection.standing()
 
 

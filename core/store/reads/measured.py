@@ -1,4 +1,4 @@
-"""Measured: what a monitor asks of a learner again and again: sums of rollups, and what was newly chosen."""
+"""Measured counts for a monitor: sums of rollups, and new selections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CHOSEN: Final = 10_000
 
 
 class Counted(NamedTuple):
-    """Runs that stand, by class, and what all observations in all epochs came to, in observations."""
+    """Active runs by class, and the sums of all observations in all epochs."""
 
     runs: dict[str, int]
     success: float
@@ -23,7 +23,7 @@ class Counted(NamedTuple):
 
 
 def counted(snapshot: Snapshot) -> Counted:
-    """Of a learner, from the days of its rollups."""
+    """Return the counts of a learner, from the days of its rollups."""
     runs = snapshot.connection.rows(
         "SELECT class, sum(n) FROM usage_day WHERE learner_id = ? GROUP BY class ORDER BY class",
         [snapshot.learner_id],

@@ -1,4 +1,4 @@
-"""Notes: what people wrote about arms, newest first."""
+"""Notes about arms, newest first."""
 
 from __future__ import annotations
 

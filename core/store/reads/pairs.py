@@ -1,4 +1,4 @@
-"""Pairs: answers to one instruction, two by two, as somebody is to compare them."""
+"""Pairs of answers to one instruction, for comparison by a reviewer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEFT: Final = (
 
 
 class Answer(NamedTuple):
-    """What came of one instruction in one execution; ``digest`` tells the instruction, '' = it was not kept."""
+    """The answer to an instruction in one execution; ``digest`` identifies the instruction, '' = not stored."""
 
     layer: str
     execution: str
@@ -34,14 +34,14 @@ class Answer(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many pairs there are, 1,000 at most, and the oldest (nothing where there is none)."""
+    """Number of remaining pairs, 1,000 at most, and the oldest (None without any)."""
 
     n: int
     oldest: tuple[Answer, ...]
 
 
 def pairs_left(facts: Facts, rater: str, layer_no: int) -> Left:
-    """Pairs of different answers that somebody has not compared yet, of a layer (0 = of any)."""
+    """Return pairs of different answers that the rater has not compared yet, of a layer (0 = of any)."""
     asked = [facts.learner_id, layer_no, layer_no, rater]
     counted = facts.connection.row(
         f"SELECT count(*) FROM (SELECT a.execution_no{_LEFT} LIMIT {_COUNTED}) AS found", asked
@@ -69,7 +69,7 @@ def _numbered(facts: Facts, layer_no: int, execution_no: int) -> Answer:
 
 
 def answer_in(facts: Facts, layer: str, execution: str) -> Answer | None:
-    """What came of a layer in an execution, by their uids; None where nobody who stands has told."""
+    """Return a layer's answer in an execution, by their uids; None without an active one."""
     row = facts.connection.row(
         "SELECT p.layer_no, p.execution_no FROM layer l"
         " JOIN training_pair p ON p.learner_id = l.learner_id AND p.layer_no = l.layer_no"

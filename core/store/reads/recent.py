@@ -1,4 +1,4 @@
-"""Recent: what every arm gathered lately, day by day, in the epoch it is in."""
+"""Recent sums of every arm, by day, in its present epoch."""
 
 from __future__ import annotations
 
@@ -72,8 +72,9 @@ def arm_hours(
     until_ms: int,
     at: Ints | None = None,
 ) -> ArmHours:
-    """The hours of these arms from that of a time up to that of another, in the epochs that the columns say; ``at``
-    is the place of each arm number in them, where that is known already.
+    """Return the hours of these arms between two times, in the epochs of the columns.
+
+    ``at`` maps arm numbers to columns, where the caller has it already.
     """
     at = places_by_number(snapshot, columns) if at is None else at
     numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []

@@ -1,4 +1,4 @@
-"""Reviewable: what there is to judge: runs, arms in them, executions and their layers, with what is known of each."""
+"""Reviewable subjects: runs, arms in runs, executions and their layers, with their evaluations."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _CORRECTIONS: Final = 10_000
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """Something that may be judged, by its numbers (0 for none).
+    """A subject of review, by its numbers (0 = none).
 
-    ``score`` is the lowest that is known of it, from 0 to 1, None where nothing is; ``n_people`` have judged it, and
-    ``minority`` is the share of the judgements, those of models too, that differ from most, from 0 to a half.
-    ``type`` and ``place`` are an arm's, and where the detector saw it ('none': it did not; '': nothing was said).
+    ``score`` is its lowest score from 0 to 1, None without any. ``n_people`` have judged it. ``minority`` is the
+    share of its judgements, models included, that differ from most, from 0 to a half. ``type`` and ``place`` belong
+    to an arm: ``place`` is where the detector saw it ('none' = not at all, '' = unknown).
     """
 
     layer_no: int
@@ -57,7 +57,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Said(NamedTuple):
-    """What was judged of one subject; ``worth`` adds up the scores of successes."""
+    """Judgements of one subject; ``worth`` is the sum of the scores of successes."""
 
     n: int
     n_people: int
@@ -73,10 +73,10 @@ _SAID: Final = (  # who is named by nothing is one person
 
 
 def reviewable(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
-    """What may be judged of what is asked for, from the oldest on or from the newest on, as its order is.
+    """Return the subjects that a queue asks for, oldest or newest first, as its order is.
 
-    Every source but ``runs`` and every order are left to the caller: what is known of a candidate tells them. Raises
-    `UnknownRun` for a run that is named and isn't there.
+    The caller applies every source but ``runs``, and the order. Raises `UnknownRun` for a named run that does not
+    exist.
     """
     if asks.about in {"execution", "layer"}:
         yield from _executed(snapshot, asks)
@@ -111,7 +111,7 @@ def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Ca
 
 
 def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
-    """Arms that runs are said to have referenced; of a filter by arm that one, referenced or not."""
+    """Return the arms that runs referenced; for a filter by arm that one, referenced or not."""
     run_nos = list(times)
     judged, given = _judged(snapshot, run_nos), _given(snapshot, run_nos)
     only = None if asks.wanted.arm is None else arm_number(snapshot, asks.wanted.arm)
@@ -125,7 +125,7 @@ def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsk
 
 
 def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[int, int, str, str]]:
-    """(run, arm, its type, where it was seen) of what runs are said to have referenced."""
+    """Return (run, arm, its type, where it was seen) of the references in runs."""
     return [
         (run_no, arm_no, kind, _place(place, flags))
         for run_no, arm_no, kind, place, flags in _seen_in(snapshot, run_nos, REFERENCED)
@@ -151,7 +151,7 @@ def _place(place: str, flags: int) -> str:
 
 
 def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
-    """Executions that stand, or layers in them; of certain runs where the runs are chosen."""
+    """Return active executions, or layers in them; of certain runs where the runs are chosen."""
     of_runs = None
     if asks.source == "runs" or (asks.wanted, asks.view) != (RunFilter(), View()):
         of_runs = dict(_runs(snapshot, asks))
@@ -191,7 +191,7 @@ def _candidate(
 
 
 def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Said]:
-    """What counts of what was judged of runs (arm 0), and of arms in them."""
+    """Return the counted judgements of runs (arm 0) and of arms in them."""
     rows = snapshot.connection.rows_in(
         f"SELECT run_no, arm_no, {_SAID} FROM evaluation {EVALUATIONS_BY_RUN}"
         " WHERE learner_id = ? AND counts = 1 AND layer_no = 0 AND execution_no = 0"
@@ -239,7 +239,7 @@ def _given(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], 
 
 
 def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
-    """(type, place, whether it was wrong) of what the detector said and somebody looked at: the latest 10,000."""
+    """Return (type, place, whether it was wrong) of the latest 10,000 detections that a person reviewed."""
     rows = snapshot.connection.rows(
         "SELECT a.type, coalesce(v.place, 'call'), o.flags, b.success_micro, b.failure_micro FROM observation b"
         " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
@@ -257,7 +257,7 @@ def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
 
 
 class NamedItem(NamedTuple):
-    """What an item is about, by name."""
+    """The subject of an item, by names."""
 
     subject: Subject
     at_ms: int | None
@@ -282,7 +282,7 @@ def named_item(facts: Facts, about: Placed) -> NamedItem:
 
 
 def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
-    """What was asked and answered, where it was kept: of the layer, of the execution, or of those of the run."""
+    """Return stored instructions and responses of the layer, of the execution, or of the run's own."""
     chosen, value = ("x.execution_no = ?", about.execution_no)
     if not about.execution_no:
         chosen, value = ("x.run_no = ? AND x.run_no <> 0", about.run_no)

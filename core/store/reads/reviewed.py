@@ -1,4 +1,4 @@
-"""Reviewed: what one person judged last, and what a model grader made of the same subject."""
+"""Reviewed: a person's latest judgements, and a model grader's of the same subject."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
 
 
 def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
-    """The newest queue that stands, of this rubric, in which a subject is an item, and its number there; 0 = none."""
+    """Return the newest active queue of this rubric with the subject as an item, and its number there; 0 = none."""
     row = facts.connection.row(
         "SELECT i.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
         " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"

@@ -1,4 +1,4 @@
-"""Rubrics: versions that stand, and how often they were judged by."""
+"""Rubrics: active versions, and how often they were used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.store.transaction import Facts
 
 
 def rubric_rows(facts: Facts) -> tuple[RubricRow, ...]:
-    """Every version that stands, newest first."""
+    """Return every active version, newest first."""
     used: dict[str, int] = dict(
         facts.connection.rows(
             "SELECT rubric, count(*) FROM evaluation WHERE learner_id = ? AND counts = 1 GROUP BY rubric",

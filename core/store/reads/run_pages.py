@@ -1,11 +1,10 @@
-"""Run pages: runs newest first, filtered, a page at a time; every page costs about the same, however deep.
+"""Run pages: filtered runs, newest first. Every page costs about the same at any depth.
 
-The order is that of time, runs without one last, ties by number. Pages start at a cursor (the place of a run in
-that order), never at a count of rows. Which days, and which of their hours, hold runs that pass is read off the
-rollups of usage, which know class, model, channel, status and verdict of standing runs, so that a filter that
-matches almost nothing among a million runs seeks only where something is. What they can't tell (one arm's part
-in a run; which runs of an hour pass) is looked up run by run, at most `LOOKED_AT_MOST` of them; then the page
-says how far it looked.
+Runs are ordered by time, those without one last, ties by number. A page starts at a cursor, which is a run's position
+in that order, never at a count of rows. The rollups of usage know class, model, channel, status and verdict of active
+runs. So they show which days and hours hold matches, and a rare filter reads only those. Two questions need a lookup
+run by run: one arm's part in a run, and which runs of an hour match. At most `LOOKED_AT_MOST` runs are looked up;
+then the page reports how far it searched.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LOOKED_AT_MOST: Final = 5_000
 
 _SOME: Final = 50
 _MORE: Final = 4
-"""For so many runs places are begun at first, where nobody says how many are wanted; and so many times more then."""
+"""Number of runs to start segments for where the caller names none, and the factor for each further round."""
 
 _EVER: Final = 1 << 40
 """An hour that never comes."""
@@ -39,7 +38,7 @@ _EVER: Final = 1 << 40
 T = TypeVar("T")
 Place = Literal["day", "hour"]
 Kinds = tuple[str, list[Any]]
-"""What keeps kinds of runs out, as SQL, and its values."""
+"""SQL conditions that exclude kinds of runs, with their values."""
 
 
 def run_page(
@@ -51,13 +50,13 @@ def run_page(
     direction: Direction = "older",
     limit: int = 50,
 ) -> RunPage:
-    """Standing runs that pass, beyond ``cursor`` in a direction; without one the newest (or the oldest)."""
+    """Return active runs that match, beyond ``cursor`` in a direction; without one the newest (or oldest)."""
     found = looked_up(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit)
     return page_of(snapshot, found, direction)
 
 
 class LookedUp(NamedTuple):
-    """Which runs a page shows, as they were found, and how far it looked."""
+    """The runs of a page in order of search, and how far the search went."""
 
     found: tuple[Cursor, ...]
     onward: Cursor | None
@@ -106,7 +105,7 @@ def page_of(snapshot: Snapshot, seen: LookedUp, direction: Direction) -> RunPage
 
 
 def newest_runs(snapshot: Snapshot, wanted: RunFilter, *, limit: int) -> tuple[int, ...]:
-    """Numbers of the newest standing runs that pass, newest first, among the `LOOKED_AT_MOST` first looked at."""
+    """Return numbers of the newest matching runs, newest first, among the first `LOOKED_AT_MOST`."""
     looked_at = islice(_candidates(snapshot, wanted, View(), None, "older"), LOOKED_AT_MOST)
     return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
@@ -114,17 +113,18 @@ def newest_runs(snapshot: Snapshot, wanted: RunFilter, *, limit: int) -> tuple[i
 def run_numbers(
     snapshot: Snapshot, wanted: RunFilter, view: View, direction: Direction, *, at_most: int
 ) -> Iterator[tuple[int, int | None]]:
-    """Number and time of the standing runs that pass, from the newest on (``older``) or from the oldest on, among
-    the ``at_most`` first looked at.
+    """Return number and time of active matching runs, newest first (``older``) or oldest first.
+
+    At most ``at_most`` runs are looked up.
     """
     looked_at = islice(_candidates(snapshot, wanted, view, None, direction), at_most)
     return ((run_no, at_ms) for at_ms, run_no, fits in looked_at if fits)
 
 
 def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | None:
-    """How many runs pass, from the rollups: whole days, and the hours before and after them.
+    """Return how many runs match, from rollups of full days and of the hours around them.
 
-    None where one arm's part is asked for, which they can't tell.
+    None where the filter names one arm's part, which rollups do not know.
     """
     if wanted.arm is not None:
         return None
@@ -157,8 +157,9 @@ def _candidates(
     *,
     n_wanted: int = _SOME,
 ) -> Iterator[Row]:
-    """(time, number, whether it passes) of the runs of hours that hold some that do, in order; of which hardly more
-    than ``n_wanted`` will be looked at.
+    """Yield (time, number, whether it matches) of the runs in hours with matches, in order.
+
+    Hardly more than ``n_wanted`` will be read.
     """
     arm_no = None if wanted.arm is None else arm_number(snapshot, wanted.arm)
     if wanted.arm is not None and arm_no is None:
@@ -201,8 +202,10 @@ def _one_after_the_other(
     places: Iterator[tuple[int, int]],
     n_wanted: int,
 ) -> Iterator[T]:
-    """What is found at each place, of which it is known how many runs it holds. As many places as hold what is wanted
-    are begun together, and more each time: so hardly any has to be waited for, however few runs each holds.
+    """Yield the rows of each segment in turn; the number of runs in each is known.
+
+    As many segments as hold the required rows are started together, and more each time. So few of them are waited
+    for, however few runs each holds.
     """
     n_wanted = max(n_wanted, _SOME)
     while True:
@@ -221,8 +224,9 @@ def _one_after_the_other(
 def _places(
     snapshot: Snapshot, kinds: Kinds, direction: Direction, place: Place, within: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Days or hours that hold runs of these kinds, each with how many, one by one as they are asked for: the days
-    first, so that rare kinds cost no walk by hours.
+    """Yield the days or hours that hold runs of these kinds, with their numbers.
+
+    Days come first, so that rare kinds need no walk by hours.
     """
     return snapshot.connection.each(
         f"SELECT {place}, sum(n) FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
@@ -243,7 +247,7 @@ def _day_of(hour: int) -> int:
 
 
 def _kinds(wanted: RunFilter, view: View) -> Kinds:
-    """The filters on kinds of runs, which the rollups can tell."""
+    """Return the filters on kinds of runs, which the rollups know."""
     where = ""
     values: list[Any] = []
     for column, chosen in _chosen(wanted, view):
@@ -281,7 +285,7 @@ def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tup
 
 
 def _fits(wanted: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
-    """Whether a run passes, as SQL."""
+    """Return the SQL condition for a matching run."""
     sql = "standing = 1 AND outcome <> 'empty'"
     values: list[Any] = []
     for column, chosen in _chosen(wanted, view):
@@ -307,7 +311,7 @@ def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
 
 
 def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
-    """Whether an arm was in the prompt of any run of an hour."""
+    """Return whether an arm was in the prompt of any run of an hour."""
     row = snapshot.connection.row(
         "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
         [snapshot.learner_id, hour, arm_no],

@@ -1,4 +1,4 @@
-"""Run parts: which arms had which part in a few runs, and what people said of them there."""
+"""Run parts: the part of arms in a few runs, and manual rewards there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
 
 
 class GivenByHand(NamedTuple):
-    """What counts of what people gave in some runs, the latest last; ``reward_micro`` of each."""
+    """Counted manual rewards in some runs, the latest last; ``reward_micro`` of each."""
 
     run: Ints
     arm_no: Ints
@@ -77,7 +77,7 @@ def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
 
 
 def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) -> Parts:
-    """What part these arms had in these runs; pairs without one are missing."""
+    """Return the part of these arms in these runs; pairs without one are missing."""
     rows = snapshot.connection.rows_in(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         " SELECT w.place, o.arm_no, o.flags FROM wanted w CROSS JOIN outcome o"
@@ -90,7 +90,7 @@ def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) ->
 
 
 def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
-    """Feedback and corrections that stand about these runs."""
+    """Return active feedback and corrections about these runs."""
     rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         f" SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b {BY_RUN}"

@@ -1,4 +1,4 @@
-"""Run story: everything recorded of one run, whether it stands or not."""
+"""Run story: everything recorded of one run, active or not."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Part(NamedTuple):
 
 
 class RecordedRun(NamedTuple):
-    """One run: facts, the parts of its arms, the references that were kept, and its selection as it was made (what
-    it decided is told by the reasons; None where nothing was chosen).
+    """One run: facts, parts of its arms, stored references, and its selection.
+
+    The reasons hold the decisions of the selection; None where there was no selection.
     """
 
     facts: RunFacts
@@ -37,7 +38,7 @@ class RecordedRun(NamedTuple):
 
 
 def run_place(snapshot: Snapshot, name: str) -> Cursor | None:
-    """The place of a run by its uid, or by its number where no uid says so; also of one that doesn't stand."""
+    """Return the number and revision of a run by uid, or else by number; inactive ones included."""
     row = named_run(snapshot, name, "at_ms, run_no")
     return None if row is None else Cursor(*row)
 
@@ -108,7 +109,7 @@ def _facts(run_no: int, version: Version, head: Row) -> RunFacts:
 
 
 def tellings(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
-    """Who told a run, in the order they did; the first teller alone where nobody told it again."""
+    """Return the sources of a run in order; only the first where no other source has it."""
     place = [snapshot.learner_id, run_no]
     rows = snapshot.connection.rows(
         "SELECT s.import_no, i.at_ms, s.digest = r.digest, coalesce(i.undone, 0) FROM provenance s"

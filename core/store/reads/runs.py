@@ -1,4 +1,4 @@
-"""Runs: found by name, listed by number."""
+"""Runs by name and by number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWERED: Final = "outcome <> 'empty'"
 
 
 class FoundRun(NamedTuple):
-    """What a reward that names a run needs of it."""
+    """The columns of a run that a reward needs."""
 
     run_no: int
     uid: str
@@ -132,7 +132,7 @@ _ROWS: Final = (
 
 
 def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) -> tuple[RunRow, ...]:
-    """The latest standing runs by number, newest first; ``before`` pages on."""
+    """Return the latest active runs by number, newest first; ``before`` continues the list."""
     latest = (
         "SELECT * FROM run WHERE learner_id = ?1 AND revision <= ? AND standing = 1 AND outcome <> 'empty'"
         " AND run_no < ? ORDER BY run_no DESC LIMIT ?"
@@ -152,7 +152,7 @@ def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
 
 
 def run_count(snapshot: Snapshot) -> int:
-    """How many runs were ever numbered: what a check goes through."""
+    """Return how many runs were ever numbered, for a full check."""
     row = snapshot.connection.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
     return 0 if row is None or row[0] is None else int(row[0])
 

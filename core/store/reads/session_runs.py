@@ -1,4 +1,4 @@
-"""Sessions: runs whose class a coin decided, with their sessions; all of them, or sessions drawn at random."""
+"""Runs by session whose class a coin decided: all of them, or randomly sampled sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
 DRAWN: Final = 10_000
-"""So many runs tell how much alike the runs of one session are; of more, whole sessions are drawn."""
+"""Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
 
 _ALL_KEYS: Final = 1 << 63
 _EVER: Final = 1 << 60
@@ -31,10 +31,10 @@ _RUNS: Final = (
 def session_runs(
     snapshot: Snapshot, n_runs: int, *, since_ms: int | None = None, until_ms: int | None = None
 ) -> SessionRuns:
-    """Standing baseline and selected runs of a span, which has ``n_runs`` of them; above `DRAWN` a part of them.
+    """Return active baseline and selected runs of a span with ``n_runs`` of them; above `DRAWN` a sample.
 
-    The span is heeded as `usage_columns` heeds it. Session keys lie anywhere, so those below a limit are sessions
-    drawn at random.
+    The span is applied as in `usage_columns`. Session keys are random, so those below a limit are a random sample of
+    sessions.
     """
     limit = _ALL_KEYS if n_runs <= DRAWN else _ALL_KEYS * DRAWN // n_runs
     columns = _columns(snapshot, n_runs, limit, since_ms, until_ms)

@@ -1,7 +1,7 @@
-"""Sessions: what a few arms gathered by session, and beside which new arms: read from the runs themselves.
+"""Sessions: sums of a few arms by session, and new arms beside them, read from the runs.
 
-No rollup keeps sessions, so runs are walked through, newest first as the index on time has them: at most
-`RUNS_READ`, and only for arms that the rollups have found something about.
+No rollup has sessions, so runs are read newest first by the index on time: at most `RUNS_READ`, and only for arms
+with a finding in the rollups.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _GIVEN: Final = (
 
 
 class Walk(NamedTuple):
-    """Which runs are walked through, by when they ended, and the place of each arm number in the columns."""
+    """The runs to read, by their ends, and the column of each arm number."""
 
     since_ms: int
     until_ms: int
@@ -65,9 +65,9 @@ def walk(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None
 
 
 def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Walk) -> ArmSessions:
-    """What these arms gathered by session, in the epochs that the columns say.
+    """Return sums of these arms by session, in the epochs of the columns.
 
-    A correction is not heeded: the run is taken as it was first judged.
+    Corrections are ignored: the run counts as it was first judged.
     """
     since, until, at = walk
     numbers = np.flatnonzero(np.isin(at, places)) if len(places) else np.empty(0, dtype=np.int64)
@@ -125,8 +125,9 @@ def joined_arms(
     walk: Walk,
     first: Mapping[int, int],
 ) -> JoinedArms:
-    """The arms that were first in a prompt from the first to the last of these days, and later than one arm, beside
-    that arm since a time; ``first`` says when each was.
+    """Return the arms that first entered a prompt between these days, later than one arm and beside it.
+
+    ``first`` has each arm's first time.
     """
     at, place = walk.at, columns.places[arm]
     (number,) = np.flatnonzero(at == place).tolist()
@@ -151,7 +152,7 @@ def joined_arms(
 
 
 def _since(snapshot: Snapshot, until_ms: int) -> int:
-    """When the oldest of the runs that may be read ended; 0 where all of them may."""
+    """Return the end of the oldest run to read; 0 = all."""
     row = snapshot.connection.row(
         "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
         " LIMIT 1 OFFSET ?",

@@ -1,4 +1,4 @@
-"""Subjects: layers, executions and the arms of runs, as judging asks for them."""
+"""Subjects of evaluations: layers, executions and the arms of runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> li
 
 
 def layer_number(facts: Facts, named: str) -> int | None:
-    """The number of a standing layer, by its uid or URI; None where nobody has named it."""
+    """Return the number of an active layer, by its uid or URI; None if unknown."""
     uid = named
     if named.strip().lower().startswith("kairos:"):
         try:
@@ -40,7 +40,7 @@ def layer_number(facts: Facts, named: str) -> int | None:
 
 
 def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
-    """Of each of some runs the arms that have all of these flags."""
+    """Return, per run, the arms that have all of these flags."""
     found: dict[int, list[int]] = {}
     for run_no, arm_no in facts.connection.rows_in(
         f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",

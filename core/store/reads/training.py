@@ -1,12 +1,11 @@
-"""Training pairs: what executions leave for training: pairs of texts, each with an evaluation that counts for it.
+"""Training pairs: texts of executions, each with an evaluation that counts for it.
 
-An evaluation counts for a pair where it is of the pair's layer in its execution, else where it is of the execution as
-a whole, else where it is of the run that the execution is of. Of what one rater (person, model, rubric) said, what is
-nearest to the pair counts; what several raters said are several. Pairs of executions that are bare, that nobody who
-stands names, or whose run does not stand, are left out.
+An evaluation counts for a pair if its subject is the pair's layer in its execution, else the full execution, else the
+run of the execution. For one rater (person, model, rubric) the nearest subject counts; several raters give several
+rows. Left out are pairs of bare executions, of executions without an active source, and of inactive runs.
 
-Evaluations are read by themselves, and what they are of is looked up some hundred at a time: to seek a pair costs
-more than to read one, since its key lies beside its texts.
+Evaluations are read first, and their pairs are looked up some hundred at a time. Seeking a pair costs more than
+reading one, because its key is stored beside its texts.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _OF_LAYER: Final = (
 
 
 class TrainingFilter(NamedTuple):
-    """Which pairs are meant; nothing = all. Layers and executions by uid in lower case, adapters by URI or name."""
+    """Filter of pairs; empty = all. Layers and executions by uid in lower case, adapters by URI or name."""
 
     adapters: Sequence[str] = ()
     layers: Sequence[str] = ()
@@ -81,11 +80,10 @@ class TrainingFilter(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A pair, and what one evaluation says of it; ``evaluation_no`` 0 = nobody has judged it, and the rest means
-    nothing.
+    """A pair and one evaluation; ``evaluation_no`` 0 = not judged, and the other members of it mean nothing.
 
-    ``digest`` is equal for equal instructions, "" without one; texts are JSON as they were kept, None = they weren't.
-    Times are UTC milliseconds.
+    ``digest`` is equal for equal instructions, "" without one. Texts are JSON as stored, None = not stored. Times are
+    UTC milliseconds.
     """
 
     evaluation_no: int
@@ -112,7 +110,7 @@ class Told(NamedTuple):
 
 
 _TOLD: Final = partial(tuple.__new__, Told)
-"""As ``Told._make``, without counting what is known to be complete."""
+"""Faster ``Told._make`` for rows that are known to be complete."""
 
 
 def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
@@ -151,7 +149,7 @@ def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
     )
 
 
-# Evaluations come first and are looked up from, which SQLite is told by CROSS JOIN: starting from the pairs, it would
+# Evaluations come first and are looked up from, which CROSS JOIN forces in SQLite: starting from the pairs, it would
 # ask all evaluations for each.
 
 
@@ -200,7 +198,7 @@ class _Named:
 
 
 class Subjects:
-    """What evaluations are of, looked up some hundred at a time."""
+    """Subjects of evaluations, looked up some hundred at a time."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -208,7 +206,7 @@ class Subjects:
         self._is_dense = True
 
     def told(self, said: Sequence[_Row], pairs: dict[tuple[int, int], _Row]) -> list[Told]:
-        """What was said of pairs, with the pairs; without those that are not there, or do not stand."""
+        """Return the evaluations with their pairs, without missing or inactive pairs."""
         layers = self._layers.of({one[2] for one in said})
         adapters = self._adapters.of({pair[2] for pair in pairs.values()} - {0})
         told = []
@@ -221,9 +219,9 @@ class Subjects:
         return told
 
     def pairs(self, said: Sequence[_Row]) -> dict[tuple[int, int], _Row]:
-        """Rows of pairs by execution and layer, of those that stand; there may be more than something was said of.
+        """Return active pairs by execution and layer; there may be more than the evaluations need.
 
-        Neighbours are read through, until that reads too much else.
+        Neighbours are read in one scan, until that reads too much else.
         """
         numbers = [one[1] for one in said]
         first, last = min(numbers), max(numbers)
@@ -270,7 +268,7 @@ _OF_ADAPTERS: Final = (
 def _conditions(
     snapshot: Snapshot, wanted: TrainingFilter, layer: str, execution: str, *, is_judged: bool
 ) -> tuple[str, list[str | int]]:
-    """What a filter adds to a statement that calls layer and execution so, and its values."""
+    """Return a filter's SQL for these aliases of layer and execution, and its values."""
     said: list[str] = []
     values: list[str | int] = []
     if wanted.adapters:

@@ -1,4 +1,4 @@
-"""Unread: standing rewards, by arm and by who reads them."""
+"""Unread rewards: active rewards by arm and by reader."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from core.store.tables import LISTED
 from core.store.transaction import Snapshot
 
 Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
-"""Who reads a standing reward: the arm's posterior; an earlier epoch of it; nobody, since a later correction
-replaces it. Or nobody, because its arm isn't listed, its run doesn't stand (or had the arm out), or the
-observation it corrects isn't there.
+"""Reader of an active reward: the arm's posterior, or an earlier epoch. Otherwise the reason for none: a later
+correction replaced it, its arm isn't listed, its run is inactive or left the arm out, or its corrected observation is
+missing.
 """
 
 
 class RewardsRead(NamedTuple):
-    """Standing rewards of one arm that are read in one way, and the pulls they bring, in millionths."""
+    """Active rewards of one arm with one reader, and their pulls in millionths."""
 
     arm: str
     reader: Reader
@@ -64,7 +64,7 @@ _PULLS: Final = (
 
 
 def rewards_read(snapshot: Snapshot) -> tuple[RewardsRead, ...]:
-    """Standing rewards by arm and by who reads them."""
+    """Return active rewards by arm and by reader."""
     return tuple(RewardsRead(*row) for row in snapshot.connection.rows(REWARDS_READ, [snapshot.learner_id]))
 
 

@@ -1,4 +1,4 @@
-"""Usage: the rollups → columns and counts."""
+"""Usage: rollups as columns and counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.store.transaction import Facts, Snapshot
 
 
 class Totals(NamedTuple):
-    """Counts of a learner's standing runs; ``skipped`` by reason."""
+    """Counts of a learner's active runs; ``skipped`` by reason."""
 
     runs: int
     observed: int
@@ -41,9 +41,9 @@ _EVER: Final = 1 << 40
 def usage_columns(
     snapshot: Snapshot, *, since_ms: int | None = None, until_ms: int | None = None
 ) -> UsageColumns:
-    """Standing runs added up by day and kind; by hour where a span cuts a day, and in the newest day.
+    """Return sums of active runs by day and kind; by hour in the newest day and where a span cuts a day.
 
-    A span is heeded by full hours; with ``since_ms``, runs of unknown time are left out.
+    A span includes full hours. With ``since_ms``, runs of unknown time are left out.
     """
     parts = _parts(snapshot, since_ms, until_ms)
     columns = [list(chain.from_iterable(column)) for column in zip(*parts, strict=True)]
@@ -109,7 +109,7 @@ class UsageSeries(NamedTuple):
 
 
 def usage_series(snapshot: Snapshot, place: Literal["hour", "day"], since: int) -> UsageSeries:
-    """Standing runs from an hour or day on (from 0 on, none without a time)."""
+    """Return active runs from an hour or day on (from 0 on, none without a time)."""
     return UsageSeries(
         *map(
             ints,
@@ -162,12 +162,12 @@ def totals(snapshot: Facts) -> Totals:
 
 
 def last_run_ms(snapshot: Facts) -> int | None:
-    """When the last standing run ended."""
+    """Return the end of the last active run."""
     return _end_of(snapshot, "DESC")
 
 
 def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
-    """The first, or last, time of a standing run: the rollup says in which hour, however many don't stand."""
+    """Return the first, or last, time of an active run; the rollup has its hour, so inactive runs cost nothing."""
     hour = (
         "(SELECT hour FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND outcome <> 'empty' AND n > 0"
         f" ORDER BY hour {order} LIMIT 1)"
@@ -204,7 +204,7 @@ def counts_by_day(snapshot: Snapshot) -> DayCounts:
 
 
 def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:
-    """How often each arm was in a prompt, from the hour of a time up to, without it, the hour of another."""
+    """Return how often each arm was in a prompt, from the hour of one time to the hour of another (exclusive)."""
     return dict(
         snapshot.connection.rows(
             "SELECT a.key, h.inclusions FROM (SELECT arm_no, sum(inclusions) AS inclusions FROM arm_hour"
