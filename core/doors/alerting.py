@@ -1,6 +1,6 @@
-"""Alerting: every minute, look at what needs a look, and send what waits to be sent; tell traces whose hour is over.
+"""Alerting every minute: find alarms, send due messages, and settle traces after their hour.
 
-Any number of processes may do this on one database: the store decides who finds what is new, and who sends it.
+Any number of processes may do this on one database: the store decides which of them raises an alert and sends it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.records.times import MINUTE_MS
 
 EVERY_S: Final = 60.0
 BY_CLOCK_MS: Final = 10 * MINUTE_MS
-"""A learner of whom nothing new was recorded is looked at again so often: queues become overdue by the clock."""
+"""Interval at which an unchanged learner is checked again: queues become overdue by the clock."""
 _ACTOR: Final = Actor(name="armscope")
 _LOG: Final = logging.getLogger("armscope")
 
@@ -33,7 +33,7 @@ Send = Callable[[Message], SendResult]
 
 
 class LookedAndSent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look raised and cleared, and what came of what was sent after it."""
+    """Alerts raised and cleared by one check, and the results of the messages sent after it."""
 
     raised: tuple[str, ...]
     cleared: tuple[str, ...]
@@ -41,7 +41,7 @@ class LookedAndSent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alarms:
-    """What holds in each learner, found anew only where something was recorded or ten minutes have passed."""
+    """Alarms of each learner, read again only after a write or 10 minutes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Hashable, tuple[Alarm, ...]]] = {}
@@ -55,43 +55,41 @@ class Alarms:
 
 
 def sending(context: Context) -> Send:
-    """How a context's messages are sent: now, by its clock."""
+    """Return the function that sends a context's messages now, by its clock."""
     return lambda message: send(message, at_s=context.clock() // 1000)
 
 
 def deliver(context: Context, transmit: Send | None = None) -> tuple[SendResult, ...]:
-    """Send what is due, the longest waiting first; a webhook that fails is left alone until the next time.
+    """Send the due messages, the oldest first; a webhook that fails is skipped until the next call.
 
-    Messages to one whose secret this process does not have are left to those that have it.
+    Messages to a webhook whose secret this process lacks are left to other processes.
     """
     transmit = transmit or sending(context)
-    done: list[SendResult] = []
-    standing = alerts.alerts(context, limit=1).webhooks
-    failing = {one.id for one in standing if not has_secret(one.secret_from)}
-    while (
-        len(failing) < len(standing) and (message := webhooks.take_due(context, skipped=failing)) is not None
-    ):
-        sent = transmit(message)
-        webhooks.settle(context, message, sent)
-        done.append(sent)
-        if not sent.ok:
+    results: list[SendResult] = []
+    active = alerts.alerts(context, limit=1).webhooks
+    failing = {one.id for one in active if not has_secret(one.secret_from)}
+    while len(failing) < len(active) and (message := webhooks.take_due(context, skipped=failing)) is not None:
+        result = transmit(message)
+        webhooks.settle(context, message, result)
+        results.append(result)
+        if not result.ok:
             failing.add(message.webhook.id)
-    return tuple(done)
+    return tuple(results)
 
 
 def send_test(context: Context, webhook: str) -> SendResult:
-    """Send one webhook (by id or URL) a message that tells nothing, at once; what came of it."""
+    """Send an empty message to one webhook (id or URL) at once; return the result."""
     message = webhooks.take_test(context, webhook)
-    sent = sending(context)(message)
-    webhooks.settle(context, message, sent)
-    return sent
+    result = sending(context)(message)
+    webhooks.settle(context, message, result)
+    return result
 
 
 class Watch:
-    """A thread that looks every minute until it is told to stop.
+    """Thread that checks every minute until it is stopped.
 
-    ``opened`` gives the context to look in, or raises what keeps it from that: it is asked each time, so a database
-    that can't be read now may be later. What goes wrong is logged when it first does, and tried again.
+    ``opened`` returns the context or raises; it is called each time, so that a database may become readable later. An
+    error is logged once, and the check repeated.
     """
 
     def __init__(self, opened: Callable[[], Context], *, every_s: float = EVERY_S) -> None:
@@ -107,7 +105,7 @@ class Watch:
         return self
 
     def stop(self) -> None:
-        """Have it end; what it is at is finished first, if that takes no longer than a moment."""
+        """Stop the thread; wait up to 1 s for the check that runs."""
         self._stopped.set()
         self._thread.join(timeout=1.0)
 
@@ -119,17 +117,17 @@ class Watch:
                 settle_all_rollouts(context)
                 look_and_send(context, self._alarms)
                 self._logged = ""
-            except Exception as problem:  # a thread that dies would look like silence that is good news
+            except Exception as problem:  # a dead thread would look like good news
                 self._log(problem)
 
     def _log(self, problem: Exception) -> None:
         if str(problem) != self._logged:
             self._logged = str(problem)
-            _LOG.error("alerts could not be looked for", exc_info=problem)
+            _LOG.error("alerts could not be checked", exc_info=problem)
 
 
 def look_and_send(context: Context, ask: alerts.FindAlarms = queries.alarms) -> LookedAndSent:
-    """Look once, and send what is due; a learner that can't be read keeps nobody else's messages back."""
+    """Check once and send the due messages, even if a learner can't be read."""
     try:
         looked = alerts.look(context, find=ask)
     except ArmscopeError:

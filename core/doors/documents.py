@@ -1,7 +1,7 @@
-"""Documents: what a flow answered → what programs are told of it, the same JSON behind every door.
+"""Documents of answers: the same JSON behind every door.
 
-A verb names the one it answers with; each takes the context and the flow's own answer. A run's is in `story`: its
-words need more than most commands do.
+A verb names its document, a function of the context and the flow's answer. That of a run is in `story`, which imports
+more than most commands need.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from core.statistics.savings import Savings
 
 
-def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents are asked for alike
-    """The answer as it is."""
+def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents have one signature
+    """Return the answer as it is."""
     return msgspec.to_builtins(answer, enc_hook=json_form)
 
 
 def act(context: Context, answer: object) -> object:
-    """What was done, and to whose learner."""
+    """Return the answer of an act, with its learner."""
     document = msgspec.to_builtins(answer, enc_hook=json_form)
     if not isinstance(document, dict):
         return document
@@ -40,12 +40,12 @@ def act(context: Context, answer: object) -> object:
 
 
 def one(context: Context, answer: object) -> list[object]:
-    """A list of one, where many are listed by the same command."""
+    """Return a list of one, for a command that also lists many."""
     return [plain(context, answer)]
 
 
 def runs(context: Context, answer: Sequence[RunRow]) -> list[dict[str, object]]:  # noqa: ARG001
-    """Runs of a list, with the names that people use of them."""
+    """Return the runs of a list, with the field names that people use."""
     return [
         {
             "run": row.run_no,
@@ -65,7 +65,7 @@ def runs(context: Context, answer: Sequence[RunRow]) -> list[dict[str, object]]:
 
 
 def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str, object]]:  # noqa: ARG001
-    """Evaluations of a list, in the words in which `evaluate` answers."""
+    """Return the evaluations of a list, with the field names of `evaluate`."""
     return [
         {
             "id": one.id,
@@ -95,7 +95,7 @@ def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str
 
 
 def audit_rows(answer: AuditPage | DenialPage) -> list[dict[str, object]]:
-    """Entries of an audit, or what was refused, as rows of a table: times as people read them."""
+    """Return the entries of an audit, or denials, as rows of a table with readable times."""
     rows: tuple[AuditEntry, ...] | tuple[Denial, ...]
     rows = answer.denials if isinstance(answer, DenialPage) else answer.entries
     return [
@@ -112,7 +112,7 @@ def audit_rows(answer: AuditPage | DenialPage) -> list[dict[str, object]]:
 
 
 def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: ARG001
-    """Baseline against selected runs: in all, by model and channel, and what was left out."""
+    """Return baseline against selected runs: in all, by model and channel, and the runs left out."""
     return {
         name: as_plain(getattr(answer, name))
         for name in (
@@ -129,7 +129,7 @@ def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: AR
 
 
 def agreement(context: Context, answer: queries.AgreementReport) -> dict[str, object]:  # noqa: ARG001
-    """Agreement on outcome, label and score, each with its word; then grader by grader."""
+    """Return the agreement on outcome, label and score, each with its word, and by grader."""
     return {
         "evaluations": answer.n,
         "compared": answer.n_panel,
@@ -164,7 +164,7 @@ def _grader(one: Grader) -> dict[str, object]:
 
 
 def _agreed(result: Agreement) -> dict[str, object]:
-    """An agreement as it is, and what may be said of it."""
+    """Return an agreement with its word."""
     return {
         "metric": result.metric,
         "alpha": result.alpha,
@@ -180,7 +180,7 @@ def _agreed(result: Agreement) -> dict[str, object]:
 
 
 def verification(context: Context, answer: queries.Verification) -> dict[str, object]:
-    """Whether all is well; where it isn't, the one error and the first differences."""
+    """Return whether the caches match; else the error and the first differences."""
     return {
         "ok": answer.clean,
         **({} if answer.clean else _problem(context, answer)),

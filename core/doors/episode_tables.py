@@ -1,4 +1,4 @@
-"""Episodes in a terminal: environments, single episodes, one step by step, what is wrong with a reward, models."""
+"""Episode tables in a terminal: environments, episodes, steps, findings and models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_SHARES: Final = 20
 
 
 def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:
-    """A line for each, and below them what one must know to read it."""
+    """Write a row for each environment, and notes below them."""
     heads = (
         "environment",
         "episodes",
@@ -71,8 +71,8 @@ def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
         )
     if model is None and len(one.models) > 1:
         say(
-            f"{one.environment}: {len(one.models)} models together ({', '.join(one.models)}); --model tells one, "
-            f"armscope episodes compare {one.environment} tells them apart."
+            f"{one.environment}: {len(one.models)} models together ({', '.join(one.models)}); --model selects one, "
+            f"armscope episodes compare {one.environment} compares them."
         )
     if one.findings:
         say(
@@ -81,10 +81,10 @@ def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
         )
 
 
-def _between(found: Estimate) -> str:
-    if found.lower is None or found.upper is None:
+def _between(estimate: Estimate) -> str:
+    if estimate.lower is None or estimate.upper is None:
         return ""
-    return f"{found.lower:.4g} to {found.upper:.4g}"
+    return f"{estimate.lower:.4g} to {estimate.upper:.4g}"
 
 
 def _of_rate(rate: SuccessRate | None) -> str:
@@ -94,7 +94,7 @@ def _of_rate(rate: SuccessRate | None) -> str:
 
 
 def say_page(page: EpisodePage) -> None:
-    """A line for each episode, the newest first."""
+    """Write a row for each episode, the newest first."""
     table = [
         (
             row.uid,
@@ -120,7 +120,7 @@ def _word(success: bool | None) -> str:
 
 
 def say_episode(one: EpisodeView) -> None:
-    """One episode: what it was, what each step paid, the parts of the whole and its runs."""
+    """Write one episode: its head, the reward of each step, its parts and its runs."""
     total = "nothing was paid" if one.total is None else f"total {one.total:g}"
     success = "a success" if one.success else "no success"
     if one.success is None:
@@ -141,13 +141,13 @@ def say_episode(one: EpisodeView) -> None:
             "" if step.running is None else f"{step.running:g}",
             ", ".join(
                 word
-                for word, is_said in (
+                for word, is_shown in (
                     ("finished", step.finished),
                     ("refused", step.refused),
                     ("out of scale", step.out_of_scale),
                     (step.note or "", step.note is not None),
                 )
-                if is_said
+                if is_shown
             ),
         )
         for step in one.steps
@@ -164,12 +164,12 @@ def say_episode(one: EpisodeView) -> None:
         )
 
 
-def say_findings(found: Sequence[EnvironmentDesign]) -> None:
-    """Of each environment how it pays, and each thing that may be wrong, with the steps that show it."""
-    for one in found:
+def say_findings(designs: Sequence[EnvironmentDesign]) -> None:
+    """Write the payment patterns of each environment, and its findings with steps as evidence."""
+    for one in designs:
         named = ", ".join(f"{known.pattern} ({known.certainty:.0%} sure)" for known in one.patterns)
         say(
-            f"{one.environment}: {named or 'no pattern can be told'}, by the newest {one.looked_at:,} of "
+            f"{one.environment}: {named or 'no pattern is certain'}, by the newest {one.looked_at:,} of "
             f"{number_of(one.n, 'episode')}."
         )
         for finding in one.findings:
@@ -177,11 +177,11 @@ def say_findings(found: Sequence[EnvironmentDesign]) -> None:
             shown = ", ".join(f"{uid} step {number}" for uid, number in finding.steps[:3])
             say(f"    {shown}{' and more' if len(finding.steps) > 3 else ''}")
         if not one.findings:
-            say("  Nothing is found wrong.")
+            say("  Nothing is designs wrong.")
 
 
-def say_comparison(found: ModelComparison) -> None:
-    """Models, then every two of them on the tasks of both, or by all their episodes."""
+def say_comparison(comparison: ModelComparison) -> None:
+    """Write the models, then every pair on their common tasks or on all episodes."""
     table = [
         (
             one.model,
@@ -191,7 +191,7 @@ def say_comparison(found: ModelComparison) -> None:
             _between(one.average),
             "" if one.success is None else f"{one.success.rate:.0%}",
         )
-        for one in found.models
+        for one in comparison.models
     ]
     say_table(("model", "episodes", "tasks", "average", "95 %", "success"), table, numbers=(1, 2, 3, 5))
     pairs = [
@@ -201,29 +201,30 @@ def say_comparison(found: ModelComparison) -> None:
             "" if pair.difference.value is None else f"{pair.difference.value:+.4g}",
             _between(pair.difference),
             "" if pair.adjusted is None else f"{pair.adjusted:.3g}",
-            "apart" if pair.apart else "not told apart",
+            "apart" if pair.apart else "not distinguished",
         )
-        for pair in found.pairs
+        for pair in comparison.pairs
     ]
-    heads = (f"difference in {found.compared}", "common tasks", "difference", "95 %", "p (Holm)", "")
+    heads = (f"difference in {comparison.compared}", "common tasks", "difference", "95 %", "p (Holm)", "")
     say_table(heads, pairs, numbers=(1, 2, 4))
-    if not found.paired:
+    if not comparison.paired:
         say(
             "Unpaired: by all episodes of each model, so a difference may be that of the tasks they attempted."
         )
 
 
-def declared(made: ScaleAnswer) -> str:
-    """What a declaration comes to."""
-    scale = made.scale
+def declared(answer: ScaleAnswer) -> str:
+    """Return the result of a declaration."""
+    scale = answer.scale
     return (
-        f"{made.environment} pays {scale.lo:g} to {scale.hi:g}; success is a {scale.base} above {scale.threshold:g}: "
-        f"{made.successes:,} of {number_of(made.episodes, 'episode')} (before {made.successes_before:,})."
+        f"{answer.environment} pays {scale.lo:g} to {scale.hi:g}; "
+        f"success is a {scale.base} above {scale.threshold:g}: "
+        f"{answer.successes:,} of {number_of(answer.episodes, 'episode')} (before {answer.successes_before:,})."
     )
 
 
 def say_credit(preview: CreditPreview) -> None:
-    """What a credit would give to whom, and what it would move."""
+    """Write the shares of a credit, and the arms that it would move."""
     say(credited(preview.answer, will=True))
     for share in preview.answer.shares[:_SHOWN_SHARES]:
         say(f"  {share.weight_micro / MICRO:.4g} of an observation for {share.arm} in run {share.run}")
@@ -231,14 +232,15 @@ def say_credit(preview: CreditPreview) -> None:
         say(f"  {moved.arm}: mean {moved.before.mean:.4f} to {moved.after.mean:.4f}")
 
 
-def credited(made: CreditAnswer, *, will: bool = False) -> str:
-    """What a credit comes to, or why it comes to nothing."""
-    if made.id is None:
-        return f"{made.why} Nothing {'would be' if will else 'was'} credited."
-    if made.repeated:
-        return f"{made.id} credits {made.episode} so already; nothing {'would change' if will else 'was changed'}."
-    place = f"; it takes the place of {made.replaces}" if made.replaces else ""
-    if made.reward is None:
-        return f"{made.episode} is credited to nobody{place}."
-    arms = number_of(len({share.arm for share in made.shares}), "arm")
-    return f"{made.episode}, worth {made.reward:.4g}, {'would be' if will else 'is'} shared by {arms}{place}."
+def credited(answer: CreditAnswer, *, will: bool = False) -> str:
+    """Return the result of a credit, or the reason for none."""
+    if answer.id is None:
+        return f"{answer.why} Nothing {'would be' if will else 'was'} credited."
+    if answer.repeated:
+        effect = "would change" if will else "was changed"
+        return f"{answer.id} credits {answer.episode} so already; nothing {effect}."
+    replaced = f"; it takes the replaced of {answer.replaces}" if answer.replaces else ""
+    if answer.reward is None:
+        return f"{answer.episode} is credited to no arm{replaced}."
+    arms = number_of(len({share.arm for share in answer.shares}), "arm")
+    return f"{answer.episode}, worth {answer.reward:.4g}, {'would be' if will else 'is'} shared by {arms}{replaced}."

@@ -1,7 +1,7 @@
-"""Exchange: what is asked and answered over HTTP, apart from any server.
+"""Exchange of one request and answer over HTTP, apart from any server.
 
-A door for a client that exists is a function from a `Desk`, an actor and a `Call` to an `Answer`: it parses, calls
-one flow, and formats. The server decides before who the actor is, and that the call may come in at all.
+A door is a function from a `Service`, an actor and a `Call` to an `Answer`: it parses, calls one flow, and formats.
+The server has identified the actor and checked the request before.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ JSON = "application/json"
 
 
 class Call(NamedTuple):
-    """A request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
+    """Request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
-    ``path_values`` is what stood where its route has ``{name}``; ``pieces`` a body that is too long to be held, as it
-    arrives.
+    ``path_values`` are the values of its route's ``{name}``; ``pieces`` are a long body as it arrives.
     """
 
     method: str
@@ -31,7 +30,7 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is sent back: the body, or ``pieces`` one after the other where it is too long to be held."""
+    """Answer to a request: the body, or the ``pieces`` of a long one."""
 
     status: int
     body: bytes
@@ -40,10 +39,10 @@ class Answer(NamedTuple):
 
 
 def json_answer(status: int, document: Any, **headers: str) -> Answer:  # noqa: ANN401 - anything JSON knows
-    """A document as an answer; underscores of the headers' names are hyphens.
+    """Return a document as an answer; underscores in the names of headers become hyphens.
 
     >>> json_answer(405, {"ok": False}, allow="GET").headers
     {'content-type': 'application/json', 'allow': 'GET'}
     """
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, orjson.dumps(document), {"content-type": JSON} | told)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, orjson.dumps(document), {"content-type": JSON} | named)

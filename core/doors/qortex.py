@@ -1,8 +1,8 @@
-"""qortex's protocol, apart from what carries it: arguments as they were sent → the flows → qortex's answers.
+"""qortex's protocol, apart from its transport: arguments to flows, and answers in qortex's shape.
 
-Presence is read from the arguments themselves: a reward of 0 is a reward, one that wasn't sent is none. Numbers have
-four decimals in answers, and nowhere else. A learner that is made by being asked begins as qortex's do: every prior
-Beta(1, 1), no seeds, no minimum of pulls.
+Presence is read from the arguments: a reward of 0 is a reward, a missing one is none. Numbers have four decimals in
+answers only. A learner that a client creates begins as qortex's do: every prior Beta(1, 1), no seeds, no minimum of
+pulls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.errors import InvalidInput, NotApplicable, UnknownLearner
 from core.flows.context import Context
 from core.flows.names import arm_ids
@@ -23,12 +23,12 @@ from core.records.actor import Actor
 from core.records.arm import ARM_TYPES, MICRO, Arm, check_key
 from core.records.limits import shown
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
-from core.records.offer import ArmState, Asked, Report
+from core.records.offer import ArmState, Report, SelectionOptions
 from core.records.selection import Decision
 from core.settings import DEFAULT_LEARNER
 
-Given = Mapping[str, Any]
-"""Arguments, as JSON had them."""
+Arguments = Mapping[str, Any]
+"""Arguments from JSON."""
 Document = dict[str, Any]
 _T = TypeVar("_T")
 
@@ -38,18 +38,18 @@ FRESH: Final[Mapping[str, object]] = {
     "seed_arms": (),
     "min_pulls": 0,
 }
-"""The settings that a learner begins with which qortex's clients make."""
+"""Settings of a learner that a client of qortex creates."""
 _DECIMALS: Final = 4
 _SESSION: Final = "session_key"
 _LAGGED: Final = "lagged"
 
 
 class Tool(NamedTuple):
-    """One call of the protocol: what the caller must be allowed, what must be there, and who answers."""
+    """Call of the protocol: its action, its required arguments, and its handler."""
 
     action: Action
     required: tuple[str, ...]
-    answer: Callable[[Desk, Actor, Given], Document]
+    answer: Callable[[Service, Actor, Arguments], Document]
 
 
 class _Candidate(msgspec.Struct):
@@ -105,29 +105,22 @@ class _End(msgspec.Struct):
     session_id: str
 
 
-def call(desk: Desk, actor: Actor, name: str, given: object) -> Document:
-    """What a call comes to.
-
-    Raises
-    ------
-    InvalidInput
-        Something that must be there isn't, or is of another kind; nothing was done.
-    Denied
-        Who asks may not.
-    """
+def call(service: Service, actor: Actor, name: str, arguments: object) -> Document:
+    """Return the answer to a call; raises `InvalidInput` for missing or invalid arguments, and `Denied`."""
     tool = TOOLS[name]
-    if not isinstance(given, Mapping):
+    if not isinstance(arguments, Mapping):
         raise InvalidInput(
-            "What is asked must be one object, got something else.",
+            "The arguments must be one object, got something else.",
             next_step=f"{_names(tool.required)}; nothing was done.",
         )
-    if any(one not in given for one in tool.required if one != "learner"):
+    if any(one not in arguments for one in tool.required if one != "learner"):
         raise InvalidInput(_names(tool.required), next_step="Send them; nothing was done.")
-    return tool.answer(desk, actor, given)
+    return tool.answer(service, actor, arguments)
 
 
 def _names(required: tuple[str, ...]) -> str:
-    """
+    """Return which arguments are required.
+
     >>> _names(("learner", "arm_id")), _names(("session_id",))
     ("'learner' and 'arm_id' are required", "'session_id' is required")
     """
@@ -135,41 +128,43 @@ def _names(required: tuple[str, ...]) -> str:
     return f"{' and '.join(quoted)} {'is' if len(quoted) == 1 else 'are'} required"
 
 
-def _read(given: Given, kind: type[_T]) -> _T:
+def _read(arguments: Arguments, kind: type[_T]) -> _T:
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.convert(arguments, kind)
     except msgspec.ValidationError as problem:
         raise InvalidInput(
-            f"An argument is of another kind than it must be: {problem}.",
+            f"An argument must have the type in the schema, got: {problem}.",
             next_step="Send it as the schema has it; nothing was done.",
         ) from None
 
 
-def _select(desk: Desk, actor: Actor, given: Given) -> Document:
-    said = _read(given, _Select)
-    asked = Asked(
-        k=said.k,
-        budget_tokens=said.token_budget,
-        min_pulls=said.min_pulls,
-        seed_arms=said.seed_arms,
-        seed_boost=said.seed_boost,
+def _select(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    request = _read(arguments, _Select)
+    options = SelectionOptions(
+        k=request.k,
+        budget_tokens=request.token_budget,
+        min_pulls=request.min_pulls,
+        seed_arms=request.seed_arms,
+        seed_boost=request.seed_boost,
     )
-    on_offer = {one.id: one for one in said.candidates}
-    # A cost of 0 is qortex's for one that nobody gave.
+    on_offer = {one.id: one for one in request.candidates}
+    # qortex sends a missing cost as 0.
     arms = [Arm(key=one.id, token_cost=one.token_cost or None) for one in on_offer.values()]
-    session = _session(said.session_key, said.context)
-    chosen = offer(desk.context(actor, said.learner), arms, asked, session=session, fresh=FRESH).selection
+    session = _session(request.session_key, request.context)
+    chosen = offer(
+        service.context(actor, request.learner), arms, options, session=session, fresh=FRESH
+    ).selection
     decisions = () if chosen is None else chosen.decisions
 
-    def told(*, included: bool) -> list[Document]:
+    def entries(*, included: bool) -> list[Document]:
         return [_entry(on_offer[one.arm]) for one in decisions if one.included is included]
 
     return {
-        "selected_arms": told(included=True),
-        "excluded_arms": told(included=False),
+        "selected_arms": entries(included=True),
+        "excluded_arms": entries(included=False),
         "is_baseline": chosen is not None and chosen.run_class == "baseline",
         "scores": _scores(decisions),
-        "token_budget": said.token_budget or 0,
+        "token_budget": request.token_budget or 0,
         "used_tokens": sum(on_offer[one.arm].token_cost for one in decisions if one.included),
     }
 
@@ -182,51 +177,51 @@ def _scores(decisions: tuple[Decision, ...]) -> dict[str, float]:
     return {one.arm: _short(one.draw) for one in decisions if one.draw is not None}
 
 
-def _observe(desk: Desk, actor: Actor, given: Given) -> Document:
-    said = _read(given, _Observe)
-    value = None if said.reward is msgspec.UNSET else said.reward
-    found = report(
-        desk.context(actor, said.learner),
+def _observe(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    request = _read(arguments, _Observe)
+    value = None if request.reward is msgspec.UNSET else request.reward
+    state = report(
+        service.context(actor, request.learner),
         Report(
-            arm=said.arm_id,
+            arm=request.arm_id,
             value=value,
-            outcome=None if value is not None else _outcome(said.outcome),
-            reason=_reason(said.context),
-            session=_session(said.session_key, said.context),
-            is_lagged=(said.context or {}).get(_LAGGED) is True,
+            outcome=None if value is not None else _outcome(request.outcome),
+            reason=_reason(request.context),
+            session=_session(request.session_key, request.context),
+            is_lagged=(request.context or {}).get(_LAGGED) is True,
         ),
         fresh=FRESH,
     )
     return {
-        "arm_id": found.arm,
-        "alpha": _short(found.alpha),
-        "beta": _short(found.beta),
-        "mean": _short(found.mean),
-        "pulls": found.pulls,
+        "arm_id": state.arm,
+        "alpha": _short(state.alpha),
+        "beta": _short(state.beta),
+        "mean": _short(state.mean),
+        "pulls": state.pulls,
     }
 
 
-def _outcome(said: str) -> RewardOutcome | None:
-    """The outcome that a word stands for; "" is none."""
-    if not said:
+def _outcome(text: str) -> RewardOutcome | None:
+    """Return the outcome of a word; None for ""."""
+    if not text:
         return None
     for known in OUTCOME_REWARDS:
-        if said == known:
+        if text == known:
             return known
     raise InvalidInput(
-        f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {shown(said)}.",
+        f"An outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {shown(text)}.",
         next_step="Send one of those, or a reward from 0 to 1, which counts before it.",
     )
 
 
-def _session(named: str | None, context: Given | None) -> str | None:
-    """The session that a call is about: named beside the rest, or in its context."""
-    told = (context or {}).get(_SESSION) if named is None else named
-    return told if isinstance(told, str) and told else None
+def _session(named: str | None, context: Arguments | None) -> str | None:
+    """Return the session of a call, from its own argument or from the context."""
+    session = (context or {}).get(_SESSION) if named is None else named
+    return session if isinstance(session, str) and session else None
 
 
-def _reason(context: Given | None) -> str | None:
-    """What stays with the fact of a context: its reason, or else all of it."""
+def _reason(context: Arguments | None) -> str | None:
+    """Return the reason in a context, else the rest of the context as JSON."""
     if not context:
         return None
     reason = context.get("reason")
@@ -236,10 +231,10 @@ def _reason(context: Given | None) -> str | None:
     return msgspec.json.encode(rest).decode() if rest else None
 
 
-def _posteriors(desk: Desk, actor: Actor, given: Given) -> Document:
-    said = _read(given, _Posteriors)
-    context = desk.context(actor, said.learner)
-    states = arm_states(context, said.arm_ids).arms
+def _posteriors(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    request = _read(arguments, _Posteriors)
+    context = service.context(actor, request.learner)
+    states = arm_states(context, request.arm_ids).arms
     return {"learner": context.learner, "posteriors": {state.arm: _state(state) for state in states}}
 
 
@@ -254,8 +249,8 @@ def _state(state: ArmState) -> Document:
     }
 
 
-def _metrics(desk: Desk, actor: Actor, given: Given) -> Document:
-    context = desk.context(actor, _read(given, _Metrics).learner)
+def _metrics(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    context = service.context(actor, _read(arguments, _Metrics).learner)
     known = arm_states(context)
     pulls = sum(state.pulls for state in known.arms)
     total = sum(state.total_reward for state in known.arms)
@@ -269,14 +264,14 @@ def _metrics(desk: Desk, actor: Actor, given: Given) -> Document:
     }
 
 
-def _reset(desk: Desk, actor: Actor, given: Given) -> Document:
-    """Both shapes: qortex's own, and what OpenClaw reads of it. Arms that nobody knows have nothing to reset."""
-    said = _read(given, _Reset)
-    for key in said.arm_ids or ():
+def _reset(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    """Reset arms; the answer has the fields of qortex and those that OpenClaw reads. Unknown arms are skipped."""
+    request = _read(arguments, _Reset)
+    for key in request.arm_ids or ():
         check_key(key)
-    context = desk.context(actor, said.learner)
+    context = service.context(actor, request.learner)
     context.permit("reset")
-    done = _reset_known(context, said.arm_ids)
+    done = _reset_known(context, request.arm_ids)
     return {
         "learner": context.learner,
         "reset_count": len(done),
@@ -296,16 +291,16 @@ def _reset_known(context: Context, named: tuple[str, ...] | None) -> tuple[str, 
         return ()
 
 
-def _start(desk: Desk, actor: Actor, given: Given) -> Document:
-    said = _read(given, _Start)
-    begun = start_session(desk.context(actor, said.learner), said.session_name, fresh=FRESH)
+def _start(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    request = _read(arguments, _Start)
+    begun = start_session(service.context(actor, request.learner), request.session_name, fresh=FRESH)
     return {"session_id": begun.uid, "learner": begun.learner}
 
 
-def _end(desk: Desk, actor: Actor, given: Given) -> Document:
-    """Sessions are told by their ids alone, whatever learner they began in."""
-    uid = _read(given, _End).session_id
-    ended = finish_session(_anywhere(desk, actor), uid)
+def _end(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    """End a session by its id alone, in the learner of the session."""
+    uid = _read(arguments, _End).session_id
+    ended = finish_session(_anywhere(service, actor), uid)
     if ended is None:
         return {"error": f"Session {uid[:80]} not found in any learner"}
     return {
@@ -318,10 +313,10 @@ def _end(desk: Desk, actor: Actor, given: Given) -> Document:
     }
 
 
-def _anywhere(desk: Desk, actor: Actor) -> Context:
-    """A context somewhere that the actor has to do with."""
+def _anywhere(service: Service, actor: Actor) -> Context:
+    """Return a context in any learner of the actor."""
     own = [grant.learner for grant in actor.grants if grant.learner is not None]
-    return desk.context(actor, next(iter(own), desk.learner or DEFAULT_LEARNER))
+    return service.context(actor, next(iter(own), service.learner or DEFAULT_LEARNER))
 
 
 def _short(number: float) -> float:
@@ -337,4 +332,4 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "session_end": Tool("ingest", ("session_id",), _end),
     "reset": Tool("reset", ("learner",), _reset),
 }
-"""What can be called, by name."""
+"""Calls by name."""

@@ -1,4 +1,4 @@
-"""Story: why each arm was in a run's prompt or left out → what programs are told of it."""
+"""Story of a run: why each arm was in the prompt or left out, as a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.records.times import iso
 
 
 def document(context: Context, answer: queries.RunStory) -> dict[str, object]:  # noqa: ARG001
-    """A run's story with the words that its page says."""
+    """Return a run's story with the words of its page."""
     chosen = answer.selection
     return {
         **msgspec.to_builtins(answer.facts),

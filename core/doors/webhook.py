@@ -1,8 +1,8 @@
-"""Webhook: a message → one signed POST, to an address that was looked at before.
+"""Webhook: one signed POST of a message, to an address checked against SSRF.
 
-A name is resolved once, each address it has must be one that may be told, and the connection goes to that very
-address: a name that means another machine a moment later leads nowhere else. No redirect is followed, nothing of the
-answer but its status is read, and all of it has to be over in some seconds.
+A name is resolved once, all of its addresses must be allowed, and the connection goes to the first. A later change
+of the name has no effect. Redirects are not followed, only the status of the answer is read, and all of it must end
+within seconds.
 
 The signature is that of Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over id, time and body.
 """
@@ -24,13 +24,13 @@ from urllib.parse import SplitResult, urlsplit
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
-from core.records.alert import Message, Sent, body_of
+from core.records.alert import Message, SendResult, body_of
 from core.settings import secret
 from core.version import __version__
 
 CONNECT_S: Final = 5.0
 WHOLE_S: Final = 10.0
-"""From the first byte of the connection to the status of the answer, however slowly it comes."""
+"""Seconds from the first byte of the connection to the status of the answer."""
 LEAST_SECRET_BYTES: Final = 24
 _ENCODED: Final = "whsec_"
 _EMBEDDED: Final = ipaddress.ip_network("64:ff9b::/96")
@@ -38,15 +38,15 @@ _HTTPS: Final = 443
 _HTTP: Final = 80
 
 Resolve = Callable[[str, int], Sequence[str]]
-"""A host and a port → the addresses it has."""
+"""Host and port → addresses."""
 
 
 class _Refused(Exception):
-    """Nothing is sent; its word is the result."""
+    """Message that is not sent; the text is the result."""
 
 
-class _Place(NamedTuple):
-    """Where a message goes: the address for the connection, and the name that is asked for there."""
+class _Target(NamedTuple):
+    """Target of a message: the address of the connection, and the name of the host."""
 
     parts: SplitResult
     name: str
@@ -55,7 +55,7 @@ class _Place(NamedTuple):
 
 
 def signature(key: bytes, identity: str, at_s: int, body: bytes) -> str:
-    """What a receiver compares: ``v1,`` and base64 of HMAC-SHA256 over ``id.seconds.body``.
+    """Return the signature: ``v1,`` and base64 of HMAC-SHA256 over ``id.seconds.body``.
 
     >>> signature(b"0123456789abcdef01234567", "msg-1", 1_614_265_330, b"{}")
     'v1,HtzjZXYZ2XTImVcRslIQrceZxAOO3WkZB1nTUW5d5Yk='
@@ -64,8 +64,8 @@ def signature(key: bytes, identity: str, at_s: int, body: bytes) -> str:
     return f"v1,{b64encode(hmac.digest(key, signed, sha256)).decode()}"
 
 
-def key_of(said: str) -> bytes | None:
-    """The key that a secret stands for: base64 after ``whsec_``, else its own bytes; None for less than 24 bytes.
+def key_of(text: str) -> bytes | None:
+    """Return the key of a secret: base64 after ``whsec_``, else its own bytes; None for less than 24 bytes.
 
     >>> key_of("short") is None, key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") == b64decode(
     ...     "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -73,58 +73,58 @@ def key_of(said: str) -> bytes | None:
     (True, True)
     """
     try:
-        is_encoded = said.startswith(_ENCODED)
-        key = b64decode(said.removeprefix(_ENCODED), validate=True) if is_encoded else said.encode()
+        is_encoded = text.startswith(_ENCODED)
+        key = b64decode(text.removeprefix(_ENCODED), validate=True) if is_encoded else text.encode()
     except ValueError:
         return None
     return key if len(key) >= LEAST_SECRET_BYTES else None
 
 
 def resolved(host: str, port: int) -> Sequence[str]:
-    """Every address of a host, in the system's order."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    """Return every address of a host, in the system's order."""
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in answers))
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the open network: not of this machine, of a private network, of a link, for many.
+    """Return whether an address is public: not of this machine, a private network or a link, and no multicast.
 
     >>> [is_public(one) for one in ("93.184.215.14", "10.0.0.1", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")]
     [True, False, False, False, False]
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if found in _EMBEDDED:
-            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if found.teredo is not None:
+    if isinstance(parsed, ipaddress.IPv6Address):
+        inner = parsed.ipv4_mapped or parsed.sixtofour
+        if parsed in _EMBEDDED:
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if parsed.teredo is not None:
             return False
-        if inner is None and found.is_site_local:
+        if inner is None and parsed.is_site_local:
             return False
-        found = found if inner is None else inner
-    return found.is_global and not (found.is_multicast or found.is_reserved)
+        parsed = parsed if inner is None else inner
+    return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
 
 
-def send(message: Message, *, at_s: int, resolve: Resolve = resolved) -> Sent:
-    """Send a message once; what came of it. Whatever happens on the way is told, nothing is raised.
+def send(message: Message, *, at_s: int, resolve: Resolve = resolved) -> SendResult:
+    """Send a message once and return the result; no error is raised.
 
-    Results are the HTTP status, of which 200 to 299 are good, or: ``no secret`` (the variable holds none of 24 bytes
-    and more), ``unresolved``, ``private address``, ``timeout``, ``TLS`` (the certificate isn't one of that name), and
+    The result is the HTTP status (200 to 299 is success), or one of: ``no secret`` (the variable has none of 24
+    bytes or more), ``unresolved``, ``private address``, ``timeout``, ``TLS`` (no certificate of that name), or
     ``unreachable``.
     """
     try:
         key = _key(message)
-        status = _posted(_place(message, resolve), message, key, at_s)
+        status = _post(_target(message, resolve), message, key, at_s)
     except _Refused as refusal:
-        return _sent(message, str(refusal), ok=False)
-    return _sent(message, str(status), ok=200 <= status < 300)
+        return _result(message, str(refusal), ok=False)
+    return _result(message, str(status), ok=200 <= status < 300)
 
 
 def has_secret(secret_from: str) -> bool:
-    """Whether a variable holds a secret, in this process."""
+    """Return whether a variable has a secret in this process."""
     return key_of(secret(secret_from) or "") is not None
 
 
@@ -135,12 +135,12 @@ def _key(message: Message) -> bytes:
     return key
 
 
-def _sent(message: Message, result: str, *, ok: bool) -> Sent:
-    return Sent(webhook=message.webhook.id, message=message.uid, result=result, ok=ok)
+def _result(message: Message, result: str, *, ok: bool) -> SendResult:
+    return SendResult(webhook=message.webhook.id, message=message.uid, result=result, ok=ok)
 
 
-def _place(message: Message, resolve: Resolve) -> _Place:
-    """Resolve the name, once; all of its addresses have to be allowed, and the first is taken."""
+def _target(message: Message, resolve: Resolve) -> _Target:
+    """Resolve the name once; all addresses must be allowed, and the first is used."""
     parts = urlsplit(message.webhook.url)
     name = parts.hostname or ""
     port = parts.port or (_HTTPS if parts.scheme == "https" else _HTTP)
@@ -152,22 +152,22 @@ def _place(message: Message, resolve: Resolve) -> _Place:
         raise _Refused("unresolved")
     if not message.webhook.private and not all(map(is_public, addresses)):
         raise _Refused("private address")
-    return _Place(parts, name, addresses[0], port)
+    return _Target(parts, name, addresses[0], port)
 
 
-def _posted(place: _Place, message: Message, key: bytes, at_s: int) -> int:
+def _post(host: _Target, message: Message, key: bytes, at_s: int) -> int:
     body = body_of(message)
     headers = {
-        "Host": place.parts.netloc,
+        "Host": host.parts.netloc,
         "User-Agent": f"armscope/{__version__}",
         "Content-Type": "application/json",
         "webhook-id": message.uid,
         "webhook-timestamp": str(at_s),
         "webhook-signature": signature(key, message.uid, at_s, body),
     }
-    target = (place.parts.path or "/") + (f"?{place.parts.query}" if place.parts.query else "")
-    connection = _connection(place)
-    # A socket's own time limit begins anew with each byte; this one does not.
+    target = (host.parts.path or "/") + (f"?{host.parts.query}" if host.parts.query else "")
+    connection = _connection(host)
+    # A socket's own time limit restarts with each byte. This one does not.
     late = Event()
     ending = Timer(WHOLE_S, _cut, (connection, late))
     ending.daemon = True
@@ -180,35 +180,35 @@ def _posted(place: _Place, message: Message, key: bytes, at_s: int) -> int:
     finally:
         ending.cancel()
         connection.close()
-    if late.is_set():  # cut in the middle of its headers an answer seems to be a whole one
+    if late.is_set():  # an answer that is cut within its headers looks complete
         raise _Refused("timeout")
     return status
 
 
-def _connection(place: _Place) -> HTTPConnection:
-    if place.parts.scheme == "http":
-        return HTTPConnection(place.address, place.port, timeout=CONNECT_S)
+def _connection(host: _Target) -> HTTPConnection:
+    if host.parts.scheme == "http":
+        return HTTPConnection(host.address, host.port, timeout=CONNECT_S)
     return HTTPSConnection(
-        place.address,
-        place.port,
+        host.address,
+        host.port,
         timeout=CONNECT_S,
-        server_hostname=place.name,  # which the certificate is asked for, too
+        server_hostname=host.name,  # the certificate must have this name, too
         ssl_context=ssl.create_default_context(),
     )
 
 
 def _cut(connection: HTTPConnection, late: Event) -> None:
-    """End a connection that somebody waits at."""
+    """End a connection that a thread waits for."""
     late.set()
     if connection.sock is not None:
         try:
             connection.sock.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it has ended by itself
+            return  # it has already ended
 
 
 def _word(problem: Exception, *, is_late: bool) -> str:
-    """One word for what went wrong; what the other side says of itself is repeated nowhere."""
+    """Return one word for an error; the receiver's own text is never repeated."""
     causes: list[BaseException] = [problem]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < 5:
         causes.append(cause)

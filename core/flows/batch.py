@@ -1,4 +1,4 @@
-"""Batch: what people know about many arms → one act: all of it is recorded, or nothing, and one id takes it back."""
+"""Batch of rewards: one act, recorded in full or not at all, and undone by one id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Meta
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
 from core.flows.context import Context
 from core.flows.requests import USE_A_LISTED_ARM, repeated, unknown_arm
-from core.flows.reward import Known, admit, known_of, nothing_newer, record_in, standing, standing_run
+from core.flows.reward import OrderFacts, active_run, active_run_of, admit, known_of, record_in, refuse_newer
 from core.records.batch import (
     BatchAnswer,
     BatchLine,
@@ -31,7 +31,7 @@ from core.store.replies import replies_of, reply_of
 from core.store.transaction import Facts, Transaction
 
 _MEANT: Final = 20
-"""Unknown arms for which near matches are looked up: each is compared with every arm there is."""
+"""Unknown arms for which near matches are read: each is compared with every arm."""
 
 
 def reward_batch(
@@ -77,11 +77,11 @@ def reward_run(
     check_batch_key(key)
 
     def work(txn: Transaction) -> BatchAnswer:
-        found = standing_run(txn, run)
-        arms = included_arms(txn, found.run_no)
+        active = active_run(txn, run)
+        arms = included_arms(txn, active.run_no)
         if not arms:
             raise NotApplicable(
-                f"Run {found.run_no} had no arm in its prompt, so there is nothing to reward.",
+                f"Run {active.run_no} had no arm in its prompt, so there is nothing to reward.",
                 next_step="Choose another run, or reward an arm by itself.",
             )
         check_size(len(arms))
@@ -106,80 +106,78 @@ def _answer(rewards: Sequence[RewardAnswer]) -> BatchAnswer:
 
 
 def _first_answer(txn: Transaction, lines: Sequence[BatchLine], key: str) -> BatchAnswer | None:
-    """What the same batch was answered with before, under its key, whatever happened to its runs since.
+    """Return the stored answer of a batch's key, independent of later changes to its runs, or None.
 
-    Raises `Conflict` where the key stands for another batch, be it a shorter or a longer one.
+    Raises `Conflict` if the key belongs to another batch, also to a shorter or a longer one.
     """
-    first, last, beyond = (str(key_of_line(key, place)) for place in (1, len(lines), len(lines) + 1))
-    kept = replies_of(txn, [first, last, beyond])
-    if first not in kept:
+    first, last, beyond = (str(key_of_line(key, number)) for number in (1, len(lines), len(lines) + 1))
+    replies = replies_of(txn, [first, last, beyond])
+    if first not in replies:
         return None
-    if last not in kept or beyond in kept:
+    if last not in replies or beyond in replies:
         raise Conflict(
-            f"The idempotency key {key!r} already stands for a batch of other length than {len(lines):,}.",
+            f"The idempotency key {key!r} already belongs to a batch of other length than {len(lines):,}.",
             next_step="Use a new key for a new batch; nothing was recorded.",
         )
     return _answer([_repeated(txn, line, str(key_of_line(key, at))) for at, line in enumerate(lines, 1)])
 
 
 def _repeated(txn: Transaction, line: BatchLine, key: str) -> RewardAnswer:
-    """The first answer to a line; what it was then, feedback or a correction, its answer says."""
-    kept = reply_of(txn, key)
-    first = None if kept is None else msgspec.json.decode(kept.answer)
+    """Return the stored answer of a line, which has its kind."""
+    reply = reply_of(txn, key)
+    first = None if reply is None else msgspec.json.decode(reply.answer)
     kind = line.kind or (first or {}).get("kind", "feedback")
     answer = repeated(txn, key, _order_of(line, kind, key).payload(), RewardAnswer)
     if answer is None:
         raise Conflict(
-            f"The idempotency key {key!r} stands for nothing, though others of its batch do.",
+            f"The idempotency key {key!r} has no answer, though others of its batch have one.",
             next_step="Use a new key for a new batch; nothing was recorded.",
         )
     return answer
 
 
-# Looking a batch over
+# Checks of a batch
 
 
 @dataclass(kw_only=True)
 class CheckedLines:
-    """A batch as the record admits it: what each line asks for, by number, and what is wrong with the others; and
-    what is known of all that they name.
-    """
+    """Checked batch: the orders of valid lines and the errors of the others, by number, with the facts they need."""
 
-    known: Known
+    known: OrderFacts
     orders: dict[int, RewardOrder] = field(default_factory=dict)
     bad: dict[int, ArmscopeError] = field(default_factory=dict)
 
 
 def check_lines(facts: Facts, lines: Sequence[BatchLine], *, key: str | None = None) -> CheckedLines:
-    """Ask of every line whether it can be done; nothing is written."""
+    """Check every line; nothing is written."""
     known = known_of(facts, lines)
     checked, records = CheckedLines(known=known), _Records(facts, known)
     corrected: dict[tuple[int, int], int] = {}
-    for place, line in enumerate(lines, 1):
-        number = line.line or place
+    for position, line in enumerate(lines, 1):
+        number = line.line or position
         try:
-            checked.orders[number] = _order(records, line, number, key_of_line(key, place), corrected)
+            checked.orders[number] = _order(records, line, number, key_of_line(key, position), corrected)
         except ArmscopeError as problem:
             checked.bad[number] = problem
     return checked
 
 
 class _Records:
-    """What is known of arms and runs, by the names that lines give them."""
+    """Stored arms and runs by the names in the lines."""
 
-    def __init__(self, facts: Facts, known: Known) -> None:
+    def __init__(self, facts: Facts, known: OrderFacts) -> None:
         self.facts = facts
         self.known = known
         self._n_unknown = 0
 
     def arm_no(self, arm: str) -> int:
-        found = self.known.arm_nos.get(arm)
-        if found is None:
+        arm_no = self.known.arm_nos.get(arm)
+        if arm_no is None:
             raise self._unknown(arm)
-        return found
+        return arm_no
 
     def run(self, name: str) -> FoundRun:
-        return standing(self.facts, self.known.runs.get(name), name)
+        return active_run_of(self.facts, self.known.runs.get(name), name)
 
     def _unknown(self, arm: str) -> UnknownArm:
         self._n_unknown += 1
@@ -193,28 +191,28 @@ class _Records:
 def _order(
     records: _Records, line: BatchLine, number: int, key: str | None, corrected: dict[tuple[int, int], int]
 ) -> RewardOrder:
-    """What a line asks for, once the record admits it; ``corrected`` holds the lines before it that correct."""
-    asked = _order_of(line, line.kind or "feedback", key)
+    """Return the order of a line that its arm and run admit; ``corrected`` has the earlier corrections by line."""
+    order = _order_of(line, line.kind or "feedback", key)
     arm_no = records.arm_no(line.arm)
     if line.run is None:
-        return asked
+        return order
     run = records.run(line.run)
-    flags = admit(asked, run, records.known.flags.get((run.run_no, arm_no)))
-    nothing_newer(records.facts, asked, run, arm_no)
-    is_correction = asked.correct or (line.kind is None and bool(flags & OBSERVED))
+    flags = admit(order, run, records.known.flags.get((run.run_no, arm_no)))
+    refuse_newer(records.facts, order, run, arm_no)
+    is_correction = order.correct or (line.kind is None and bool(flags & OBSERVED))
     if not is_correction:
-        return asked
+        return order
     first = corrected.setdefault((run.run_no, arm_no), number)
     if first != number:
         raise Conflict(
             f"{line.arm} in run {run.run_no} is corrected by line {first} already.",
             next_step="Leave one of the two out: of one outcome the later correction would replace the earlier.",
         )
-    return asked if asked.correct else _order_of(line, "correction", key)
+    return order if order.correct else _order_of(line, "correction", key)
 
 
 def _order_of(line: BatchLine, kind: RewardKind, key: str | None) -> RewardOrder:
-    """A line as a reward of its own; raises what that raises, and `InvalidReward` where it says no reward."""
+    """Return the order of a line; raises its errors, and `InvalidReward` for a line without a reward."""
     if line.value is None and line.outcome is None:
         raise InvalidReward(
             "A reward must be a number from 0 to 1 or an outcome, got neither.",

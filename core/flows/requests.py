@@ -1,4 +1,4 @@
-"""Requests: what all verbs do alike: tell repeats from conflicts, refuse unknown arms."""
+"""Requests of all verbs: repeats under a key, conflicts, and unknown arms."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ OR_MAKE_IT: Final = "Use an id that armscope arms lists, or --create to make one
 
 
 def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_LISTED_ARM) -> UnknownArm:
-    """The error for an arm nobody has seen, with what may have been meant.
-
-    ``next_step`` is `OR_MAKE_IT` for the one verb that makes arms.
-    """
+    """Return the error for an unknown arm, with near matches; ``next_step`` is `OR_MAKE_IT` if it may be created."""
     near = near_keys(facts, key)
     meant = f" Did you mean {', '.join(near)}?" if near else ""
     return UnknownArm(
@@ -31,35 +28,32 @@ def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_
 
 
 def in_rounds(keys: Sequence[str | None], answered: Callable[[Sequence[int]], Mapping[int, _A]]) -> list[_A]:
-    """Answers to requests of which some may share a key: what comes under a key again is asked after what came first.
+    """Return the answers to requests of which some share a key: a repeat is answered after the first.
 
-    ``answered`` answers requests, by place, of which no two have one key.
+    ``answered`` answers requests without common keys, by index.
     """
     answers: dict[int, _A] = {}
     rest = list(range(len(keys)))
     while rest:
         first: dict[str, int] = {}
         later = {
-            place
-            for place in rest
-            if (key := keys[place]) is not None and first.setdefault(key, place) != place
+            index
+            for index in rest
+            if (key := keys[index]) is not None and first.setdefault(key, index) != index
         }
-        answers |= answered([place for place in rest if place not in later])
+        answers |= answered([index for index in rest if index not in later])
         rest = sorted(later)
-    return [answers[place] for place in range(len(keys))]
+    return [answers[index] for index in range(len(keys))]
 
 
 def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A | None:
-    """The first answer, where this key has been answered already.
-
-    Raises `Conflict` where it was given to a request of another digest.
-    """
-    kept = reply_of(txn, key)
-    return None if kept is None else repeated_of(kept, key, payload, answer)
+    """Return the first answer of a key, or None; raises `Conflict` if its request had another digest."""
+    reply = reply_of(txn, key)
+    return None if reply is None else repeated_of(reply, key, payload, answer)
 
 
-def repeated_of(kept: Reply, key: str, payload: int, answer: type[_A]) -> _A:
-    """The answer that is kept of a key; raises `Conflict` where it was given to a request of another digest."""
-    if kept.payload != payload:
-        raise taken(key, kept)
-    return msgspec.json.decode(kept.answer, type=answer)
+def repeated_of(reply: Reply, key: str, payload: int, answer: type[_A]) -> _A:
+    """Return the stored answer of a key; raises `Conflict` if its request had another digest."""
+    if reply.payload != payload:
+        raise taken(key, reply)
+    return msgspec.json.decode(reply.answer, type=answer)

@@ -1,4 +1,4 @@
-"""Reward: what a person knows about an arm, minutes or days later → one lagged observation."""
+"""Reward by hand, minutes or days after the run: one lagged observation."""
 
 from __future__ import annotations
 
@@ -70,18 +70,16 @@ def reward(
 
 
 def reward_all(context: Context, orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
-    """Record many manual rewards in one transaction: all of them or none.
-
-    A key that stands in the list twice is a repeat like any other.
-    """
+    """Record many manual rewards in one transaction, all or none; a key twice in the list is a repeat."""
     return context.write("reward", lambda txn: record_in(txn, orders))
 
 
 def record_in(
-    txn: Transaction, orders: Sequence[RewardOrder], known: Known | None = None
+    txn: Transaction, orders: Sequence[RewardOrder], known: OrderFacts | None = None
 ) -> list[RewardAnswer]:
-    """The same inside a transaction that is open; ``known`` is what is recorded of what they name, if that was looked
-    up already; no two have one key then, or the second would not know of the first.
+    """Record rewards in an open transaction.
+
+    ``known`` are the stored facts of their arms and runs, if they are read already; then no two orders share a key.
     """
     if len(orders) == 1:
         return [_answered(txn, orders, [0], known)[0]]
@@ -89,32 +87,30 @@ def record_in(
 
 
 def _answered(
-    txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int], known: Known | None
+    txn: Transaction, orders: Sequence[RewardOrder], indexes: Sequence[int], known: OrderFacts | None
 ) -> dict[int, RewardAnswer]:
-    """Answers to orders of different keys: as the first time, or fresh."""
-    asked = [orders[index] for index in indexes]
-    keys = [order.key for order in asked if order.key is not None]
-    kept: Mapping[str, Reply] = {}
+    """Return the answers to orders of different keys, stored or new."""
+    chosen = [orders[index] for index in indexes]
+    keys = [order.key for order in chosen if order.key is not None]
+    replies: Mapping[str, Reply] = {}
     if known is not None or not keys:
-        kept, found = replies_of(txn, keys) if keys else {}, known or known_of(txn, asked)
+        replies, facts = replies_of(txn, keys) if keys else {}, known or known_of(txn, chosen)
     else:
-        kept, found = txn.together(lambda: replies_of(txn, keys), lambda: known_of(txn, asked))
-    first = {index: _first_answer(kept, orders[index]) if kept else None for index in indexes}
-    made = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None], found))
-    return {index: next(made) if answer is None else answer for index, answer in first.items()}
+        replies, facts = txn.together(lambda: replies_of(txn, keys), lambda: known_of(txn, chosen))
+    first = {index: _first_answer(replies, orders[index]) if replies else None for index in indexes}
+    created = iter(_record(txn, [orders[index] for index, answer in first.items() if answer is None], facts))
+    return {index: next(created) if answer is None else answer for index, answer in first.items()}
 
 
-def _first_answer(kept: Mapping[str, Reply], order: RewardOrder) -> RewardAnswer | None:
-    """What an order was answered with before, under its key."""
-    if order.key is None or order.key not in kept:
+def _first_answer(replies: Mapping[str, Reply], order: RewardOrder) -> RewardAnswer | None:
+    """Return the stored answer of an order's key, or None."""
+    if order.key is None or order.key not in replies:
         return None
-    return repeated_of(kept[order.key], order.key, order.payload(), RewardAnswer)
+    return repeated_of(replies[order.key], order.key, order.payload(), RewardAnswer)
 
 
-class Known(NamedTuple):
-    """What is recorded of arms and runs that orders name, all looked up together: listed arms, where these stand,
-    runs, and flags of the arms in them, by (run, arm).
-    """
+class OrderFacts(NamedTuple):
+    """Facts of the arms and runs of orders, read together: arms and their rows, runs, and flags by (run, arm)."""
 
     arm_nos: dict[str, int]
     rows: Mapping[int, ArmRow]
@@ -122,27 +118,27 @@ class Known(NamedTuple):
     flags: Mapping[tuple[int, int], int]
 
 
-def known_of(facts: Facts, orders: Collection[RewardOrder | BatchLine]) -> Known:
-    """What is recorded of all that these name; what isn't there is left out."""
+def known_of(facts: Facts, orders: Collection[RewardOrder | BatchLine]) -> OrderFacts:
+    """Return the stored facts of the arms and runs of orders, without the unknown ones."""
     arms, named = {order.arm for order in orders}, {order.run for order in orders if order.run is not None}
     if named:
-        found, runs = facts.together(lambda: listed_rows(facts, arms), lambda: find_runs(facts, named))
+        rows_by_arm, runs = facts.together(lambda: listed_rows(facts, arms), lambda: find_runs(facts, named))
     else:
-        found, runs = listed_rows(facts, arms), {}
-    arm_nos = {arm: arm_no for arm, (arm_no, _) in found.items()}
-    rows = dict(found.values())
+        rows_by_arm, runs = listed_rows(facts, arms), {}
+    arm_nos = {arm: arm_no for arm, (arm_no, _) in rows_by_arm.items()}
+    rows = dict(rows_by_arm.values())
     if not runs:
-        return Known(arm_nos, rows, {}, {})
+        return OrderFacts(arm_nos, rows, {}, {})
     places = {
         (runs[order.run].run_no, arm_nos[order.arm])
         for order in orders
         if order.run in runs and order.arm in arm_nos
     }
-    return Known(arm_nos, rows, runs, flags_of(facts, places))
+    return OrderFacts(arm_nos, rows, runs, flags_of(facts, places))
 
 
-def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> list[RewardAnswer]:
-    """Record orders whose keys stand for nothing yet, by what is known of all that they name."""
+def _record(txn: Transaction, orders: Sequence[RewardOrder], known: OrderFacts) -> list[RewardAnswer]:
+    """Record orders with new keys."""
     if not orders:
         return []
     amounts = [Amount.of_checked(order.reward) for order in orders]
@@ -168,9 +164,7 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder], known: Known) -> li
 def _moved(
     txn: Transaction, arm_nos: Set[int], added: Rollup, before: Mapping[int, ArmRow]
 ) -> Mapping[int, ArmRow]:
-    """Where arms stand after what was added, as far as it counts in their present epoch; one that was only now made
-    is looked up.
-    """
+    """Return the arms' rows after the rewards, of which those in the present epoch count; new arms are read."""
     if not arm_nos <= before.keys():
         return arm_rows(txn, arm_nos)
     moved = sorted({arm_no for _, arm_no, _ in added.arms})
@@ -185,14 +179,14 @@ def _moved(
     return {arm_no: ArmRow._make(row) for arm_no, row in rows.items()}
 
 
-def _entry(txn: Transaction, order: RewardOrder, amount: Amount, known: Known) -> Entry:
-    """Order → ledger row, after asking the record whether it admits it."""
+def _entry(txn: Transaction, order: RewardOrder, amount: Amount, known: OrderFacts) -> Entry:
+    """Return the ledger entry of an order that its arm and run admit."""
     arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
-        arm_no = known.arm_nos[order.arm] = _made_arm(txn, order)
-    run, flags = run_about(txn, order, arm_no, known)
+        arm_no = known.arm_nos[order.arm] = _created_arm(txn, order)
+    run, flags = run_of_order(txn, order, arm_no, known)
     if run is not None and order.seen is not UNSET:
-        nothing_newer(txn, order, run, arm_no)
+        refuse_newer(txn, order, run, arm_no)
     return Entry(
         kind="correction" if order.correct else "feedback",
         arm_no=arm_no,
@@ -207,20 +201,20 @@ def _entry(txn: Transaction, order: RewardOrder, amount: Amount, known: Known) -
     )
 
 
-def _made_arm(txn: Transaction, order: RewardOrder) -> int:
-    """The number of an arm that isn't listed and is made on purpose; raises `UnknownArm`."""
+def _created_arm(txn: Transaction, order: RewardOrder) -> int:
+    """Return the number of an arm created on purpose; raises `UnknownArm`."""
     if not order.create:
         raise unknown_arm(txn, order.arm, OR_MAKE_IT)
     return txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]  # it may be known but hidden
 
 
-def standing_run(txn: Facts, name: str) -> FoundRun:
-    """The run a reward names; raises `UnknownRun`."""
-    return standing(txn, find_run(txn, name), name)
+def active_run(txn: Facts, name: str) -> FoundRun:
+    """Return the active run with a name; raises `UnknownRun`."""
+    return active_run_of(txn, find_run(txn, name), name)
 
 
-def standing(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
-    """The run that was found by a name, if it stands; raises `UnknownRun`."""
+def active_run_of(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
+    """Return the run if it is active; raises `UnknownRun`."""
     if run is None or not run.standing:
         raise UnknownRun(
             f"There is no run {name[:80]!r} in learner {txn.name!r}.",
@@ -229,16 +223,18 @@ def standing(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
     return run
 
 
-def run_about(facts: Facts, order: RewardOrder, arm_no: int, known: Known) -> tuple[FoundRun | None, int]:
-    """The run that a reward is about, if any, and flags of its arm there; raises `UnknownRun` or `NotApplicable`."""
+def run_of_order(
+    facts: Facts, order: RewardOrder, arm_no: int, known: OrderFacts
+) -> tuple[FoundRun | None, int]:
+    """Return the run of a reward, if any, and the flags of its arm; raises `UnknownRun` or `NotApplicable`."""
     if order.run is None:
         return None, 0
-    run = standing(facts, known.runs.get(order.run), order.run)
+    run = active_run_of(facts, known.runs.get(order.run), order.run)
     return run, admit(order, run, known.flags.get((run.run_no, arm_no)))
 
 
 def admit(order: RewardOrder, run: FoundRun, flags: int | None) -> int:
-    """Flags of the arm in the run, if the run says something about it; raises `NotApplicable` if not."""
+    """Return the flags of the arm in the run; raises `NotApplicable` if the run does not admit the reward."""
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(order.arm, run.run_no)
     if order.correct and not flags & OBSERVED:
@@ -249,16 +245,16 @@ def admit(order: RewardOrder, run: FoundRun, flags: int | None) -> int:
     return flags
 
 
-def nothing_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
-    """Raise `Conflict` where a person said something of the arm in the run that the caller does not know of."""
+def refuse_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
+    """Raise `Conflict` if the arm has a reward by hand in the run that the caller has not read."""
     newest = None if order.seen is msgspec.UNSET else newest_about(txn, run.run_no, arm_no)
     if newest is None or f"reward-{newest[0]}" == order.seen:
         return
     _, kind, reward, actor = newest
-    said = f"corrected to {reward:g}" if kind == "correction" else f"given {reward:g}"
+    change = f"corrected to {reward:g}" if kind == "correction" else f"given {reward:g}"
     raise Conflict(
-        f"{order.arm} in run {run.run_no} was {said} by {actor} meanwhile.",
-        next_step="Look at it, and send yours again if it is still to count.",
+        f"{order.arm} in run {run.run_no} was {change} by {actor} since.",
+        next_step="Read it, and send yours again if it should still count.",
     )
 
 

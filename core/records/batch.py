@@ -41,7 +41,7 @@ class BatchLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``id`` takes all of it back at once; each of the ``rewards`` has its own, too, in the order of the lines."""
+    """Answer to a batch: ``id`` undoes all of it; each reward has its own id, too, in the order of the lines."""
 
     id: str
     count: int
@@ -49,7 +49,7 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refused(bad: Mapping[int, ArmscopeError], n_lines: int) -> InvalidBatch:
-    """The error for a batch of ``n_lines`` of which some, by number, can't be done: it names each of the first ten.
+    """Return the error for a batch with invalid lines, by number; the message names the first ten.
 
     >>> refused({7: InvalidInput("An id must be short.", next_step="Shorten it.")}, 30).problem
     "1 of 30 lines can't be recorded: line 7: An id must be short."
@@ -76,7 +76,7 @@ def check_size(n_lines: int) -> None:
 
 
 def check_batch_key(key: str | None) -> str | None:
-    """Return the key of a batch if its rewards can have keys made of it; None = none was given.
+    """Return the key of a batch if it is short enough for the keys of its lines; None = no key.
 
     >>> check_batch_key("table-7")
     'table-7'
@@ -90,7 +90,7 @@ def check_batch_key(key: str | None) -> str | None:
 
 
 def key_of_line(key: str | None, position: int) -> str | None:
-    """The key under which the reward at a place of the batch, from 1 on, counts once.
+    """Return the key of the reward at a position of the batch, from 1.
 
     >>> key_of_line("table-7", 3), key_of_line(None, 3)
     ('table-7/3', None)

@@ -16,7 +16,7 @@ import urllib3
 from mcp.client.stdio import StdioServerParameters
 
 from core.doors import qortex
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.flows.importing import import_files
 from core.flows.reward import reward
 from core.permissions import authorise
@@ -136,12 +136,12 @@ def one_select(scale: Scale, folder: Path) -> list[Row]:
     for name in ("here", "there"):
         filled(folder / f"{name}.db", 20).store.close()
     here = context_at(folder / "here.db")
-    desk = Desk(store=here.store, learner="default")
+    service = Service(store=here.store, learner="default")
     server = StdioServerParameters(command=sys.executable, args=["-c", _ECHO])
     with agent_of(server) as bare, agent_at(folder / "there.db") as agent:
 
         def base(number: int) -> None:
-            _called(bare, "echo", qortex.call(desk, here.actor, "select", given))
+            _called(bare, "echo", qortex.call(service, here.actor, "select", given))
 
         def ours(number: int) -> None:
             _called(agent, "qortex_learning_select", given)

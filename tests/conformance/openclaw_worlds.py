@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.errors import StoreError
 from core.flows.importing import import_files
 from core.flows.queries import openclaw_posteriors, openclaw_summary
@@ -45,7 +45,7 @@ def desk_of(
     config: Mapping[str, Any] | None,
     *,
     fate: str = "ok",
-) -> Iterator[Desk]:
+) -> Iterator[Service]:
     """A desk with arms of these ``states`` (alpha, beta, pulls, total_reward).
 
     Its ``fate``: ``ok``; ``fail``, what is stored of the arms is gone; ``noclient``, the file is; ``unavailable``, it
@@ -61,7 +61,7 @@ def desk_of(
     change_all(context, {**told, "seed_arms": ()})
     _befall(path, fate)
     try:
-        yield Desk(store=context.store, learner=LEARNER, clock=context.clock)
+        yield Service(store=context.store, learner=LEARNER, clock=context.clock)
     finally:
         with suppress(StoreError):
             context.store.close()

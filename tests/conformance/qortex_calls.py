@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.records.actor import Actor
 from core.records.observation import OUTCOME_REWARDS
 from core.store.store import Store
@@ -46,14 +46,14 @@ same: Final = close(TOLERANCE)
 
 
 @contextmanager
-def desk_at(folder: Path) -> Iterator[Desk]:
+def desk_at(folder: Path) -> Iterator[Service]:
     """A desk over a fresh file whose clock goes a second with every act; its coin never falls on baseline."""
     path = folder / "qortex.db"
     path.touch(0o600)
     path.write_bytes(empty_database())
     ticks, numbers = count(), count(1)
     store = Store(path)
-    yield Desk(
+    yield Service(
         store=store,
         clock=lambda: START_MS + next(ticks) * 1_000,
         entropy=lambda: 1,

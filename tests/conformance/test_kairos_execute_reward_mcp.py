@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.mcp.server import agent
 from core.doors.mcp.tools import call
 from core.errors import ArmscopeError
@@ -36,8 +36,8 @@ def context(tmp_path: Path) -> Iterator[Context]:
 
 def asked(context: Context, given: Json) -> bytes:
     """What the tool says, to an agent that may judge."""
-    desk = Desk(store=context.store, learner=context.learner, clock=context.clock)
-    return call(desk, AGENT, "reward", given, frozenset()).text
+    service = Service(store=context.store, learner=context.learner, clock=context.clock)
+    return call(service, AGENT, "reward", given, frozenset()).text
 
 
 @pytest.mark.parametrize("vector", load("kairos_execute_reward", "executeReward.sequence"))

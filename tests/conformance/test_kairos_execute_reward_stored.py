@@ -12,7 +12,7 @@ from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
-from core.flows.kairos import answered, reward_call, record_reward
+from core.flows.kairos import answered, record_reward, reward_call
 from core.flows.settings import change
 from core.flows.training import export_training
 from core.formats.kairos import RewardInput, read_reward

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.service import Service
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
 from core.doors.http.kairos import ROUTES
+from core.doors.service import Service
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context

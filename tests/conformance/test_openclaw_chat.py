@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from core.doors.chat import Message, chat
+from core.doors.chat import ChatMessage, chat
 from core.flows.queries import openclaw_config, openclaw_posteriors, openclaw_summary
 from core.flows.reset import reset
 from core.flows.reward import reward
@@ -52,7 +52,7 @@ def _ours(vector: Vector, folder: Path) -> Json:
     named = {} if who is None else {"channel": "general", "sender": "stranger"}
     fate = _FATES.get(given["gateway"], "ok")
     with desk_of(folder, _states(vector), _CONFIG, fate=fate) as desk, overheard(GATEWAY) as calls:
-        text = chat(desk, Actor(name="mara"), Message(text=given["command"], **named), who=who)
+        text = chat(desk, Actor(name="mara"), ChatMessage(text=given["command"], **named), member_of=who)
     return _parts(text, calls)
 
 

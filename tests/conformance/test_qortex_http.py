@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import orjson
 import pytest
 
-from core.doors.desk import Desk
+from core.doors.service import Service
 from core.doors.exchange import Answer, Call
 from core.doors.http.qortex import ROUTES
 from core.errors import ArmscopeError, InvalidInput
@@ -47,11 +47,11 @@ def test_a_sequence_is_answered_as_qortex_answers_it(
 ) -> None:
     model = Model()
     requests, answers = vector.input["requests"], vector.output
-    with desk_at(tmp_path) as desk:
+    with desk_at(tmp_path) as service:
         for number, both in enumerate(zip(requests, answers, strict=True)):
             request, theirs = renamed(list(both)) if is_renamed else both
             where = f"{vector.id} {number} {request['method']} {request['path']}"
-            answer = ask(desk, request)
+            answer = ask(service, request)
             assert answer.status < 500, where
             tally[_held(model, request, answer, theirs, where) or ""] += 1
         del tally[""]
@@ -79,7 +79,7 @@ def _named(request: Request) -> tuple[str, dict[str, Any]]:
     return _NAMES.get(rest, rest), request["body"]
 
 
-def ask(desk: Desk, request: Request) -> Answer:
+def ask(service: Service, request: Request) -> Answer:
     """What a request is answered with: by the handler of the route at its path."""
     path = urlsplit(request["path"])
     for route in ROUTES:
@@ -95,7 +95,7 @@ def ask(desk: Desk, request: Request) -> Answer:
                 path_values={name: unquote(held) for name, held in found.groupdict().items()},
             )
             try:
-                return route.handler(desk, OPERATOR, call)
+                return route.handler(service, OPERATOR, call)
             except ArmscopeError as problem:
                 status = 400 if isinstance(problem, InvalidInput) else 409
                 return Answer(status, orjson.dumps(problem.as_answer()))
@@ -110,10 +110,10 @@ def ask(desk: Desk, request: Request) -> Answer:
 def test_what_openclaws_client_asks_is_accepted(
     vector: Vector, is_renamed: bool, tmp_path: Path, tally: Counter[str]
 ) -> None:
-    with desk_at(tmp_path) as desk:
+    with desk_at(tmp_path) as service:
         for request in vector.output["requests"]:
             asked = renamed(request) if is_renamed else request
-            answer = ask(desk, asked)
+            answer = ask(service, asked)
             if answer.status != 200:
                 assert renamed(request) != request, f"{vector.id} {asked}: {answer.body!r}"
                 assert not is_renamed, f"{vector.id} {asked}: {answer.body!r}"

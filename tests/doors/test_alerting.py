@@ -29,7 +29,7 @@ from core.records.alert import LEASE_MS, Alarm
 from tests.conftest import ROOT
 from tests.doors.test_webhook import SECRET, failing, receiving, well
 from tests.engine import kept_in
-from tests.flows.reviewers import Service, desk_at
+from tests.flows.reviewers import Desk, desk_at
 from tests.flows.test_traces import sent
 from tests.flows.world import START_MS
 from tests.formats.test_otlp import AGENT
@@ -61,7 +61,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def desk(tmp_path: Path) -> Iterator[Desk]:
     made = desk_at(tmp_path / "a.db")
     with closing(made.context.store):
         yield made
@@ -77,21 +77,21 @@ def processes(context: Context, n: int) -> subprocess.Popen[str]:
     )
 
 
-def test_two_processes_tell_everything_once(service: Service) -> None:
+def test_two_processes_tell_everything_once(desk: Desk) -> None:
     with receiving() as (port, received):
         for path in ("/a", "/b"):
-            add_webhook(service.context, f"http://127.0.0.1:{port}{path}", private=True)
-        out, _ = processes(service.context, 2).communicate(timeout=120)
+            add_webhook(desk.context, f"http://127.0.0.1:{port}{path}", private=True)
+        out, _ = processes(desk.context, 2).communicate(timeout=120)
     said = [tuple(map(int, line.split())) for line in out.splitlines()]
     assert sorted(raised for raised, _ in said) == [0, N], "one found what is new, the other that it isn't"
     assert sum(sent for _, sent in said) == 2 * N
     seen = Counter((path, headers["webhook-id"]) for path, headers, _ in received)
     assert len(seen) == 2 * N
     assert set(seen.values()) == {1}
-    assert [one.n_waiting for one in alerts(service.context).webhooks] == [0, 0]
+    assert [one.n_waiting for one in alerts(desk.context).webhooks] == [0, 0]
 
 
-def test_what_a_process_had_in_its_hands_when_it_was_killed_is_told_by_the_next(service: Service) -> None:
+def test_what_a_process_had_in_its_hands_when_it_was_killed_is_told_by_the_next(desk: Desk) -> None:
     """Killed after it was received and before that was noted, which is when it may be told twice: under one id."""
     killed: list[subprocess.Popen[str]] = []
 
@@ -103,70 +103,68 @@ def test_what_a_process_had_in_its_hands_when_it_was_killed_is_told_by_the_next(
             well(handler)
 
     with receiving(deadly) as (port, received):
-        add_webhook(service.context, f"http://127.0.0.1:{port}/", private=True)
-        killed.append(processes(service.context, 1))
+        add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        killed.append(processes(desk.context, 1))
         assert killed[0].communicate(timeout=120)[0] == ""
         assert len(received) == N // 2
-        deliver(service.context)
+        deliver(desk.context)
         assert len({headers["webhook-id"] for _, headers, _ in received}) == N
         before = len(received)
-        assert alerts(service.context).webhooks[0].n_waiting == 1, (
-            "the one that it had is its own for a while"
-        )
-        service.now_ms += LEASE_MS
-        deliver(service.context)
+        assert alerts(desk.context).webhooks[0].n_waiting == 1, "the one that it had is its own for a while"
+        desk.now_ms += LEASE_MS
+        deliver(desk.context)
         again = Counter(headers["webhook-id"] for _, headers, _ in received)
         assert len(received) == before + 1
     assert sorted(again.values()) == [*[1] * (N - 1), 2]
     bodies = [body for _, headers, body in received if again[headers["webhook-id"]] == 2]
     assert bodies[0] == bodies[1]
-    assert alerts(service.context).webhooks[0].n_waiting == 0
+    assert alerts(desk.context).webhooks[0].n_waiting == 0
 
 
-def test_one_that_fails_keeps_no_other_waiting(service: Service) -> None:
+def test_one_that_fails_keeps_no_other_waiting(desk: Desk) -> None:
     with receiving(failing) as (bad, refused), receiving() as (good, taken):
         for port in (bad, good):
-            add_webhook(service.context, f"http://127.0.0.1:{port}/", private=True)
-        look(service.context, find=lambda _: ALARMS)
-        deliver(service.context)
+            add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        look(desk.context, find=lambda _: ALARMS)
+        deliver(desk.context)
         assert (len(refused), len(taken)) == (1, N)
-        service.pass_minutes(1)
-        deliver(service.context)
+        desk.pass_minutes(1)
+        deliver(desk.context)
         assert (len(refused), len(taken)) == (2, N)
 
 
 def test_a_process_without_the_secret_leaves_it_to_one_that_has_it(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with receiving() as (port, received):
-        add_webhook(service.context, f"http://127.0.0.1:{port}/", private=True)
+        add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
         other = add_webhook(
-            service.context,
+            desk.context,
             f"http://127.0.0.1:{port}/other",
             secret_from="ARMSCOPE_WEBHOOK_SECRET_OTHER",
             private=True,
         )
-        look(service.context, find=lambda _: ALARMS)
-        deliver(service.context)
+        look(desk.context, find=lambda _: ALARMS)
+        deliver(desk.context)
         assert [path for path, _, _ in received] == ["/"] * N
-        (_, waiting) = alerts(service.context).webhooks
+        (_, waiting) = alerts(desk.context).webhooks
         assert (waiting.id, waiting.n_waiting, waiting.last_result) == (other.id, N, None)
         monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET_OTHER", SECRET)
-        deliver(service.context)
+        deliver(desk.context)
         assert len(received) == 2 * N
 
 
-def test_a_test_is_sent_at_once_whatever_waits(service: Service) -> None:
+def test_a_test_is_sent_at_once_whatever_waits(desk: Desk) -> None:
     with receiving() as (port, received):
-        made = add_webhook(service.context, f"http://127.0.0.1:{port}/", private=True)
-        look(service.context, find=lambda _: ALARMS)
-        assert send_test(service.context, made.id).ok
+        made = add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
+        look(desk.context, find=lambda _: ALARMS)
+        assert send_test(desk.context, made.id).ok
     assert len(received) == 1
     assert b'"type":"test"' in received[0][2]
 
 
 def test_the_thread_looks_until_it_is_stopped_and_says_once_what_is_wrong(
-    service: Service, caplog: pytest.LogCaptureFixture
+    desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen, looked = threading.Event(), threading.Event()
     n_failed = 0
@@ -177,57 +175,57 @@ def test_the_thread_looks_until_it_is_stopped_and_says_once_what_is_wrong(
         if n_failed <= 3:
             raise StoreBusy("Somebody writes.", next_step="Wait.")
         looked.set()
-        return service.context
+        return desk.context
 
     def noticed(handler: BaseHTTPRequestHandler) -> None:
         well(handler)
         seen.set()
 
-    add_queue(service.context, "W", due_days=0)
-    service.pass_minutes(1)
+    add_queue(desk.context, "W", due_days=0)
+    desk.pass_minutes(1)
     caplog.set_level(logging.ERROR, logger="armscope")
     with receiving(noticed) as (port, received):
-        add_webhook(service.context, f"http://127.0.0.1:{port}/", private=True)
+        add_webhook(desk.context, f"http://127.0.0.1:{port}/", private=True)
         watch = Watch(opened, every_s=0.01).start()
         assert seen.wait(60)
         watch.stop()
     assert looked.is_set()
     assert len(received) == 1
-    assert [record.message for record in caplog.records] == ["alerts could not be looked for"]
+    assert [record.message for record in caplog.records] == ["alerts could not be checked"]
     assert SECRET not in caplog.text
 
 
-def test_a_trace_without_a_root_becomes_a_run_though_nobody_sends_more(service: Service) -> None:
-    take_spans(service.context, sent(*AGENT[1:]))
-    service.pass_minutes(61)
-    before, settled = queries.status(service.context).runs, threading.Event()
+def test_a_trace_without_a_root_becomes_a_run_though_nobody_sends_more(desk: Desk) -> None:
+    take_spans(desk.context, sent(*AGENT[1:]))
+    desk.pass_minutes(61)
+    before, settled = queries.status(desk.context).runs, threading.Event()
 
     def opened() -> Context:
-        if queries.status(service.context).runs > before:
+        if queries.status(desk.context).runs > before:
             settled.set()
-        return service.context
+        return desk.context
 
     watch = Watch(opened, every_s=0.01).start()
     assert settled.wait(60)
     watch.stop()
-    assert [row.state for row in traces(service.context)] == ["rootless"]
+    assert [row.state for row in traces(desk.context)] == ["rootless"]
 
 
 def test_what_holds_is_found_anew_only_where_something_was_recorded_or_time_has_passed(
-    service: Service,
+    desk: Desk,
 ) -> None:
     """A queue that becomes overdue by the clock alone is found within ten minutes."""
     found = Alarms()
-    add_queue(service.context, "W", due_days=1)
-    assert found(service.context) == ()
-    service.pass_minutes(24 * 60 + 10)
-    (alarm,) = found(service.context)
+    add_queue(desk.context, "W", due_days=1)
+    assert found(desk.context) == ()
+    desk.pass_minutes(24 * 60 + 10)
+    (alarm,) = found(desk.context)
     assert alarm.count == 30
-    again = found(service.context)
+    again = found(desk.context)
     assert again[0] is alarm
-    note(service.context, "tool:other:a", "x")
-    assert found(service.context)[0] is not alarm
-    assert found(service.context) == queries.alarms(service.context)
+    note(desk.context, "tool:other:a", "x")
+    assert found(desk.context)[0] is not alarm
+    assert found(desk.context) == queries.alarms(desk.context)
 
 
 def watching() -> list[str]:
@@ -235,10 +233,10 @@ def watching() -> list[str]:
     return [one.name for one in threading.enumerate() if one.name == "armscope-alerts"]
 
 
-def test_the_api_looks_as_long_as_it_answers(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_api_looks_as_long_as_it_answers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     monkeypatch.setattr(uvicorn, "run", lambda *args, **named: seen.append(watching()))
     with pytest.raises(SystemExit):
-        main(["--database", str(kept_in(service.context.store)), "api", "--port", "0"])
+        main(["--database", str(kept_in(desk.context.store)), "api", "--port", "0"])
     assert seen == [["armscope-alerts"]]
     assert watching() == []

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, Message, Who, chat, routes
-from core.doors.service import Service
+from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
 from core.doors.exchange import Call
+from core.doors.service import Service
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
 from core.flows.reward import reward
@@ -42,12 +42,14 @@ class Room:
     now_ms: int = 1_790_000_000_000
 
     def says(self, text: str, actor: Actor = MARA) -> str | None:
-        return chat(self.service, actor, Message(text=text))
+        return chat(self.service, actor, ChatMessage(text=text))
 
     def bridged(
         self, text: str, sender: str = "U1", *, actor: Actor = BRIDGE, channel: str = "general"
     ) -> str | None:
-        return chat(self.service, actor, Message(text=text, channel=channel, sender=sender), who=members)
+        return chat(
+            self.service, actor, ChatMessage(text=text, channel=channel, sender=sender), member_of=members
+        )
 
     def given(self) -> list[tuple[str, float, str]]:
         found = queries.rewards(self.service.context(MARA))
@@ -173,7 +175,7 @@ def test_a_reset_says_what_it_would_do_and_does_it_when_asked_again(room: Room) 
     done = room.says(f"/learning reset {code_in(told)}")
     assert done == 'Reset 6 arm(s) for learner "default". All posteriors back to Beta(1,1).'
     assert room.n_pulls() == 0
-    assert "doesn't hold" in (room.says(f"/learning reset {code_in(told)}") or "")
+    assert "is invalid" in (room.says(f"/learning reset {code_in(told)}") or "")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_a_confirmation_is_of_its_sender_its_scope_and_its_moment(room: Room) ->
         assert "Reset" not in (answer or "").split("This would")[0]
     assert room.moment == before
     reward(room.service.context(MARA), ARMS[0])
-    assert "doesn't hold" in (room.bridged(f"/learning reset {code}") or "")
+    assert "is invalid" in (room.bridged(f"/learning reset {code}") or "")
     assert room.n_pulls() == 7
 
 
@@ -224,7 +226,7 @@ def test_a_confirmation_ends_after_five_minutes(room: Room, after_s: int, holds:
     assert (told or "").startswith("Reset 6 arm(s)") is holds
 
 
-# Who is answered
+# MemberOf is answered
 
 
 def test_a_stranger_gets_no_answer(room: Room) -> None:
@@ -269,20 +271,20 @@ def test_what_is_done_is_done_in_the_senders_name(room: Room) -> None:
 
 
 def test_only_a_bridge_names_a_sender_and_it_must(room: Room) -> None:
-    for named in (Message(text="/learning", sender="U1"), Message(text="hi", channel="general")):
+    for named in (ChatMessage(text="/learning", sender="U1"), ChatMessage(text="hi", channel="general")):
         with pytest.raises(Denied):
             chat(room.service, MARA, named)
     for named in (
-        Message(text="/learning"),
-        Message(text="/learning", sender="U1"),
-        Message(text="x", channel="", sender=""),
+        ChatMessage(text="/learning"),
+        ChatMessage(text="/learning", sender="U1"),
+        ChatMessage(text="x", channel="", sender=""),
     ):
         with pytest.raises(InvalidInput):
-            chat(room.service, BRIDGE, named, who=members)
+            chat(room.service, BRIDGE, named, member_of=members)
 
 
 def test_over_http_a_message_is_an_object_with_a_text(room: Room) -> None:
-    def who(_service: Service, actor: Actor) -> Who | None:
+    def who(_service: Service, actor: Actor) -> MemberOf | None:
         return members if actor.token == BRIDGE.token else None
 
     (route,) = routes(who)

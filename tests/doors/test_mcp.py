@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from core.doors.service import Service
 from core.doors.mcp.server import agent, allowances
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call
+from core.doors.service import Service
 from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context

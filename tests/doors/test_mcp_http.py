@@ -13,10 +13,10 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from core.doors.service import Service
 from core.doors.exchange import Call
 from core.doors.mcp.over_http import ROUTES
 from core.doors.mcp.tools import BY_NAME
+from core.doors.service import Service
 from core.errors import Denied
 from core.flows import queries
 from core.permissions import authorise

@@ -172,7 +172,7 @@ def test_what_somebody_said_meanwhile_is_told_of_each_line(context: Context) -> 
         BatchLine(arm=A, value=1.0, run="run-1", seen=""),
         BatchLine(arm=B, value=1.0, run="run-1", seen=""),
     ]
-    with pytest.raises(InvalidBatch, match=r"corrected to 0\.5 by priya meanwhile") as refused:
+    with pytest.raises(InvalidBatch, match=r"corrected to 0\.5 by priya since") as refused:
         reward_batch(context, lines)
     assert {number: bad.code for number, bad in refused.value.lines.items()} == {1: "conflict"}
     assert queries.preview_batch(context, lines).bad.keys() == {1}

@@ -287,7 +287,7 @@ def test_two_people_on_one_outcome_are_told_of_each_other(context: Context, corr
     """Whoever sends what they saw nothing before is told what came in between, once."""
     first = reward(context, A, 0.5, run="run-1", correct=correct, seen="")
     before = everything(context)
-    with pytest.raises(Conflict, match=rf"{A} in run 1 was .* 0\.5 by mara meanwhile\. Look at it"):
+    with pytest.raises(Conflict, match=rf"{A} in run 1 was .* 0\.5 by mara since\. Read it"):
         reward(context, A, 0.0, run="run-1", correct=correct, seen="")
     assert everything(context) == before
     second = reward(context, A, 0.0, run="run-1", correct=correct, seen=first.id, key="once")

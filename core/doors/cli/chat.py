@@ -18,13 +18,13 @@ def chat(
     text: Annotated[str, typer.Argument(help="/learning status, reward ARM [0..1], or reset [SCOPE].")],
 ) -> None:
     """Answer a chat's command: what is believed, a reward, a reset that asks first."""
-    from core.doors.chat import Message, chat
-    from core.doors.desk import Desk
+    from core.doors.chat import ChatMessage, chat
+    from core.doors.service import Service
     from core.errors import InvalidInput
 
     context = context_of(line)
-    desk = Desk(store=context.store, learner=context.learner, clock=context.clock)
-    reply = chat(desk, context.actor, Message(text=text))
+    service = Service(store=context.store, learner=context.learner, clock=context.clock)
+    reply = chat(service, context.actor, ChatMessage(text=text))
     if reply is None:
         raise InvalidInput(
             f"A command must begin with /learning, got {text[:80]!r}.",

@@ -30,9 +30,9 @@ def mcp(
     """It stands in for qortex mcp-serve and for KAIROS's reward and export; an agent takes back its own acts only."""
     if find_spec("mcp") is None:
         raise NotInstalled("This needs mcp, which is not installed.", next_step="Run: pip install mcp")
-    from core.doors.desk import Desk
     from core.doors.mcp.server import agent, allowances, serve_stdio
+    from core.doors.service import Service
 
     who, allowed = agent(actor), allowances(allow)
     context = context_of(line, create=True, whole=True)
-    serve_stdio(Desk(store=context.store, learner=context.learner), who, allowed)
+    serve_stdio(Service(store=context.store, learner=context.learner), who, allowed)

@@ -1,4 +1,4 @@
-"""Address: where a server listens."""
+"""Address at which a server listens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.errors import InvalidInput
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can connect to an address.
+    """Return whether only this machine can connect to an address.
 
     >>> [is_loopback(address) for address in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "elsewhere")]
     [True, True, True, False, False]
@@ -21,7 +21,8 @@ def is_loopback(address: str) -> bool:
 
 
 def url_of(address: str, port: int) -> str:
-    """
+    """Return the URL of an address and port.
+
     >>> url_of("::1", 8501)
     'http://[::1]:8501'
     """
@@ -29,7 +30,7 @@ def url_of(address: str, port: int) -> str:
 
 
 def claimable_port(address: str, port: int) -> int:
-    """The port asked for, or a free one for 0; raises `InvalidInput` where another program has it."""
+    """Return the port, or a free one for 0; raises `InvalidInput` where another program has it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -37,7 +38,7 @@ def claimable_port(address: str, port: int) -> int:
             probe.bind((address, port))
         except OSError as problem:
             raise InvalidInput(
-                f"Port {port} of {address} can't be had: {problem.strerror or problem}.",
+                f"Port {port} of {address} must be free, got: {problem.strerror or problem}.",
                 next_step="Use --port with another number, or --port 0 for any free one.",
             ) from problem
         return int(probe.getsockname()[1])

@@ -21,7 +21,6 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http.guard import (
     LOOKING,
@@ -35,6 +34,7 @@ from core.doors.http.guard import (
 )
 from core.doors.http.refusals import TooLarge, TooSlow, WrongMethod, failed, refused
 from core.doors.http.routes import Route
+from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
 from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action, authorise, may
@@ -68,14 +68,14 @@ class Api:
 
     def __init__(
         self,
-        desk: Desk,
+        service: Service,
         routes: Sequence[Route],
         *,
         listener: Listener = Listener(),  # noqa: B008 - frozen
         identify: Identify = unidentified,
         denied: Callable[[Actor | None, str], None] = uncounted,
     ) -> None:
-        self._desk = desk
+        self._service = service
         self._listener = listener
         self._identify = identify
         self._denied = denied
@@ -131,11 +131,11 @@ class Api:
         try:
             actor = _ANONYMOUS if route.public else self._actor(call.headers)
             if route.of_learner is not None:
-                context = self._desk.context(actor, call.path_values.get("name"), route.action)
+                context = self._service.context(actor, call.path_values.get("name"), route.action)
                 return route.of_learner(context, call)
             if not route.public:
                 _permit(actor, route.action, call.path_values.get("learner"))
-            return route.handler(self._desk, actor, call)
+            return route.handler(self._service, actor, call)
         except ArmscopeError as problem:
             if isinstance(problem, Denied | Unidentified):
                 self._denied(actor, route.action if actor is not None else "identify")

@@ -19,7 +19,7 @@ from core.errors import ArmscopeError, StoreError
 from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.reward import reward_all
-from core.formats.armscope import SentRuns
+from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.records.answers import RecordAnswer
 from core.records.batch import key_of_line
@@ -52,7 +52,7 @@ def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
     """Record runs: lines as the verb ``record`` is asked, or as our own format has them."""
     context.permit("ingest", create=True)
-    runs_of_lines = SentRuns()
+    runs_of_lines = RunDecoder()
 
     def read(line: bytes) -> tuple[Run, bool]:
         document = json_body(line)
@@ -69,7 +69,7 @@ def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
 
 
 def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> Iterator[Result]:
-    """Yield the result of each line, a reward as the verb ``reward`` takes it; each line's key follows from ``key``."""
+    """Yield the result of each line, an input of the verb ``reward``; each line's key follows from ``key``."""
     context.permit("reward")
     index = 0
 

@@ -47,7 +47,7 @@ _FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event"
 
 
 def _import(context: Context, call: Call) -> Answer:
-    """Import a transcript or an archive. ``?file=`` is its name; the first ``?tools_bytes=`` bytes are a list of tools."""
+    """Import a transcript or an archive; the first ``?tools_bytes=`` bytes are a list of tools."""
     check_fields(call, *_FIELDS)
     asked = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
     request = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))

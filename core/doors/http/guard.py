@@ -1,8 +1,8 @@
-"""Guard: which requests may come in at all, whoever asks; and how often.
+"""Guard of the server: which requests may come in, from which pages, and how often.
 
-A page of a stranger must not act in a person's name. What a browser says of a page can't be trusted to be there,
-so all of it is asked: the Host must be a name of this server, Origin and Sec-Fetch-Site, where they are sent, its own
-page's, and whatever may change something has to be JSON, which no form of a foreign page sends unasked.
+A foreign page must not act in a person's name. Browsers do not send all headers, so the guard checks each: the Host
+must be a name of this server, and Origin and Sec-Fetch-Site must be those of its own pages. A request that changes
+data must be JSON, which no form of a foreign page sends without a preflight.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ SAFE_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""On every answer, where it doesn't say otherwise itself."""
+"""Headers of every answer, unless it has its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """Where a server listens, and to whom.
+    """Names of a server, and its clients.
 
-    ``hosts`` are the names and addresses it may be called by, ``origins`` foreign pages that may ask it
-    (``ARMSCOPE_CORS_ORIGIN``). ``local`` acts where no token is sent; None: there is always a token. A token gets
-    ``per_minute`` requests. A piece of a body is waited for up to ``patience_s`` seconds.
+    ``hosts`` are its names and addresses, ``origins`` the foreign pages that may send requests
+    (``ARMSCOPE_CORS_ORIGIN``). ``local`` is the actor of a request without a token; None: a token is required. A
+    token may send ``per_minute`` requests. Each piece of a body must arrive within ``patience_s`` seconds.
     """
 
     hosts: frozenset[str] = OWN_NAMES
@@ -59,7 +59,7 @@ class Listener:
 
 
 def host_of(header: str) -> str | None:
-    """The name or address that a Host header says, and nothing else; None for what is no such header.
+    """Return the name or address in a Host header; None for an invalid header.
 
     >>> [host_of(header) for header in ("localhost:8501", "[::1]:8501", "me@127.0.0.1", "127.0.0.1:80.evil.example")]
     ['localhost', '::1', None, None]
@@ -69,7 +69,7 @@ def host_of(header: str) -> str | None:
 
 
 def sent_by_proxy(headers: Iterable[str]) -> bool:
-    """Whether a request came through somebody who asks for others.
+    """Return whether a request came through a proxy.
 
     >>> sent_by_proxy({"x-forwarded-for": "203.0.113.7"}), sent_by_proxy({"host": "localhost"})
     (True, False)
@@ -78,12 +78,12 @@ def sent_by_proxy(headers: Iterable[str]) -> bool:
 
 
 def is_of_proxies(name: str) -> bool:
-    """Whether a header of this name says that somebody asks for others."""
+    """Return whether proxies add a header of this name."""
     return sent_by_proxy([name])
 
 
 def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
-    """Raise unless a request is for this server and comes straight from whoever asks."""
+    """Raise unless a request is for this server and came without a proxy."""
     if host_of(headers.get("host", "")) not in listener.hosts:
         raise Misdirected(
             "The Host must be a name of this server, got another.",
@@ -91,16 +91,16 @@ def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
         )
     if sent_by_proxy(headers):
         raise Foreign(
-            "There is no sign-in here, so requests must come without a proxy's headers (Forwarded, X-Forwarded-*, "
-            "X-Real-IP, Via), got some: behind a proxy everybody would seem to be on this machine.",
-            next_step="Ask it directly, or through an SSH tunnel.",
+            "Without a sign-in, requests must come without a proxy's headers (Forwarded, X-Forwarded-*, X-Real-IP, "
+            "Via), got some: behind a proxy every client would seem to be on this machine.",
+            next_step="Connect directly, or through an SSH tunnel.",
         )
 
 
 def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mapping[str, str]) -> str | None:
-    """The page that asks, if it may; None where nothing says that a page does.
+    """Return the origin of the page that sends a request; None if no page does.
 
-    Raises `Foreign` for a page of somebody else.
+    Raises `Foreign` for a page that is not allowed.
     """
     origin = headers.get("origin")
     if origin in listener.origins:
@@ -108,20 +108,21 @@ def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mappin
     is_own = origin == f"{scheme}://{headers.get('host', '')}"
     if origin is None or is_own:
         if origin is None and method in LOOKING and headers.get("sec-fetch-mode") == "navigate":
-            return None  # a link that somebody follows: it reads, and what it reads no foreign page sees
+            return None  # a followed link: it only reads, and the foreign page can't see the answer
         if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
             return origin
     raise Foreign(
-        "A request must come from a page of this server, or from none, got one from elsewhere.",
-        next_step="Name the page's origin in ARMSCOPE_CORS_ORIGIN if it may ask.",
+        "A request must come from a page of this server, or from no page, got one from a foreign page.",
+        next_step="Add the page's origin to ARMSCOPE_CORS_ORIGIN if it may send requests.",
     )
 
 
 def check_written(headers: Mapping[str, str], takes: Sequence[str] = (JSON,)) -> None:
-    """Raise unless the body of a request that may change something is of one of these media types."""
+    """Raise unless the body of a request that may change data has one of these media types."""
     if headers.get("content-encoding", "identity") != "identity" and takes[0].endswith("json"):
         raise NotJson(
-            "A body must be sent as it is, got one that is packed.", next_step="Leave Content-Encoding out."
+            "A body must be sent without compression, got a Content-Encoding.",
+            next_step="Leave Content-Encoding out.",
         )
     kind, _, parameters = headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower().replace('"', "")
@@ -133,25 +134,23 @@ def check_written(headers: Mapping[str, str], takes: Sequence[str] = (JSON,)) ->
 
 
 def secret_of(headers: Mapping[str, str]) -> str | None:
-    """The token that a request names, None for none; raises `Unidentified` where it can't be told which."""
-    said = headers.get("authorization")
-    named = headers.get("x-api-key")
-    if said is not None:
-        scheme, _, secret = said.partition(" ")
-        if scheme.lower() != "bearer" or named not in {None, secret.strip()}:
+    """Return the token of a request, or None; raises `Unidentified` for an ambiguous one."""
+    authorization = headers.get("authorization")
+    key = headers.get("x-api-key")
+    if authorization is not None:
+        scheme, _, secret = authorization.partition(" ")
+        if scheme.lower() != "bearer" or key not in {None, secret.strip()}:
             raise Unidentified(
                 "The Authorization must be one Bearer token, got something else.",
                 next_step="Send Authorization: Bearer TOKEN.",
             )
         return secret.strip()
-    return named or None  # clients that know no key send one without a character
+    return key or None  # clients without a key send an empty one
 
 
 @dataclass(kw_only=True)
 class Rate:
-    """How often each token has asked, or whatever ``what`` says: ``per_minute`` at once, and as many again in every
-    minute.
-    """
+    """Rate limit of each token: ``per_minute`` requests (or ``what``) at once, refilled within a minute."""
 
     per_minute: int = PER_MINUTE
     what: str = "request"
@@ -160,7 +159,7 @@ class Rate:
     _lock: Lock = field(default_factory=Lock)
 
     def count(self, who: int, n: int = 1) -> None:
-        """Raise `TooMany` where there is no room for ``n`` more.
+        """Count ``n`` more; raise `TooMany` over the limit.
 
         >>> rate = Rate(per_minute=1, seconds=lambda: 0.0)
         >>> rate.count(7)

@@ -1,7 +1,7 @@
-"""Metrics: ``GET /metrics`` for Prometheus: qortex's seven names, ours beside them.
+"""Metrics for Prometheus, ``GET /metrics``: the seven names of qortex, and armscope's own.
 
-Only of learners that whoever asks may read. At most 500 arms have labels of their own, those with the most pulls:
-each is four series, and a monitor keeps every one it ever saw; the others are counted.
+They cover the learners that the caller may read. Only the 500 arms with the most pulls have labels, because each adds
+four series, and a monitor stores every series it ever read. The other arms are counted.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http.routes import Route
+from core.doors.service import Service
 from core.flows.context import Context
 from core.flows.names import learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
@@ -31,11 +31,11 @@ from core.version import __version__
 
 MOST_ARMS: Final = 500
 _monitors: Final[WeakKeyDictionary[Store, Monitor]] = WeakKeyDictionary()
-_Found = Iterator[Metric]
+_Metrics = Iterator[Metric]
 
 
-class _Seen(Collector):
-    """What is told at one look."""
+class _Snapshot(Collector):
+    """Metrics of one request."""
 
     def __init__(
         self, learners: Sequence[Measures], budgets: Sequence[Budgets], n_refused: int | None
@@ -50,14 +50,12 @@ class _Seen(Collector):
         yield _budget(self._budgets)
         yield from _ours(self._learners)
         if self._n_refused is not None:
-            yield CounterMetricFamily(
-                "armscope_denials", "What was refused to anybody", value=self._n_refused
-            )
-        told = GaugeMetricFamily("armscope_build_info", "Which version answers", labels=["version"])
-        told.add_metric([__version__], 1)
-        yield told
+            yield CounterMetricFamily("armscope_denials", "Denied requests", value=self._n_refused)
+        metric = GaugeMetricFamily("armscope_build_info", "Which version answers", labels=["version"])
+        metric.add_metric([__version__], 1)
+        yield metric
 
-    def _of_qortex(self) -> _Found:
+    def _of_qortex(self) -> _Metrics:
         selections = CounterMetricFamily(
             "qortex_learning_selections", "Runs that were chosen for", labels=["learner", "baseline"]
         )
@@ -74,8 +72,8 @@ class _Seen(Collector):
         yield from (selections, observations)
 
 
-def _arms(learners: Sequence[Measures]) -> _Found:
-    """Of the arms with the most pulls, wherever they are; how many there are beside them."""
+def _arms(learners: Sequence[Measures]) -> _Metrics:
+    """Yield the metrics of the arms with the most pulls in all learners, and the number of the others."""
     labels = ["learner", "arm_id"]
     mean = GaugeMetricFamily("qortex_learning_posterior_mean", "Posterior mean", labels=labels)
     pulls = CounterMetricFamily("qortex_learning_arm_pulls", "Pulls in the present epoch", labels=labels)
@@ -85,54 +83,54 @@ def _arms(learners: Sequence[Measures]) -> _Found:
         "armscope_arms_unlabelled", f"Arms beyond the {MOST_ARMS} that have labels", labels=["learner"]
     )
     chosen = _labelled([one.columns.pulls for one in learners])
-    for one, places in zip(learners, chosen, strict=True):
-        for place in places:
-            named = [one.learner, one.columns.keys[place]]
-            mean.add_metric(named, float(one.summary.mean[place]))
-            pulls.add_metric(named, float(one.columns.pulls_micro[place]) / 1e6)
-            alpha.add_metric(named, float(one.summary.alpha[place]))
-            beta.add_metric(named, float(one.summary.beta[place]))
-        others.add_metric([one.learner], len(one.columns) - len(places))
+    for one, indexes in zip(learners, chosen, strict=True):
+        for index in indexes:
+            named = [one.learner, one.columns.keys[index]]
+            mean.add_metric(named, float(one.summary.mean[index]))
+            pulls.add_metric(named, float(one.columns.pulls_micro[index]) / 1e6)
+            alpha.add_metric(named, float(one.summary.alpha[index]))
+            beta.add_metric(named, float(one.summary.beta[index]))
+        others.add_metric([one.learner], len(one.columns) - len(indexes))
     yield from (mean, pulls, alpha, beta, others)
 
 
 def _labelled(pulls: Sequence[np.typing.NDArray[np.int64]]) -> list[list[int]]:
-    """Which arms of each learner have labels, in their order.
+    """Return the indexes of the arms of each learner that have labels, in their order.
 
     >>> _labelled([np.array([3, 9]), np.array([5])])
     [[0, 1], [0]]
     """
     of = np.repeat(np.arange(len(pulls)), [len(some) for some in pulls])
-    place = (
+    index = (
         np.concatenate([np.arange(len(some)) for some in pulls]) if pulls else np.array([], dtype=np.int64)
     )
-    most = np.argsort(-np.concatenate(pulls), kind="stable")[:MOST_ARMS] if pulls else place
-    return [sorted(place[most[of[most] == number]].tolist()) for number in range(len(pulls))]
+    most = np.argsort(-np.concatenate(pulls), kind="stable")[:MOST_ARMS] if pulls else index
+    return [sorted(index[most[of[most] == number]].tolist()) for number in range(len(pulls))]
 
 
 def _budget(budgets: Iterable[Budgets]) -> Metric:
-    """Of all learners together, as qortex counts them: it has no labels."""
+    """Return the token budgets of all learners together: qortex's metric has no labels."""
     every = list(budgets)
-    counts = [sum(one.n[place] for one in every) for place in range(len(BUCKETS) + 1)]
+    counts = [sum(one.n[bucket] for one in every) for bucket in range(len(BUCKETS) + 1)]
     limits = [*(str(float(limit)) for limit in BUCKETS), "+Inf"]
-    told = HistogramMetricFamily(
+    metric = HistogramMetricFamily(
         "qortex_learning_token_budget_used",
         "Tokens in the prompt of runs chosen within a budget, since this process was first asked",
     )
-    told.add_metric(
+    metric.add_metric(
         [],
         list(zip(limits, map(float, accumulate(counts)), strict=True)),
         sum_value=float(sum(one.tokens for one in every)),
     )
-    return told
+    return metric
 
 
-def _ours(learners: Iterable[Measures]) -> _Found:
-    runs = CounterMetricFamily("armscope_runs", "Runs that stand", labels=["learner", "class"])
+def _ours(learners: Iterable[Measures]) -> _Metrics:
+    runs = CounterMetricFamily("armscope_runs", "Active runs", labels=["learner", "class"])
     arms = GaugeMetricFamily("armscope_arms", "Arms by band of confidence", labels=["learner", "band"])
     need = GaugeMetricFamily(
         "armscope_attention",
-        "What needs a look, as the overview says it",
+        "Items that need attention, as on the overview",
         labels=["learner", "kind", "severity"],
     )
     saved = GaugeMetricFamily(
@@ -157,24 +155,24 @@ def _ours(learners: Iterable[Measures]) -> _Found:
 
 
 def _attention(one: Measures) -> dict[tuple[str, str], int]:
-    """What is concerned, by kind: an overview may have several rows of one."""
-    found: dict[tuple[str, str], int] = {}
+    """Return the number of items by kind and severity: an overview may have several rows of one kind."""
+    counts: dict[tuple[str, str], int] = {}
     for item in one.overview.attention:
-        place = (item.kind, item.severity)
-        found[place] = found.get(place, 0) + item.count
-    return found
+        key = (item.kind, item.severity)
+        counts[key] = counts.get(key, 0) + item.count
+    return counts
 
 
-def metrics(desk: Desk, actor: Actor, call: Call) -> Answer:
-    """Everything, in the text format, or in OpenMetrics where that is asked for."""
-    monitor = _monitors.setdefault(desk.store, Monitor())
-    whole = desk.whole(actor)
-    places: list[Context] = [whole.of(name) for name in learner_names(whole)]
+def metrics(service: Service, actor: Actor, call: Call) -> Answer:
+    """Return all metrics in the text format, or in OpenMetrics if the client accepts it."""
+    monitor = _monitors.setdefault(service.store, Monitor())
+    whole = service.whole(actor)
+    contexts: list[Context] = [whole.of(name) for name in learner_names(whole)]
     registry = CollectorRegistry()
     registry.register(
-        _Seen(
-            [monitor.measures(place) for place in places],
-            [monitor.budgets(place) for place in places],
+        _Snapshot(
+            [monitor.measures(context) for context in contexts],
+            [monitor.budgets(context) for context in contexts],
             n_denials(whole) if may(actor, "read", None) else None,
         )
     )

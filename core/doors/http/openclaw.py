@@ -1,8 +1,7 @@
-"""OpenClaw: the paths of its learning API, so that its page, command and chat work here unchanged.
+"""OpenClaw's learning API, so that its page, command and chat work here unchanged.
 
-What is below `PREFIX` is answered by one function, as OpenClaw does it: trailing slashes and the query are no part of
-the path, which heeds case; a method that isn't the route's is 405, a path that is none 404; where the store can't be
-asked it is 503 before either. What a caller may not do, or says wrongly, is raised as everywhere.
+One function answers all paths below `PREFIX`, as OpenClaw does. Paths are case-sensitive, without trailing slashes
+and query. A wrong method is 405, an unknown path 404; both are 503 while the store fails. Other errors are raised.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ _PAGE: Final = Path(__file__).with_name("openclaw.html").read_bytes()
 
 
 def handle(service: Service, actor: Actor, call: Call) -> Answer:
-    """Answer what is asked below the prefix.
+    """Answer a request below the prefix.
 
-    Raises what the flows raise for what is wrong with a request, and `NotFound` for the prefix alone; only where the
-    store can't answer it is 503, in the words that OpenClaw's clients know.
+    Raises the errors of the flows, and `NotFound` for the prefix alone. A failure of the store is 503, in the words
+    that OpenClaw's clients know.
     """
     if call.path == PREFIX:
         raise NotFound("There is nothing at this path.", next_step=f"The page is at {PREFIX}/dashboard.")
@@ -58,7 +57,7 @@ def handle(service: Service, actor: Actor, call: Call) -> Answer:
     if path == _DASHBOARD:
         return _PAGE_ANSWER if call.method == "GET" else _not_allowed(call, "GET")
     endpoint = _METHODS.get(path, _UNKNOWN)
-    # No request names a learner here: it is this server's own, of which clients ask before they report anything.
+    # No request names a learner: it is the server's own, and clients read it before they report anything.
     context = replace(service.context(actor), may_be_empty=True)
     text = _NO_STORE
     try:
@@ -75,7 +74,7 @@ def handle(service: Service, actor: Actor, call: Call) -> Answer:
 
 
 def _closing(status: int) -> dict[str, str]:
-    """What is too long is not read to its end."""
+    """Return the header that ends the connection after a body that is too long."""
     return {"connection": "close"} if status == _TOO_LONG[0] else {}
 
 
@@ -84,7 +83,7 @@ def _not_allowed(call: Call, allowed: str) -> Answer:
 
 
 def _page_answer() -> Answer:
-    """The page runs its own script and style and nothing else: both are named by their hashes."""
+    """Return the page; its policy allows its own script and style by their hashes, and nothing else."""
     hashes = {name: b64encode(sha256(_between(name)).digest()).decode() for name in ("script", "style")}
     policy = "; ".join(
         [
@@ -107,7 +106,7 @@ def _between(tag: str) -> bytes:
     return match[1]
 
 
-# What is read
+# Queries
 
 
 def _read(query: Callable[[Context], object]) -> Callable[[Context, Call], _Reply]:
@@ -141,7 +140,7 @@ def _bucket(one: queries.Point) -> Json:
     return bucket | {name: value for name, value in more.items() if value is not None}
 
 
-# What is done
+# Acts
 
 
 def _reset(context: Context, call: Call) -> _Reply:
@@ -159,7 +158,7 @@ def _reset(context: Context, call: Call) -> _Reply:
 
 
 def _arms_to_reset(body: bytes) -> tuple[str, ...]:
-    """None for all of them: nothing was sent, or an object that names no arms."""
+    """Return the arms of a reset; none means for all arms."""
     if not body:
         return ()
     document = json_body(body)
@@ -212,7 +211,7 @@ def _reward(context: Context, call: Call) -> _Reply:
 
 
 def _reward_body(body: bytes) -> Mapping[str, Any]:
-    """What a reward is asked with; nothing where that can't be told, as OpenClaw reads it."""
+    """Return the fields of a reward; none for an invalid body, as OpenClaw reads it."""
     try:
         document = json_body(body)
     except InvalidInput:
@@ -221,7 +220,7 @@ def _reward_body(body: bytes) -> Mapping[str, Any]:
 
 
 def _outcome(text: object, number: float | None) -> RewardOutcome | None:
-    """Another word than ours is only a word where a number counts; without one the flow refuses it."""
+    """Return the outcome; next to a number an unknown word is ignored, without one the flow refuses it."""
     if not isinstance(text, str) or (number is not None and text not in OUTCOME_REWARDS):
         return None
     return text  # type: ignore[return-value]
@@ -231,7 +230,7 @@ def _outcome(text: object, number: float | None) -> RewardOutcome | None:
 
 
 class _Method(NamedTuple):
-    """What answers a path, by which method, and what is said where the store fails it."""
+    """Method of a path: its handler, and the message if the store fails."""
 
     method: str
     action: Action

@@ -1,7 +1,7 @@
-"""OpenReward: where its client uploads rollouts, and asks of environments what it asks; from our own episodes.
+"""OpenReward's paths: its client uploads rollouts and reads environments, answered from armscope's episodes.
 
-Events are read as they are sent, NaN included, which Python's JSON writes: what is no reward is none, and the step
-says so. What can't be kept of an upload is named in the answer, and keeps back nothing else.
+Events may contain NaN, which Python's JSON writes: such a step has no reward, and a note. The answer lists the events
+that can't be recorded; the others are.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def _rollouts(context: Context, call: Call) -> Answer:
 
 def _events(body: bytes) -> list[object]:
     try:
-        found = lenient(body.decode())
-    except ValueError:  # what is no UTF-8 is one, too
-        found = None
-    events = found.get("events") if isinstance(found, dict) else None
-    if not isinstance(events, list) or len(found) > 1:
+        document = lenient(body.decode())
+    except ValueError:  # invalid UTF-8, too
+        document = None
+    events = document.get("events") if isinstance(document, dict) else None
+    if not isinstance(events, list) or len(document) > 1:
         raise InvalidInput(
             'The body must be JSON with a list of events, {"events": […]}, and nothing else, got something else.',
             next_step="Send it as OpenReward's client does; nothing was recorded.",
@@ -54,12 +54,12 @@ def _variants(context: Context, call: Call) -> Answer:
 def _difficulty(context: Context, call: Call) -> Answer:
     check_fields(call, "split", "variant", "model_name")
     split, variant, model = (call.query.get(name) for name in ("split", "variant", "model_name"))
-    found = task_difficulty(context, _name(call), split=split, variant=variant, model=model)
-    return document_answer({"tasks": [_task(one) for one in found]})
+    document = task_difficulty(context, _name(call), split=split, variant=variant, model=model)
+    return document_answer({"tasks": [_task(one) for one in document]})
 
 
 def _task(one: TaskDifficulty) -> dict[str, object]:
-    """A task in OpenReward's words; split and variant stay where there are none, since its client reads them."""
+    """Return a task in OpenReward's words; split and variant may be null, because its client reads them."""
     return {
         "task_index": int(one.task) if one.task.isdecimal() and len(one.task) < 10 else one.task,
         "avg_reward": one.average,

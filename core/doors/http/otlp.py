@@ -1,7 +1,7 @@
-"""OTLP: ``POST /v1/traces``, as OpenTelemetry's exporters send it: protobuf or JSON, packed with gzip or not.
+"""OTLP over HTTP, ``POST /v1/traces``: protobuf or JSON, with or without gzip, as OpenTelemetry's exporters send it.
 
-What was wrong with a whole request is told as a ``Status`` in the encoding it came in; what was wrong with some spans
-of it, as the protocol says, as partial success. Exporters send again what is answered with 429 or 503.
+An invalid request is answered with a ``Status`` in its own encoding, one with some invalid spans with a partial
+success. Exporters repeat requests that are answered with 429 or 503.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from core.formats.otlp import Encoding, answer_to, problem_of, read_spans
 
 PROTOBUF: Final = "application/x-protobuf"
 MOST_BYTES: Final = 64 << 20
-"""Of a request that is opened."""
+"""Largest request after decompression."""
 _SMALL: Final = 4 << 20
 _AT_ONCE: Final = 2
-"""Requests that are larger are held by so few at a time: what they come to in memory is many times that."""
+"""Large requests in memory at one time: the parsed spans take many times their bytes."""
 _LARGE: Final = BoundedSemaphore(_AT_ONCE)
 _WAIT_S: Final = 5
 _GZIP: Final = 31
@@ -44,7 +44,7 @@ def _traces(context: Context, call: Call) -> Answer:
 
 
 class _Body:
-    """A body that grows up to what is taken; a large one only where there is room for one more."""
+    """Body that grows up to the limit; large bodies wait for a free slot."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -54,7 +54,7 @@ class _Body:
         self._held += piece
         if len(self._held) > MOST_BYTES:
             raise TooLarge(
-                f"Spans must have at most {MOST_BYTES >> 20} MiB when they are opened, got more; nothing was kept.",
+                f"Spans must have at most {MOST_BYTES >> 20} MiB when they are decompressed, got more.",
                 next_step="Export fewer at a time.",
             )
         if len(self._held) > _SMALL and not self._is_large:
@@ -75,14 +75,14 @@ class _Body:
 
 
 def _opened(call: Call) -> Iterator[bytes]:
-    """The body without its packing."""
+    """Yield the body without its compression."""
     packing = call.headers.get("content-encoding", "identity").lower()
     if packing == "identity":
         yield from call.pieces
         return
     if packing != "gzip":
         raise NotJson(
-            "Spans must be sent as they are or packed with gzip, got another Content-Encoding.",
+            "Spans must be sent without compression or with gzip, got another Content-Encoding.",
             next_step="Set the exporter's compression to gzip or none.",
         )
     opening = zlib.decompressobj(_GZIP)
@@ -90,12 +90,12 @@ def _opened(call: Call) -> Iterator[bytes]:
         for piece in call.pieces:
             rest = piece
             while rest:
-                if opening.eof:  # one packed file may follow another
+                if opening.eof:  # one gzip stream may follow another
                     opening = zlib.decompressobj(_GZIP)
                 yield opening.decompress(rest, _PIECE)
                 rest = opening.unconsumed_tail or opening.unused_data
     except zlib.error:
-        raise _damaged("it can't be opened") from None
+        raise _damaged("it can't be decompressed") from None
     yield opening.flush()
     if not opening.eof:
         raise _damaged("it ends in the middle")
@@ -103,7 +103,8 @@ def _opened(call: Call) -> Iterator[bytes]:
 
 def _damaged(why: str) -> InvalidInput:
     return InvalidInput(
-        f"A packed body must be whole gzip, but {why}.", next_step="Send it again; nothing was kept."
+        f"A compressed body must be complete gzip, but {why}.",
+        next_step="Send it again; nothing was recorded.",
     )
 
 
@@ -116,11 +117,11 @@ def _media(encoding: Encoding) -> str:
 
 
 def _refused(problem: ArmscopeError, call: Call) -> Answer:
-    """An error as the protocol has it, with the status and headers of every other door."""
-    told, encoding = refused(problem), _encoding(call)
+    """Return an error in the protocol's shape, with the status and headers of every other door."""
+    answer, encoding = refused(problem), _encoding(call)
     words = f"{problem.problem} {problem.next_step}"
-    return told._replace(
-        body=problem_of(encoding, words), headers={**told.headers, "content-type": _media(encoding)}
+    return answer._replace(
+        body=problem_of(encoding, words), headers={**answer.headers, "content-type": _media(encoding)}
     )
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from core.doors.desk import Desk
 from core.doors.exchange import JSON, Answer, Call
 from core.doors.http.refusals import refused
+from core.doors.service import Service
 from core.errors import ArmscopeError, NotFound
 from core.flows.context import Context
 from core.permissions import Action
 from core.records.actor import Actor
 
-Handler = Callable[[Desk, Actor, Call], Answer]
+Handler = Callable[[Service, Actor, Call], Answer]
 """Plain function, called in a worker thread: it parses, calls one flow, and formats."""
 LearnerHandler = Callable[[Context, Call], Answer]
 """Handler of requests about one learner: in its context the route's action is permitted."""
 NDJSON: Final = "application/x-ndjson"
 
 
-def _no_handler(desk: Desk, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _no_handler(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
     raise NotFound("There is nothing at this path.", next_step="GET /api/v1/openapi.json lists the paths.")
 
 

@@ -1,4 +1,4 @@
-"""Schemas: the routes of ``/api/v1`` as an OpenAPI document, from the very records that bodies are decoded into."""
+"""Schemas of ``/api/v1`` as an OpenAPI document, from the records that bodies are decoded into."""
 
 from __future__ import annotations
 
@@ -60,11 +60,10 @@ _KEY: Final = {
 
 
 class RouteText(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a route beside its method and path: the verb it does, what it does in one line, whether it is a
-    list, and fields of its query.
+    """Text of a route in the document: its verb, a summary, and the fields of its query.
 
-    ``bound`` are fields of the verb that no body says: the path does, or the route itself. ``answers`` are the media
-    types of what is answered whole, where that is no document, and ``headers`` what is said beside it, in words.
+    ``bound`` are fields of the verb that are not in the body, but in the path or the route. ``answers`` are the media
+    types of an answer that is no document, ``headers`` the descriptions of its headers.
     """
 
     verb: Verb | None = None
@@ -77,23 +76,25 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiRoute(NamedTuple):
-    """A route, and what its document says of it."""
+    """Route of the API with its text."""
 
     route: Route
     text: RouteText
 
 
 def openapi(routes: Sequence[Route], texts: Mapping[tuple[str, str], RouteText]) -> dict[str, Any]:
-    """The document; ``told`` is of each route by its method and path."""
-    inputs = sorted({kind for one in texts.values() if (kind := _input(one))}, key=lambda kind: kind.__name__)
+    """Return the document; ``texts`` has the text of each route by method and path."""
+    inputs = sorted(
+        {kind for text in texts.values() if (kind := _input(text))}, key=lambda kind: kind.__name__
+    )
     _, components = msgspec.json.schema_components(
         inputs, schema_hook=_schema_of, ref_template="#/components/schemas/{name}"
     )
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         for method in route.methods:
-            one = texts[method, route.path]
-            paths.setdefault(route.path, {})[method.lower()] = _operation(route, method, one, components)
+            text = texts[method, route.path]
+            paths.setdefault(route.path, {})[method.lower()] = _operation(route, method, text, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "armscope", "version": __version__},
@@ -110,90 +111,93 @@ def openapi(routes: Sequence[Route], texts: Mapping[tuple[str, str], RouteText])
 
 
 def _schema_of(kind: type) -> dict[str, str]:
-    """Of what is a path for whoever is on the machine: no route takes one, so no body says it."""
+    """Return the schema of a local path; no route takes one."""
     if kind is Path:
         return {"type": "string"}
     raise NotImplementedError
 
 
-def _input(one: RouteText) -> type[Input] | None:
-    return None if one.verb is None else one.verb.input
+def _input(text: RouteText) -> type[Input] | None:
+    return None if text.verb is None else text.verb.input
 
 
-def _operation(route: Route, method: str, one: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(route: Route, method: str, text: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
     parameters: list[Mapping[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
-    parameters += _PAGE if one.is_list else ()
+    parameters += _PAGE if text.is_list else ()
     parameters += [
-        {"name": name, "in": "query", "schema": dict(schema)} for name, schema in one.query.items()
+        {"name": name, "in": "query", "schema": dict(schema)} for name, schema in text.query.items()
     ]
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{method.lower()}{route.path}"),
-        "summary": one.words or ("" if one.verb is None else one.verb.words),
+        "summary": text.words or ("" if text.verb is None else text.verb.words),
         "description": f"Needs the action {route.action}.",
         "responses": {
-            ("207" if _is_batch(route) else "200"): _answer(route, one),
+            ("207" if _is_batch(route) else "200"): _answer(route, text),
             "default": {
-                "description": "It was refused; nothing was done.",
+                "description": "An error; nothing was done.",
                 "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{_ERROR}"}}},
             },
         },
     }
     if method not in {"GET", "HEAD"}:
-        kind = _input(one)
+        kind = _input(text)
         takes_key = kind is not None and "key" in kind.__struct_fields__
         parameters += [_KEY] if takes_key else []
-        found["requestBody"] = {"required": True, "content": {route.takes[0]: _body(route, one, components)}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {route.takes[0]: _body(route, text, components)},
+        }
     if parameters:
-        found["parameters"] = parameters
+        operation["parameters"] = parameters
     if route.public:
-        found["security"] = [{}]
-    return found
+        operation["security"] = [{}]
+    return operation
 
 
 def _is_batch(route: Route) -> bool:
-    """Whether it answers a stream of lines, line by line."""
+    """Return whether a route answers a stream of lines, line by line."""
     return route.streams and NDJSON in route.takes
 
 
-def _answer(route: Route, one: RouteText) -> dict[str, Any]:
+def _answer(route: Route, text: RouteText) -> dict[str, Any]:
     if _is_batch(route):
         content = {route.takes[0]: {"schema": {"type": "string"}}}
         return {"description": "A result for each line, in order.", "content": content}
-    if one.answers:
+    if text.answers:
         return {
             "description": "All of it.",
             "content": {
-                kind: {"schema": {"type": "object" if kind == JSON else "string"}} for kind in one.answers
+                kind: {"schema": {"type": "object" if kind == JSON else "string"}} for kind in text.answers
             },
             "headers": {
                 name: {"description": words, "schema": {"type": "string"}}
-                for name, words in one.headers.items()
+                for name, words in text.headers.items()
             },
         }
     return {
         "description": "What the command answers with --json.",
-        "content": {JSON: {"schema": _PART if one.is_list else {"type": "object"}}},
+        "content": {JSON: {"schema": _PART if text.is_list else {"type": "object"}}},
     }
 
 
-def _body(route: Route, one: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a body: the verb's input without what the path says."""
-    if route.streams or one.verb is None:
-        return {"schema": {"type": "string", "description": one.words}}
-    name = one.verb.input.__name__
-    if not one.bound:
-        return {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": one.verb.example}
+def _body(route: Route, text: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a body: the verb's input without the fields of the path."""
+    if route.streams or text.verb is None:
+        return {"schema": {"type": "string", "description": text.words}}
+    name = text.verb.input.__name__
+    if not text.bound:
+        return {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": text.verb.example}
     schema = components[name]
     return {
         "schema": {
             **schema,
             "properties": {
-                field: kind for field, kind in schema["properties"].items() if field not in one.bound
+                field: kind for field, kind in schema["properties"].items() if field not in text.bound
             },
-            "required": [field for field in schema.get("required", ()) if field not in one.bound],
+            "required": [field for field in schema.get("required", ()) if field not in text.bound],
         },
-        "example": {field: value for field, value in one.verb.example.items() if field not in one.bound},
+        "example": {field: value for field, value in text.verb.example.items() if field not in text.bound},
     }

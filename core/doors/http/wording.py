@@ -1,8 +1,7 @@
-"""Wording: what errors say of the command line → the same over HTTP: fields and paths in the place of options and
-commands.
+"""Wording of errors over HTTP: fields and paths instead of options and commands.
 
-Flows tell everybody the next step as people at a terminal take it. This one table says what that is for a program
-that asks over HTTP. What only whoever runs the server can do stays theirs, as a command.
+Flows state the next step as a command. This table translates it for programs that use HTTP. Steps that only the
+operator of the server can take stay commands.
 """
 
 from __future__ import annotations
@@ -49,16 +48,18 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (r"--(unit|phase|format)", r"?\1="),
     (r"--tools", "?tools_bytes="),
     (r"--yes", "the request itself"),
-    # Options of whoever runs the server.
+    # Options of the operator who runs the server.
     (r"(armscope upgrade) --database \S+?(?=[.,;)]|\s|$)", r"\1 at the server"),
     (r"--max(-rejected)?", r"armscope import --max\1 at the server"),
     (r"--database(?: \S+?)?(?=[.,;)]|\s|$)", "armscope api --database FILE at the server"),
 )
-_WAYS: Final = re.compile("|".join(f"(?P<way{number}>{said})" for number, (said, _) in enumerate(_TABLE)))
+_PATTERN: Final = re.compile(
+    "|".join(f"(?P<way{number}>{pattern})" for number, (pattern, _) in enumerate(_TABLE))
+)
 
 
 def worded(text: str) -> str:
-    """What a sentence says to who asks over HTTP.
+    """Return a sentence in the words of HTTP.
 
     >>> worded("Use an id that armscope arms lists, or --create to make one on purpose.")
     'Use an id that GET /api/v1/learners/NAME/arms lists, or "create": true to make one on purpose.'
@@ -67,26 +68,26 @@ def worded(text: str) -> str:
     >>> worded("Import it with --phase passive: usage and times are read.")
     'Import it with ?phase=passive: usage and times are read.'
     """
-    return _WAYS.sub(_way, text)
+    return _PATTERN.sub(_replaced, text)
 
 
-def _way(found: re.Match[str]) -> str:
-    said, way = _TABLE[int((found.lastgroup or "").removeprefix("way"))]
-    return re.sub(said, way, found[0])
+def _replaced(match: re.Match[str]) -> str:
+    pattern, replacement = _TABLE[int((match.lastgroup or "").removeprefix("way"))]
+    return re.sub(pattern, replacement, match[0])
 
 
 def http_error(problem: ArmscopeError) -> dict[str, Any]:
-    """An error in the one shape of every door, and in the words of this one."""
+    """Return an error in the one shape of every door, in the words of HTTP."""
     return _reworded(problem.as_answer())
 
 
-def _reworded(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of each line of a batch. Only what comes next is ours; what is wrong may quote what was sent."""
+def _reworded(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Reword the next steps, also of the lines of a batch; the problem may quote the request, so it stays."""
     return {
         name: worded(value)
         if name == "next"
         else [_reworded(line) for line in value]
         if name == "lines"
         else value
-        for name, value in told.items()
+        for name, value in answer.items()
     }

@@ -1,21 +1,23 @@
-"""MCP over HTTP: a message is one POST, its answer one document. There are no sessions, so nobody can take one over:
-who asks is told by each request's own token, and what they may by each tool's own action.
+"""MCP over HTTP: a message is one POST, its answer one document.
+
+Sessions do not exist, so none can be taken over. Each request is identified by its own token, and authorised by the
+action of its tool.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from core.doors.desk import Desk
 from core.doors.exchange import Answer, Call
 from core.doors.http.routes import Route
+from core.doors.service import Service
 from core.records.actor import Actor
 
 
-def _message(desk: Desk, actor: Actor, asked: Call) -> Answer:
+def _message(service: Service, actor: Actor, request: Call) -> Answer:
     from core.doors.mcp.streamable import answered
 
-    return answered(desk, actor, asked)
+    return answered(service, actor, request)
 
 
 ROUTES: Final[tuple[Route, ...]] = (Route(("POST",), "/mcp", "connect", _message),)

@@ -1,4 +1,4 @@
-"""Schemas: what tools take, as they are listed; those of qortex and KAIROS as their own servers list them."""
+"""Schemas of the tools' arguments; those of qortex and KAIROS are as their own servers list them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _QORTEX: Final[Mapping[str, Schema]] = {
 
 
 def qortex_schema(name: str) -> Schema:
-    """Of one of qortex's tools.
+    """Return the schema of one of qortex's tools.
 
     >>> qortex_schema("session_end")["required"]
     ['session_id']

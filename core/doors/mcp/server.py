@@ -1,7 +1,7 @@
-"""Server: the table of tools on the SDK's own protocol, over standard input and output, or mounted over HTTP.
+"""Server of the tools on the official SDK, over standard input and output or mounted over HTTP.
 
-The SDK's plain server is used, not the one that makes schemas from functions: the tools' schemas are contracts, and
-presence is read from the arguments as they were sent.
+It uses the SDK's plain server, not the one that derives schemas from functions. The schemas are contracts, and the
+presence of an argument is read from the request.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mcp_types import (
     Tool,
 )
 
-from core.doors.desk import Desk
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, OUTPUT, call
+from core.doors.service import Service
 from core.errors import InvalidInput
 from core.records.actor import Actor, Grant, Scope
 from core.version import __version__
 
 AGENT_SCOPES: Final[tuple[Scope, ...]] = ("ingest", "read", "review")
-"""What an agent may that a person starts this server for."""
+"""Scopes of an agent on this machine."""
 _INSTRUCTIONS: Final = (
     "Choose what goes into a prompt with qortex_learning_select, then report what came of each arm with "
     "qortex_learning_observe. why_in_prompt says why something was left out; undo takes back your own acts."
@@ -36,7 +36,7 @@ _INSTRUCTIONS: Final = (
 
 
 def agent(name: str) -> Actor:
-    """Who acts over standard input and output: an agent that somebody on this machine has started.
+    """Return the actor over standard input and output: an agent on this machine.
 
     >>> sorted(agent("agent").roles("support"))
     ['ingest', 'read', 'review']
@@ -44,27 +44,29 @@ def agent(name: str) -> Actor:
     return Actor(name=name, role=None, grants=tuple(Grant(role=scope) for scope in AGENT_SCOPES))
 
 
-def allowances(said: str | None) -> frozenset[str]:
-    """What ``--allow`` says, as names of `ALLOWABLE`.
+def allowances(text: str | None) -> frozenset[str]:
+    """Return the names of `ALLOWABLE` in the option ``--allow``.
 
     >>> sorted(allowances("reset, export"))
     ['export', 'reset']
     """
-    named = frozenset(name.strip() for name in (said or "").split(",") if name.strip())
+    named = frozenset(name.strip() for name in (text or "").split(",") if name.strip())
     unknown = sorted(named.difference(ALLOWABLE))
     if unknown:
         raise InvalidInput(
-            f"What is allowed must be of {', '.join(ALLOWABLE)}, got {unknown[0][:40]!r}.",
+            f"--allow must list {', '.join(ALLOWABLE)}, got {unknown[0][:40]!r}.",
             next_step="Write it like --allow reset,export.",
         )
     return named
 
 
 def make_server(
-    desk: Desk, who: Callable[[Any], Actor], allowed: frozenset[str] | None = None
+    service: Service, who: Callable[[Any], Actor], allowed: frozenset[str] | None = None
 ) -> Server[dict[str, Any]]:
-    """The server; ``who`` says of a request's context who asks, ``allowed`` what tools more that agent is let
-    (`core.doors.mcp.tools.call`). Calls run in worker threads.
+    """Return the server; calls run in worker threads.
+
+    ``who`` returns the actor of a request's context; ``allowed`` names further tools of that agent
+    (`core.doors.mcp.tools.call`).
     """
     listed = ListToolsResult(
         tools=[
@@ -81,11 +83,11 @@ def make_server(
             text = f"There is no tool {params.name[:80]!r}; there are {', '.join(BY_NAME)}."
             return CallToolResult(content=[TextContent(text=text)], is_error=True)
         arguments = params.arguments or {}
-        told = await asyncio.to_thread(call, desk, who(context), params.name, arguments, allowed)
+        result = await asyncio.to_thread(call, service, who(context), params.name, arguments, allowed)
         return CallToolResult(
-            content=[TextContent(text=told.text.decode())],
-            structured_content=told.document,
-            is_error=told.document is None,
+            content=[TextContent(text=result.text.decode())],
+            structured_content=result.document,
+            is_error=result.document is None,
         )
 
     return Server(
@@ -97,9 +99,9 @@ def make_server(
     )
 
 
-def serve_stdio(desk: Desk, actor: Actor, allowed: frozenset[str]) -> None:
-    """Answer whoever started this process, until they close its input. Nothing but the protocol is written."""
-    server = make_server(desk, lambda _: actor, allowed)
+def serve_stdio(service: Service, actor: Actor, allowed: frozenset[str]) -> None:
+    """Answer the parent process until it closes the input. Only the protocol is written."""
+    server = make_server(service, lambda _: actor, allowed)
 
     async def serve() -> None:
         async with stdio_server() as (incoming, outgoing):

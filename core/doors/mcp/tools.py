@@ -1,7 +1,7 @@
-"""Tools: what an agent can call, by name: one table of who may, what it takes, and what does it.
+"""Tools that an agent can call: one table of their actions, arguments and handlers.
 
-Every tool answers one object, as structured content and as one block of text; what is refused is said in one block,
-in the words of those whose tool it is, and is no failure of the protocol.
+Every tool returns one object, as structured content and as one block of text. An error is one block, in the words of
+the tool's protocol, and no failure of MCP.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 import orjson
 
 from core.doors import qortex
-from core.doors.desk import Desk
 from core.doors.mcp.schemas import EXPORT, OBJECT, REWARD, RUNS, UNDO, WHY, Schema, qortex_schema
+from core.doors.service import Service
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
 from core.flows.kairos import export_call, reward_call
@@ -24,61 +24,63 @@ from core.permissions import Action
 from core.records.actor import Actor, Grant
 from core.records.limits import shown
 
-Given = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 Document = dict[str, Any]
 ALLOWABLE: Final = ("reset", "export")
-"""Tools that are left out of what an agent may, unless whoever starts the server allows them."""
+"""Tools that an agent may call only if the server is started with ``--allow``."""
 
 
 class Tool(NamedTuple):
-    """``action`` is what the caller must be allowed; ``allowed_as`` names it among `ALLOWABLE`, None: it isn't."""
+    """Tool with its action, arguments and handler; ``allowed_as`` is its name in `ALLOWABLE`, if any."""
 
     name: str
     action: Action
     words: str
     schema: Schema
-    call: Callable[[Desk, Actor, Given], Document]
+    call: Callable[[Service, Actor, Arguments], Document]
     refuse: Callable[[Tool, ArmscopeError], Document]
     allowed_as: str | None = None
 
 
-class Told(NamedTuple):
-    """What a call came to: JSON in UTF-8, and the object it says (None: it was refused)."""
+class ToolResult(NamedTuple):
+    """Result of a call: JSON in UTF-8, and the object behind it (None: an error)."""
 
     text: bytes
     document: Document | None
 
 
-def call(desk: Desk, actor: Actor, name: str, given: Given, allowed: frozenset[str] | None = None) -> Told:
+def call(
+    service: Service, actor: Actor, name: str, arguments: Arguments, allowed: frozenset[str] | None = None
+) -> ToolResult:
     """Call a tool by its name.
 
-    ``allowed`` are those of `ALLOWABLE` that may be called by an actor who has no role for it; None: only what the
-    actor's roles say counts. Raises `KeyError` where there is no such tool.
+    ``allowed`` are the tools of `ALLOWABLE` that an actor without a role for them may call; None: only the actor's
+    roles count. Raises `KeyError` for an unknown tool.
     """
     tool = BY_NAME[name]
     try:
-        document = tool.call(desk, _acting(tool, actor, allowed), _checked(tool, given))
+        document = tool.call(service, _acting(tool, actor, allowed), _checked(tool, arguments))
     except ArmscopeError as problem:
-        return Told(orjson.dumps(tool.refuse(tool, problem)), None)
-    return Told(orjson.dumps(document), document)
+        return ToolResult(orjson.dumps(tool.refuse(tool, problem)), None)
+    return ToolResult(orjson.dumps(document), document)
 
 
 def _acting(tool: Tool, actor: Actor, allowed: frozenset[str] | None) -> Actor:
-    """Who acts: whoever is allowed one tool more is that in this call only."""
+    """Return the actor of a call; a further tool is allowed for this call only."""
     if tool.allowed_as is None or allowed is None:
         return actor
     if tool.allowed_as not in allowed:
         raise Denied(
             f"{tool.name} is not among what this server lets {actor.name} do.",
-            next_step=f"Whoever starts the server allows it: --allow {tool.allowed_as}.",
+            next_step=f"Start the server with --allow {tool.allowed_as}.",
         )
     return msgspec.structs.replace(actor, grants=(*actor.grants, Grant(role="operate")))
 
 
-def _checked(tool: Tool, given: Given) -> Given:
-    """The arguments, if the tool takes all of them; what each must be, its call decides."""
+def _checked(tool: Tool, arguments: Arguments) -> Arguments:
+    """Return the arguments if the tool has all of them; its handler checks their values."""
     if tool.schema.get("additionalProperties") is False:
-        unknown = sorted(given.keys() - tool.schema["properties"].keys())
+        unknown = sorted(arguments.keys() - tool.schema["properties"].keys())
         if unknown:
             names = ", ".join(tool.schema["properties"])
             raise InvalidEvaluation(
@@ -86,15 +88,15 @@ def _checked(tool: Tool, given: Given) -> Given:
                 next_step="Leave out what it does not take; nothing was done.",
                 fields=tuple(unknown),
             )
-    return given
+    return arguments
 
 
 # qortex's
 
 
 def _qortex(name: str, words: str) -> Tool:
-    def run(desk: Desk, actor: Actor, given: Given) -> Document:
-        return qortex.call(desk, actor, name, given)
+    def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
+        return qortex.call(service, actor, name, arguments)
 
     return Tool(
         name=f"qortex_learning_{name}",
@@ -127,10 +129,10 @@ _MAX_RETRIES: Final = 3
 
 
 def _kairos_refusal(tool: Tool, problem: ArmscopeError) -> Document:
-    """In KAIROS's words: input that is wrong is told with its members and an example, anything else by its code."""
-    said = refusal(problem)
-    if said.status != 400:
-        return {"error": said.code, "message": said.message}
+    """Return an error in KAIROS's words: invalid input with its members and an example, others by code."""
+    refused = refusal(problem)
+    if refused.status != 400:
+        return {"error": refused.code, "message": refused.message}
     fields = problem.fields if isinstance(problem, InvalidEvaluation) else ()
     return {
         "error": "INVALID_TOOL_INPUT",
@@ -145,63 +147,65 @@ def _kairos_refusal(tool: Tool, problem: ArmscopeError) -> Document:
     }
 
 
-def _reward(desk: Desk, actor: Actor, given: Given) -> Document:
-    return _loaded(reward_call(desk.context(actor), orjson.dumps(given)))
+def _reward(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    return _loaded(reward_call(service.context(actor), orjson.dumps(arguments)))
 
 
-def _export(desk: Desk, actor: Actor, given: Given) -> Document:
-    return _loaded(export_call(desk.context(actor), orjson.dumps(given)))
+def _export(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    return _loaded(export_call(service.context(actor), orjson.dumps(arguments)))
 
 
 def _loaded(answer: bytes) -> Document:
-    found: Document = orjson.loads(answer)
-    return found
+    document: Document = orjson.loads(answer)
+    return document
 
 
 # Ours
 
 
-def _learner_of(given: Given) -> str | None:
-    named = given.get("learner")
+def _learner_of(arguments: Arguments) -> str | None:
+    named = arguments.get("learner")
     if named is not None and not isinstance(named, str):
         raise InvalidInput(f"learner must be a name, got {shown(named)}.", next_step="Send a text.")
     return named
 
 
-def _verb(name: str, fields: Mapping[str, str]) -> Callable[[Desk, Actor, Given], object]:
-    """What a verb answers; ``fields`` are what its fields are called here."""
+def _verb(name: str, fields: Mapping[str, str]) -> Callable[[Service, Actor, Arguments], object]:
+    """Return a handler that calls a verb; ``fields`` are its fields by the tool's names."""
 
-    def run(desk: Desk, actor: Actor, given: Given) -> object:
-        asked, context = verb(name), desk.context(actor, _learner_of(given))
-        sent = {field: given[ours] for ours, field in fields.items() if ours in given}
-        return asked.plain(context, asked.call(context, asked.decode(sent)))
+    def run(service: Service, actor: Actor, arguments: Arguments) -> object:
+        operation, context = verb(name), service.context(actor, _learner_of(arguments))
+        request = {field: arguments[ours] for ours, field in fields.items() if ours in arguments}
+        return operation.plain(context, operation.call(context, operation.decode(request)))
 
     return run
 
 
-def _object(run: Callable[[Desk, Actor, Given], object]) -> Callable[[Desk, Actor, Given], Document]:
-    def told(desk: Desk, actor: Actor, given: Given) -> Document:
-        found = run(desk, actor, given)
-        assert isinstance(found, dict)  # noqa: S101 - what these verbs answer
-        return found
+def _object(
+    run: Callable[[Service, Actor, Arguments], object],
+) -> Callable[[Service, Actor, Arguments], Document]:
+    def run_object(service: Service, actor: Actor, arguments: Arguments) -> Document:
+        document = run(service, actor, arguments)
+        assert isinstance(document, dict)  # noqa: S101 - what these verbs answer
+        return document
 
-    return told
+    return run_object
 
 
 _ten_runs: Final = _verb("runs", {"limit": "limit"})
 _undone: Final = _object(_verb("undo", {"id": "act_id"}))
 
 
-def _runs(desk: Desk, actor: Actor, given: Given) -> Document:
-    return {"runs": _ten_runs(desk, actor, {"limit": 10, **given})}
+def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    return {"runs": _ten_runs(service, actor, {"limit": 10, **arguments})}
 
 
-def _undo(desk: Desk, actor: Actor, given: Given) -> Document:
-    """An agent takes back its own acts, whatever else it may."""
-    context = desk.context(actor, _learner_of(given))
+def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    """Undo an act of the agent's own, with no other right."""
+    context = service.context(actor, _learner_of(arguments))
     context.permit("undo_own")
-    own = replace(desk, learner=context.learner)
-    return _undone(own, Actor(name=actor.name, role="review", token=actor.token), given)
+    own = replace(service, learner=context.learner)
+    return _undone(own, Actor(name=actor.name, role="review", token=actor.token), arguments)
 
 
 _TABLE: Final = (
@@ -244,8 +248,8 @@ _TABLE: Final = (
     Tool(
         "why_in_prompt",
         "read",
-        "Why each arm was in one run's prompt or left out, and what was seen of it. Ask this when somebody wonders "
-        "why a tool was missing; the tool runs lists runs.",
+        "Why each arm was in one run's prompt or left out, and what was observed of it. Use this when a person "
+        "asks why a tool was missing; the tool runs lists runs.",
         WHY,
         _object(_verb("run", {"run": "name"})),
         _plainly,
@@ -254,13 +258,13 @@ _TABLE: Final = (
     Tool(
         "undo",
         "undo_own",
-        "Take back something that you recorded yourself, by the id that its answer had. Nothing is deleted: undoing "
-        "the undo lets it stand again. What others recorded is theirs.",
+        "Undo an act that you recorded yourself, by the id in its answer. Nothing is deleted: undoing the undo makes "
+        "the act active again. Acts of others are not yours to undo.",
         UNDO,
         _undo,
         _plainly,
     ),
 )
 BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in _TABLE}
-"""Every tool, in the order in which they are listed."""
+"""Every tool, in the order of the list."""
 OUTPUT: Final = OBJECT

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.service import Service
 from core.doors.http import api, kairos
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
 from core.doors.http.serving import ROUTES as EVERY
+from core.doors.service import Service
 from core.errors import Unidentified
 from core.flows import queries
 from core.flows.context import Context

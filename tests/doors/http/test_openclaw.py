@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from core.doors.service import Service
 from core.doors.exchange import Answer, Call
 from core.doors.http import openclaw
+from core.doors.service import Service
 from core.errors import ArmscopeError, Conflict, Denied, InvalidInput, UnknownArm, UnknownLearner
 from core.flows import learn, queries
 from core.flows.settings import change

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from core.doors.service import Service
 from core.doors.exchange import Call
 from core.doors.http.qortex import ROUTES
 from core.doors.http.routes import Route
+from core.doors.service import Service
 from core.errors import Denied, InvalidInput, InvalidSetting
 from core.flows import queries
 from core.flows.names import learner_names

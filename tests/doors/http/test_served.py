@@ -25,8 +25,8 @@ import uvicorn
 from core import Client, Learner, open_learner
 from core.client import Unreachable
 from core.doors.cli import main
-from core.doors.service import Service
 from core.doors.http.serving import doors
+from core.doors.service import Service
 from core.errors import (
     Conflict,
     InvalidBatch,
