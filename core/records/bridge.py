@@ -23,7 +23,7 @@ class SenderRow(msgspec.Struct, frozen=True, kw_only=True):
 def check_chat_name(name: str, value: str) -> str:
     """Return a channel or sender, which are compared to the letter: 1 to 200 printable characters.
 
-    >>> check_place("A channel", "slack")
+    >>> check_chat_name("A channel", "slack")
     'slack'
     """
     checked = text(name, value, MAX_CHARS, lowest=1)

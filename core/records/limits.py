@@ -112,7 +112,7 @@ def text(
 def storable(name: str, value: str, *, where: str = "", error: type[InvalidInput] = InvalidInput) -> str:
     """Return a text that is to be kept, if other programs can keep it too: NUL ends a text in some, in others none.
 
-    >>> kept("session", "s-1")
+    >>> storable("session", "s-1")
     's-1'
     """
     if NUL in value:

@@ -13,7 +13,7 @@ MAX_ID_CHARS: Final = 200
 def check_storable(**texts: str | None) -> None:
     """Refuse texts that other programs can't keep; None = there is none.
 
-    >>> check_kept(by="mara", reason=None)
+    >>> check_storable(by="mara", reason=None)
     """
     for name, value in texts.items():
         if value is not None:

@@ -109,7 +109,7 @@ class SkippedLine(
     """A report that an item of a queue (the id of its line) can't be judged. ``final`` = by an operator, which
     suffices.
 
-    >>> AsideLine(id="s1", queue="q1", item=1, reason="cut off").final
+    >>> SkippedLine(id="s1", queue="q1", item=1, reason="cut off").final
     False
     """
 

@@ -372,7 +372,7 @@ class RubricRow(msgspec.Struct, frozen=True, kw_only=True):
 def check_skip_reason(reason: str) -> str:
     """Return why an item can't be judged, if it has 1 to 500 characters.
 
-    >>> check_aside("the answer is in a language I don't read")
+    >>> check_skip_reason("the answer is in a language I don't read")
     "the answer is in a language I don't read"
     """
     return text("reason", reason, MAX_REASON_CHARS, lowest=1)
