@@ -171,7 +171,7 @@ def test_every_variable_is_explained() -> None:
     code = "".join(
         path.read_text("utf-8") for path in (*ROOT.glob("core/**/*.py"), *ROOT.glob("dashboard/**/*.py"))
     )
-    for name in set(re.findall(r"\bARMSCOPE_[A-Z_]*[A-Z]\b", code)):
+    for name in set(re.findall(r"(?<!\w)_?ARMSCOPE_[A-Z_]*[A-Z]\b", code)):
         assert f"`{name}`" in text_of("variables") or name.startswith("ARMSCOPE_WEBHOOK_SECRET_"), name
 
 
@@ -180,6 +180,11 @@ def test_the_map_names_what_is_there() -> None:
     for name in re.findall(r"([a-z_]+(?:/|\.py))(?=\s)", tree):
         places = [ROOT / name, ROOT / "core" / name, ROOT / "dashboard" / name]
         assert any(place.exists() for place in places), name
+    parts = [part for folder in ("core", "dashboard") for part in (ROOT / folder).iterdir()]
+    for part in parts:
+        name = f"{part.name}/" if part.is_dir() else part.name
+        if not part.name.startswith("__") and part.suffix in {"", ".py"}:
+            assert re.search(rf"(?<![\w/]){re.escape(name)}(?![\w/])", tree), f"not on the map: {part}"
 
 
 def test_recipes_are_steps_that_name_files() -> None:
@@ -313,7 +318,8 @@ def waited_for(script: str) -> str:
     looked_at = (
         r"\1 > dashboard.log 2>&1 & dashboard=$!\n"
         "until page=$(grep -o 'http://127.0.0.1:[0-9]*' dashboard.log | head -1) && curl -sf -o page.html $page; do"
-        " kill -0 $dashboard || { cat dashboard.log; exit 1; }; sleep 0.2; done\nkill $dashboard; wait $dashboard || true"
+        " kill -0 $dashboard || { cat dashboard.log; exit 1; }; sleep 0.2; done\n"
+        "kill $dashboard; wait $dashboard || true"
     )
     return re.sub(r"^(\S*armscope (?:demo|serve))$", looked_at, script, flags=re.MULTILINE)
 

@@ -54,7 +54,7 @@ def test_a_search_shows_excerpts_of_all_topics(open_page: Open) -> None:
 
 def test_a_search_without_a_match_says_so_and_lists_all(open_page: Open) -> None:
     page = open_page("help", query="<b>:smile: $a$")
-    assert page.title[0].value == "No section of the guide has all of these words."
+    assert page.title[0].value.startswith("No section")
     assert "Start" in links(page)
 
 
