@@ -1,4 +1,4 @@
-"""Arms: what imports say of them (that they are listed, their prior, cost and label) → what stands of it."""
+"""Arms in imports: listing, prior, cost and label per source, and the values in force."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from core.store.transaction import BY_IMPORT, DECLARED, Facts, Transaction, reba
 def attribute_arms(
     txn: Transaction, arm_nos: Sequence[int], import_no: int, prior: Prior | None = None
 ) -> None:
-    """Note that an import names arms, so that they are listed, and have the prior it says, while it stands.
+    """Record that an import names arms: while it is active, they are listed and have its prior.
 
-    A prior that an arm has already by itself is noted as said by nobody (import 0) and stands for ever.
+    A prior that an arm has by itself is recorded as import 0 and stays for ever.
     """
     _note(txn, "arm", [(arm_no, import_no, txn.revision, None) for arm_no in arm_nos])
     if prior is not None:
@@ -26,7 +26,7 @@ def attribute_arms(
 
 
 def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str | None]]) -> None:
-    """Of an import that says two things of one arm the first is kept."""
+    """Record sources; of two values of one import for one arm the first counts."""
     txn.connection.many(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
@@ -35,7 +35,7 @@ def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str |
 
 
 def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
-    """Remember priors that no import said before one does."""
+    """Record the arms' own priors before an import brings others."""
     rows = txn.connection.rows_in(
         "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ?1 AND arm_no IN ({})"
         " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
@@ -56,10 +56,7 @@ def _read(said: str) -> tuple[int, int]:
 
 
 def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
-    """Let arms be listed, and have the priors, that the standing imports that name them say.
-
-    Of several priors the one said first stands.
-    """
+    """Recompute listing and priors of arms from the active imports; of several priors the earliest counts."""
     txn.forget()
     listed = _standing(txn, "arm", arm_nos)
     txn.connection.many(
@@ -83,7 +80,7 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 
 def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[tuple[int, int, str]]]:
-    """What standing imports say of arms, as (revision, import, said); of those of which any ever said something."""
+    """Return the active sources of arms as (revision, import, value), for arms with any source."""
     undone = undone_imports(txn)
     found: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
     for arm_no, import_no, revision, said in txn.connection.rows_in(
@@ -99,7 +96,7 @@ def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[t
 
 
 def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
-    """Let arms have the cost and label that the standing imports say."""
+    """Recompute cost and label of arms from the active imports."""
     txn.connection.many(
         "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?",
         [
@@ -110,6 +107,6 @@ def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 
 def descriptions(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Description]:
-    """What the standing imports say of each of the arms."""
+    """Return each arm's description in the active imports."""
     said = last_said(facts.connection, facts.learner_id, arm_nos, undone_imports(facts))
     return {arm_no: said.get(arm_no, Description()) for arm_no in arm_nos}

@@ -1,4 +1,4 @@
-"""Bridges: tokens that may say who sent something in a chat, and which member each sender is."""
+"""Bridges: tokens that may name senders in a chat, and the member behind each sender."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ADD: Final = insert_into("bridge_sender", "learner_id", "channel", "sender", "m
 
 
 def is_bridge(facts: Facts, token_no: int) -> bool:
-    """Whether a token is one."""
+    """Return whether a token is a bridge."""
     row = facts.connection.row(
         "SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", [facts.learner_id, token_no]
     )
@@ -26,7 +26,7 @@ def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> N
 
 
 def remove_sender(txn: Transaction, channel: str, sender: str) -> None:
-    """From now on nobody does."""
+    """Remove a sender."""
     txn.connection.run(
         "DELETE FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?",
         [txn.learner_id, channel, sender],
@@ -50,7 +50,7 @@ def member_of_sender(facts: Facts, channel: str, sender: str) -> Found | None:
 
 
 def sender_rows(facts: Facts) -> tuple[SenderRow, ...]:
-    """Every sender whom somebody speaks as, by channel."""
+    """Return every sender, by channel."""
     rows = facts.connection.rows(
         "SELECT s.channel, s.sender, m.name, s.by, s.at_ms FROM bridge_sender s JOIN member m"
         " ON m.learner_id = s.learner_id AND m.member_no = s.member_no WHERE s.learner_id = ?"

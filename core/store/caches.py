@@ -1,8 +1,7 @@
-"""Caches: facts → posterior and rollups, and what a change does to them.
+"""Caches: posterior and rollups of the facts, and the effect of a change on them.
 
-They must equal the fold of the facts, exactly. A new fact adds what it says. Everything rarer (a run that
-grew, a correction, an undo, a redo) happens inside `shifting`: what the facts concerned said before is
-taken away, what they say now is added.
+They must equal the fold of the facts, exactly. A new fact is added. Every rarer act (a run that grew, a correction,
+an undo, a redo) happens inside `shifting`. It subtracts the concerned facts as they were, and adds them as they are.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _CHOICE: Final = msgspec.json.Decoder(Choice)
 
 
 def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Rollup:
-    """What standing runs (with everything observed of them) and ledger rows about no run add up to."""
+    """Return the sums of active runs with all their observations, and of ledger rows about no run."""
     rollup = Rollup()
 
     def add_runs() -> None:
@@ -67,7 +66,7 @@ def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int]
 
 
 def rollup_usage(facts: Facts, run_nos: Sequence[int]) -> Rollup:
-    """What standing runs add to the rollups of usage alone."""
+    """Return the sums of active runs for the rollups of usage alone."""
     rollup = Rollup()
     for row in facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos):
         rollup.add_run(run_facts(row[2:]))
@@ -140,8 +139,9 @@ def _rollup_ledger(
     flags_of: dict[tuple[int, int], int],
     revisions: dict[int, int],
 ) -> None:
-    """Observations about standing runs, in the runs' epochs; of several corrections the latest counts, by its
-    difference to what was observed, at the hour it was submitted.
+    """Return the sums of observations about active runs, in the runs' epochs.
+
+    Of several corrections the latest counts, as its difference from the observation, in the hour of its submission.
     """
     corrections: dict[tuple[int, int], Row] = {}
     for row in ledger:
@@ -179,7 +179,7 @@ DAY_KEY: Final = ("arm_no", "epoch", "day")
 
 @contextmanager
 def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int] = ()) -> Iterator[None]:
-    """Whatever the block does to these facts, the caches follow."""
+    """Update the caches with any change that the block makes to these facts."""
     if not run_nos and not loose:
         yield
         return
@@ -195,9 +195,9 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
 
 
 def apply(txn: Transaction, rollup: Rollup) -> None:
-    """Add a rollup to the caches, in key order; the newest times only ever grow here.
+    """Add a rollup to the caches, in key order; the newest times only grow here.
 
-    In a part of an import, which doesn't stand yet, to what is staged of them.
+    In a part of an import the rollup is added to the staged sums.
     """
     if txn.stretch is not None:
         stage(txn, rollup)
@@ -235,7 +235,7 @@ def _apply_arms(
 
 @lru_cache
 def adding(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
-    """What becomes of a row of a rollup that is there already."""
+    """Return the ON CONFLICT clause for a row of a rollup."""
     added = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in sums)
     return f"ON CONFLICT (learner_id, {', '.join(key)}) DO UPDATE SET {added}"
 
@@ -277,14 +277,14 @@ _MOVED: Final = {
 
 
 def seen(inclusions: int, pulls: int, part: int) -> int:
-    """What an arm's ``seen`` grows by: only whether it is 0 says something, and none of the three falls below."""
+    """Return the increase of an arm's ``seen``: only 0 has a meaning, and none of the three falls below."""
     return inclusions + pulls + part
 
 
 OVERWEIGHT: Final = (
     f"pulls <> 0 AND kind NOT IN ('carried', 'correction') AND success_micro + failure_micro < {MICRO}"
 )
-"""Whether an observation counts as more pulls than it weighs."""
+"""SQL condition: an observation counts more pulls than its weight."""
 
 
 USAGE_KIND: Final = ("class", "model", "channel", "status", "outcome", "prob_micro", "bucket")

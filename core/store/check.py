@@ -1,4 +1,4 @@
-"""Check: recompute every cache from the facts and name what differs."""
+"""Check: recompute every cache from the facts and report the differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from core.store.version import session_key
 Key = TypeVar("Key")
 _EVER: Final = 1 << 62
 PASSES: Final = 2
-"""How often a check goes through a learner's runs."""
+"""Number of passes over a learner's runs."""
 
 
 _SMALL_FILE_BYTES: Final = 12 << 20
@@ -74,7 +74,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
 
 
 def look_over(snapshot: Snapshot) -> Difference | None:
-    """What is found first within about a second; None where what was looked at is sound."""
+    """Return the first damage within about a second; None where the examined part is sound."""
     if snapshot.connection.size() > _SMALL_FILE_BYTES:
         return next(glance(snapshot), None)
     return next(chain(damage(snapshot), differences(snapshot) if snapshot.exists else ()), None)
@@ -202,7 +202,7 @@ def _marked(snapshot: Snapshot) -> dict[object, object]:
 
 
 def _undone(snapshot: Snapshot) -> dict[object, object]:
-    """Acts that a standing undo names."""
+    """Check that the marked acts are those with an active undo."""
     rows = snapshot.connection.rows(
         "SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0", [snapshot.learner_id]
     )
@@ -210,8 +210,9 @@ def _undone(snapshot: Snapshot) -> dict[object, object]:
 
 
 def _flags(snapshot: Snapshot) -> Iterator[Difference]:
-    """Outcomes are observed where, and only where, their run is observed and had them in; of what was offered it may
-    be that nobody has said.
+    """Check that outcomes are observed exactly where their run is observed and included the arm.
+
+    Arms of an offer may be without a report.
     """
     for run_no, arm_no, flags, outcome in snapshot.connection.rows(
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
@@ -254,7 +255,7 @@ def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
-    """Runs stand, in the version and epoch, as the imports that are not undone say."""
+    """Check that runs have the state, version and epoch of their active imports."""
     for run_nos in numbered_runs(snapshot, CHUNK):
         now = {
             row[0]: row[1:]
@@ -273,9 +274,7 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
 
 
 def _told(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
-    """Facts stand, and count from the revision, as the imports that told them say; of what was asked for under one
-    key one fact stands.
-    """
+    """Check that facts have state and revision of their imports; one key has one active fact."""
     kind = fact.table
     itself = "".join(f" AND {table}_no = 0" for table in fact.follows)
     rows = snapshot.connection.rows(
@@ -290,7 +289,7 @@ def _told(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Difference]:
-    """Of each key the latest evaluation that stands counts."""
+    """Check that of each key the latest active evaluation counts."""
     stored: dict[int, int] = dict(
         snapshot.connection.rows(
             "SELECT evaluation_no, counts FROM evaluation WHERE learner_id = ?", [snapshot.learner_id]
@@ -330,7 +329,7 @@ def _qualities(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
-    """Layers and executions stand, and are bare, as those who name them say."""
+    """Check that active and placeholder flags of layers and executions match the rows that refer to them."""
     rows = snapshot.connection.rows(
         f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?", [snapshot.learner_id]
     )
@@ -341,7 +340,7 @@ def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
 
 
 def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
-    """Episodes stand, in the version that those who tell them say, and came to what their steps say."""
+    """Check that episodes have the state and version of their sources, and the sums of their steps."""
     rows = snapshot.connection.rows(
         "SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no", [snapshot.learner_id]
     )
@@ -366,7 +365,7 @@ def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 _EPISODES: Final = 200
-"""Which may have many steps each."""
+"""Episodes per query; each may have many steps."""
 
 
 def _paid(snapshot: Snapshot) -> Iterator[Difference]:
@@ -377,7 +376,7 @@ def _paid(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _in_force(snapshot: Snapshot) -> Iterator[Difference]:
-    """What follows from credits of episodes stands where, and only where, the credit is in force."""
+    """Check that a credit's observations are active exactly while the credit is in force."""
     in_force = set(credits_in_force(snapshot).values())
     for number, credit_no, standing in followed_credits(snapshot):
         if standing != (credit_no in in_force):
@@ -390,7 +389,7 @@ def _standing(stands: bool, revision: int) -> str:
 
 
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:
-    """Arms are marked as told by an import where, and only where, one that names them stands."""
+    """Check that arms are marked as imported exactly where an active import names them."""
     for key, declared in snapshot.connection.rows(
         "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?1"
         f" AND (a.declared & {BY_IMPORT} <> 0) <> EXISTS (SELECT 1 FROM provenance s JOIN import i"

@@ -1,4 +1,4 @@
-"""Choices: which of two answers to one instruction people preferred, append-only; as rows, and as lines."""
+"""Choices: preferences between two answers to one instruction, append-only; as rows, and as lines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def add_choice(
 
 
 def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Choices that stand or are undone."""
+    """Return active and undone choices as lines."""
     for number, uid, layer, first, second, chosen, rater, rubric, feedback, *rest in snapshot.connection.rows(
         "SELECT c.choice_no, c.uid, l.uid, f.uid, s.uid, c.chosen, c.rater, c.rubric, c.feedback, c.actor, c.at_ms,"
         " c.revision, c.undone FROM choice c"
@@ -81,7 +81,7 @@ def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
-    """Append a choice that a file tells; its number."""
+    """Append an imported choice; return its number."""
     return add_choice(
         txn,
         line,
@@ -93,7 +93,7 @@ def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
 
 
 def choice_again(txn: Transaction, number: int, import_no: int) -> None:
-    """An import tells a choice that is here, and with it names what it is about."""
+    """Record an import's copy of a known choice, and with it the names of its subject."""
     row = txn.connection.row(
         "SELECT layer_no, first_no, second_no FROM choice WHERE learner_id = ? AND choice_no = ?",
         [txn.learner_id, number],

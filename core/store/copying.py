@@ -1,4 +1,4 @@
-"""Copying: every row of one database → another, whichever engines keep them."""
+"""Copying every row of one database into another, on any engines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Progress = Callable[[int, int], None]
 
 
 def copy_rows(source: Connection, target: Connection, progress: Progress | None = None) -> None:
-    """Put all that one database holds into another, which has our tables and nothing in them.
+    """Copy one database into another with empty tables of ours.
 
-    ``progress`` is told how many tables are copied, of how many. Raises `Conflict` where the other holds something.
+    ``progress`` gets the number of copied tables and of all. Raises `Conflict` where the other holds rows.
     """
     if target.row("SELECT 1 FROM learner WHERE learner_id > 0 OR revision > 1 LIMIT 1") is not None:
         raise Conflict(

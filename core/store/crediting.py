@@ -1,7 +1,7 @@
-"""Crediting: evaluations that count → observations of arms, in the same transaction.
+"""Crediting: counted evaluations → observations of arms, in the same transaction.
 
-Such an observation is no fact of its own but follows from its evaluation: it stands, and weighs, as `core.credit`
-deals what the evaluations of one run say of one arm. It keeps its row and number while it does not stand.
+Such an observation follows from its evaluation and is no fact of its own. Its state and weight are the shares that
+`core.credit` computes from the evaluations of one run for one arm. It keeps its row and number while it is inactive.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Place = tuple[int, int]
 
 
 class Due(msgspec.Struct, frozen=True, gc=False):
-    """What an evaluation gives an arm at present."""
+    """An evaluation's present share for an arm."""
 
     run_no: int
     success_micro: int
@@ -63,9 +63,9 @@ class Due(msgspec.Struct, frozen=True, gc=False):
 
 
 def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int]]:
-    """Let what arms get from the evaluations of some runs be what those that count say.
+    """Recompute the shares of arms from the counted evaluations of some runs.
 
-    Answers with the observations that stand, of each evaluation that has any, by number.
+    Returns the active observations of each evaluation, by number.
     """
     found: dict[int, list[int]] = {}
     for start in range(0, len(run_nos), CHUNK):
@@ -75,7 +75,7 @@ def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int
 
 
 def credit_first(txn: Transaction, claimed: Sequence[Row]) -> dict[int, list[int]]:
-    """The same for runs that nobody judged before: these are all claims there are, in the order of `_claimed`."""
+    """Do the same for runs without earlier evaluations: these are all claims, in the order of `_claimed`."""
     found: dict[int, list[int]] = {}
     for (evaluation_no, _), number in _add(txn, dict(_dealt(claimed)), claimed):
         found.setdefault(evaluation_no, []).append(number)
@@ -93,7 +93,7 @@ def _add(txn: Transaction, new: Mapping[Place, Due], claimed: Sequence[Row]) -> 
 
 
 def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place, int]]:
-    """The same for a few runs; what stands afterwards, each with its number."""
+    """Do the same for a few runs; return the active observations with their numbers."""
     claimed = _claimed(txn, run_nos)
     wanted = dict(_dealt(claimed))
     stored = credited_observations(txn, run_nos)
@@ -112,8 +112,9 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place,
 
 
 def _added(txn: Transaction, made: Sequence[tuple[Place, Due]], revisions: Mapping[Place, int]) -> Rollup:
-    """What new observations add, without reading their runs back: ``revisions`` are those of the runs that stand, and
-    had the arm in the prompt.
+    """Return the sums of new observations without reading their runs again.
+
+    ``revisions`` are those of the active runs that included the arm.
     """
     epochs = txn.epochs_of([(arm_no, revision) for (_, arm_no), revision in revisions.items()])
     found = dict(zip(revisions, epochs, strict=True))
@@ -133,13 +134,14 @@ def _runs(changed: set[Place], wanted: dict[Place, Due], run_nos: Sequence[int])
 
 
 def due(facts: Facts, run_nos: Sequence[int]) -> dict[Place, Due]:
-    """What the evaluations of some runs that count give to arms."""
+    """Return the shares of arms from the counted evaluations of some runs."""
     return dict(_dealt(_claimed(facts, run_nos)))
 
 
 def _claimed(facts: Facts, run_nos: Sequence[int]) -> list[Row]:
-    """What evaluations of some runs that count say of arms, in the order in which an export tells them: what was told
-    anew comes after what stood. The last column is the run's revision, where it stands and had the arm in its prompt.
+    """Return the claims of counted evaluations about arms, in the order of an export: later versions come last.
+
+    The last column is the run's revision, where the run is active and included the arm.
     """
     return sorted(
         facts.connection.rows_in(
@@ -183,18 +185,14 @@ def _amounts(outcome: str, score: float | None, weight: int) -> tuple[int, int]:
 
 
 def reward_of(outcome: str, score: float | None) -> float:
-    """What an evaluation is worth to an arm: a success its score, or 1; a failure 0, however sure.
-
-    >>> reward_of("success", None), reward_of("success", 0.7), reward_of("failure", 0.9)
-    (1.0, 0.7, 0.0)
-    """
+    """Return an evaluation's reward for an arm: a success its score, or 1; a failure 0 at any certainty."""
     if outcome == "failure":
         return 0.0
     return 1.0 if score is None else score
 
 
 def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[Place, tuple[int, Due | None]]:
-    """Observations that follow from evaluations of some runs: number, and what they give; None = they don't stand."""
+    """Return the observations of some runs' evaluations: number and share; None = inactive."""
     rows = facts.connection.rows_in(
         "SELECT observation_no, evaluation_no, arm_no, standing, run_no, success_micro, failure_micro, actor, at_ms"
         f" FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})"

@@ -1,7 +1,7 @@
-"""Damage: what can't be read any more, or refers to nothing; in the whole file, or as far as one second reaches.
+"""Damage: unreadable values and broken references, in the full file or in one second's part of it.
 
-What is found is told as differences, whatever the failing read says: a page that belongs elsewhere comes out as a
-wrong type, a missing key or a text that is none.
+It is reported as differences, whatever error the read raises: a wrong page shows as a wrong type, a missing key or an
+invalid text.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ UNREADABLE: Final = (
     TypeError,
     ValueError,
 )
-"""What reading damaged bytes may end in."""
+"""Errors that reading damaged bytes can raise."""
 
 _TABLES: Final = tuple(metadata.sorted_tables)
-"""Sorting them anew each time takes as long as looking through a small one."""
+"""Sorted once: sorting each time takes as long as checking a small table."""
 _WHOLE_FILE_BYTES: Final = 64 << 20
-"""Of a file up to this size every page is looked at in less than half a second."""
+"""Up to this size every page of a file is checked, in less than half a second."""
 _LATEST_RUNS: Final = 1_000
 _SMALL: Final = ("learner", "arm", "posterior", "setting", "import", "reset", "reset_arm", "alembic_version")
 _TYPES: Final = {Text: ("text",), Integer: ("integer",), Float: ("real", "integer"), LargeBinary: ("blob",)}
@@ -55,7 +55,7 @@ _HEAD: Final = (
     (56, 60, (b"\0\0\0\1",)),
     (60, 92, (bytes(32),)),
 )
-"""What stands where in each of our files (SQLite file format, section 1.3), and allows no choice."""
+"""Constant bytes at the beginning of our files, with their positions (SQLite file format, section 1.3)."""
 
 
 def said(found: Difference) -> str:
@@ -64,7 +64,7 @@ def said(found: Difference) -> str:
 
 
 def guarded(table: str, found: Iterator[Difference]) -> Iterator[Difference]:
-    """What a check finds, and what it stumbles over: that is a difference too, and the end of this check alone."""
+    """Yield a check's differences; an error of the check becomes a difference too, and ends it."""
     try:
         yield from found
     except UNREADABLE as problem:
@@ -75,7 +75,7 @@ def guarded(table: str, found: Iterator[Difference]) -> Iterator[Difference]:
 
 
 def damage(snapshot: Snapshot) -> Iterator[Difference]:
-    """Everything in the file that is broken, whoever's it is."""
+    """Yield all damage of the file, of every learner."""
     is_file = not snapshot.connection.looks_after_itself
     if is_file:
         yield from _in_file(snapshot)
@@ -88,7 +88,7 @@ def damage(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _in_file(snapshot: Snapshot) -> Iterator[Difference]:
-    """What is broken below the rows."""
+    """Yield damage below the rows."""
     yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _lost(snapshot))
     yield from guarded("file", _broken(snapshot, ""))
@@ -96,8 +96,9 @@ def _in_file(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def glance(snapshot: Snapshot) -> Iterator[Difference]:
-    """As much of the same as is looked at within a second, and of one learner: pages, or in a large file the small
-    tables; tables and columns; the arms and what is believed of them; the latest runs. Only of what is a file.
+    """Yield as much damage as one second finds, of one learner and only of a file.
+
+    Examined are pages (of a large file only small tables), tables and columns, arms and beliefs, and the latest runs.
     """
     yield from guarded("file", _headed(snapshot))
     yield from guarded("file", _missing_tables(snapshot))
@@ -110,7 +111,9 @@ def glance(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _headed(snapshot: Snapshot) -> Iterator[Difference]:
-    """What SQLite would not miss, or only who writes: the file's first bytes, of which most are always the same."""
+    """Yield damage of the file's first bytes, most of which are constant. SQLite ignores some, or checks them only on
+    a write.
+    """
     head = head_of(_file(snapshot))
     is_new = head[28:32] == b"\0\0\0\1" and head[40:60] == bytes(
         20
@@ -155,8 +158,9 @@ _WITH_ROWS: Final = " UNION ALL ".join(
 
 
 def _tables_with_rows(snapshot: Snapshot) -> tuple[Table, ...]:
-    """Those in which something can be wrong: most tables of a small file are empty, and to have SQLite understand
-    four questions about each takes longer than to answer them. All, where one can't be read.
+    """Return the tables with rows; all tables where one is unreadable.
+
+    Most tables of a small file are empty. Preparing four queries for each takes longer than running them.
     """
     try:
         named = {str(name) for (name,) in snapshot.connection.rows(_WITH_ROWS)}
@@ -166,7 +170,7 @@ def _tables_with_rows(snapshot: Snapshot) -> tuple[Table, ...]:
 
 
 def _mistyped(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
-    """Values of another type than their column: SQLite stores whatever it is handed."""
+    """Yield values of another type than their column: SQLite stores any type."""
     for (n_rows,) in snapshot.connection.rows(
         f'SELECT count(*) FROM "{table.name}" WHERE {_is_mistyped(table)}'
     ):
@@ -202,7 +206,7 @@ def _texts_of(table: Table) -> str:
 _TO_COME: Final = (
     " AND NOT EXISTS (SELECT 1 FROM staged_arm s WHERE s.learner_id = c.learner_id AND s.arm_no = c.arm_no)"
 )
-"""Unless it is an arm that comes with the import that is being told in parts."""
+"""Except arms of an import in progress."""
 
 
 def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:

@@ -1,6 +1,6 @@
-"""Denials: what was refused, added up by actor, action and minute, so that a flood of it fills no disk.
+"""Denials: refusals summed by actor, action and minute, so that a flood fills no disk.
 
-A flood holds up nobody either: within a second of the last write refusals are only counted, and written later.
+A flood also blocks no writer: within a second of the last write refusals are only counted, and written later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Place(NamedTuple):
 
 
 class Refusals:
-    """What a process refused: counted, and written when it is the first of a minute, or a second has passed."""
+    """Refusals of a process. They are written for the first of a minute, or after a second."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -78,7 +78,7 @@ def _add(txn: Transaction, counted: Counter[_Place]) -> None:
 
 
 def count_denials(facts: Facts, since_ms: int) -> int:
-    """How often anybody was refused anything, in whole minutes from a moment on."""
+    """Return the number of refusals from a time on, in full minutes."""
     row = facts.connection.row(
         "SELECT sum(n) FROM denial WHERE learner_id = ? AND minute >= ?",
         [facts.learner_id, since_ms // MINUTE_MS],

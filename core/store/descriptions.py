@@ -1,8 +1,8 @@
-"""Descriptions: who said what of an arm's token cost and label, as rows of ``provenance``.
+"""Descriptions: sources of an arm's token cost and label, as rows of ``provenance``.
 
-Every import is remembered by what it says last of an arm, recording directly as import 0. What counts is what
-was said last by those that stand, of cost and label each for itself; so undoing an import leaves exactly what
-the others say. A file says an arm's cost with every run: only what is new is written.
+Each import is stored with its last description of an arm; direct recording is import 0. In force is the latest of the
+active ones, for cost and label separately. So undoing an import restores the others' values. A file has an arm's cost
+in every run, so only new values are written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOBODY: Final = -1
 
 
 class Description(NamedTuple):
-    """What counts of an arm, and the imports that said it; None and -1 where nobody says anything."""
+    """The description in force of an arm, and its imports; None and -1 without one."""
 
     token_cost: int | None = None
     label: str | None = None
@@ -25,7 +25,7 @@ class Description(NamedTuple):
     label_by: int = _NOBODY
 
     def told(self, arm: Arm, import_no: int) -> Description:
-        """The same after an import has said something.
+        """Return the description after an import's.
 
         >>> Description(token_cost=9, cost_by=0).told(Arm(key="tool:fs:Read", label="Read"), 2)
         Description(token_cost=9, label='Read', cost_by=0, label_by=2)
@@ -35,11 +35,7 @@ class Description(NamedTuple):
         return Description(cost[0], label[0], cost[1], label[1])
 
     def says(self, arm: Arm, import_no: int) -> bool:
-        """Whether it is the same after an import has said something: mostly each run says what the one before did.
-
-        >>> Description(token_cost=9, cost_by=0).says(Arm(key="tool:fs:Read", token_cost=9), 0)
-        True
-        """
+        """Return whether an import's description changes nothing, as is usual for runs of one file."""
         cost, label = arm.token_cost, arm.label
         return (cost is None or (cost == self.token_cost and import_no == self.cost_by)) and (
             label is None or (label == self.label and import_no == self.label_by)
@@ -55,9 +51,9 @@ _UPSERT: Final = (
 
 
 class Descriptions:
-    """What was said last of each arm, by imports that stand and such that don't; loaded for those asked about.
+    """The last description of each arm by active and inactive imports; loaded for the requested arms.
 
-    ``known`` is what was loaded before. Undoing changes nothing of it: it is about what was said.
+    ``known`` is what was loaded before. An undo changes none of it.
     """
 
     def __init__(self, connection: Connection, learner_id: int, known: dict[int, Description]) -> None:
@@ -67,7 +63,7 @@ class Descriptions:
         self._before: dict[int, tuple[int | None, str | None]] = {}
 
     def tell(self, said: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
-        """Note what an import that stands says of arms (by number): it counts from now on."""
+        """Record an active import's descriptions of arms (by number); they are in force from now on."""
         missing = [arm_no for arm_no, _ in said if arm_no not in self.known]
         if missing:
             found = last_said(self._connection, self._learner_id, missing)
@@ -82,7 +78,7 @@ class Descriptions:
             self._write(news, import_no, revision)
 
     def changed(self) -> bool:
-        """Whether some arm has another cost or label than before: files may say one thing and then another."""
+        """True if an arm has another cost or label than before: a file may have several values."""
         return bool(self._before) and self._present(self._before) != self._before
 
     def _present(self, arm_nos: Iterable[int]) -> dict[int, tuple[int | None, str | None]]:
@@ -113,7 +109,7 @@ class Descriptions:
 def last_said(
     connection: Connection, learner_id: int, arm_nos: Iterable[int], undone: Container[int] = ()
 ) -> dict[int, Description]:
-    """What was said last of arms by imports that are not ``undone``; arms nobody speaks of are left out."""
+    """Return the last description of arms by imports that are not ``undone``; arms without any are left out."""
     costs: dict[int, tuple[int, int, int]] = {}
     labels: dict[int, tuple[int, int, str]] = {}
     for arm_no, import_no, kind, revision, said in connection.rows_in(

@@ -1,8 +1,8 @@
-"""Environments: what pays rewards, by name; the scales people declared, as acts; and episodes added up by day.
+"""Environments: names, declared scales as acts, and sums of episodes by day.
 
-`environment_day` is a cache of the episodes that stand, by the scale in force: what an episode was counts off, what
-it is counts on, and another scale counts its environment again. `environment_task` is one that knows no scale: how
-many of them are alike in task, model, end and reward, which is all that averages and their intervals go by.
+`environment_day` is a cache of active episodes by the scale in force. A changed episode is subtracted as it was and
+added as it is; a new scale recounts its environment. `environment_task` is a cache without scales: the number of
+episodes with equal task, model, end and reward, which is all that averages and their intervals need.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _COUNT_ON: Final = (
 _ENCODER: Final = msgspec.json.Encoder()
 _DIGEST_BYTES: Final = 16
 Kind = tuple[int, str | None, str | None, str | None, str | None, int, str | None, str | None]
-"""Of episodes that are alike: environment, split, task, variant, model, whether they finished, total and final."""
+"""Key of equal episodes: environment, split, task, variant, model, whether they finished, total and final."""
 Place = tuple[int, int, str, str, str]
 """Environment, day, split, variant and model; "" and -1 where one is unknown."""
 
@@ -108,7 +108,7 @@ def add_scale(
 
 
 def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
-    """Count environments again of which it changed whether declarations stand."""
+    """Recount the environments whose declarations changed their state."""
     rows = txn.connection.rows_in(
         "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})",
         [txn.learner_id],
@@ -124,7 +124,7 @@ _SCALES: Final = (
 
 
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
-    """The scales in force of environments, by number: of each the latest that stands, or the usual one."""
+    """Return the scales in force of environments, by number: the latest active declaration, or the default."""
     wanted = sorted({*numbers})
     return _latest(
         facts.connection.rows_in(f"{_SCALES} AND environment_no IN ({{}})", [facts.learner_id], wanted)
@@ -143,7 +143,7 @@ def _scale(said: Sequence[float | str]) -> Scale:
 
 
 def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Declarations that stand or are undone."""
+    """Return active and undone declarations as lines."""
     for number, uid, name, actor, at_ms, revision, undone, *said in snapshot.connection.rows(
         "SELECT s.scale_no, s.uid, e.name, s.actor, s.at_ms, s.revision, s.undone,"
         f" {', '.join(f's.{column}' for column in _SAID.split(', '))} FROM scale s"
@@ -164,7 +164,7 @@ def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
-    """Append a declaration that a file tells; its number."""
+    """Append an imported declaration; return its number."""
     number = add_scale(
         txn,
         line.environment,
@@ -198,7 +198,7 @@ class Counted:
 
 
 class Changes:
-    """What of the caches changes: episodes as they were are taken away, and as they are added."""
+    """Cache deltas: subtract the old episodes, add the new."""
 
     def __init__(self) -> None:
         self._sums: dict[Place, EpisodeSums] = defaultdict(EpisodeSums)
@@ -250,7 +250,7 @@ def _digest(kind: Kind) -> str:
 
 
 def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
-    """How many episodes are alike, as it is stored: by environment and digest."""
+    """Return the stored numbers of equal episodes, by environment and digest."""
     rows = facts.connection.rows(
         f"SELECT {', '.join(_ALIKE_COLUMNS)} FROM environment_task WHERE learner_id = ?", [facts.learner_id]
     )
@@ -305,7 +305,7 @@ def stored_days(facts: Facts) -> dict[Place, EpisodeSums]:
 
 
 def counted_anew(facts: Facts) -> tuple[dict[Place, EpisodeSums], dict[tuple[int, str], Row]]:
-    """Every day, and how many episodes are alike, as those that stand say."""
+    """Recount every day, and the numbers of equal episodes, from the active ones."""
     rows = facts.connection.rows(
         "SELECT environment_no FROM environment WHERE learner_id = ?", [facts.learner_id]
     )
@@ -339,7 +339,7 @@ def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] |
 
 
 def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
-    """What those of some episodes that stand add up to."""
+    """Return the sums of the active ones of these episodes."""
     rows = facts.connection.rows_in(
         f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND standing = 1 AND episode_no IN ({{}})",
         [facts.learner_id],
@@ -359,7 +359,7 @@ def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:
 def count_on(
     txn: Transaction, said: Row, before: tuple[Stored, EpisodeTotals], now: tuple[Stored, EpisodeTotals]
 ) -> None:
-    """Count one episode that stands and goes on; ``said`` is its environment, time, split, variant, model, task."""
+    """Count an active episode that grew; ``said`` is its environment, time, split, variant, model, task."""
     scale = scales_of(txn, [said[0]])[said[0]]
     was, then = Counted(), Counted()
     was.add(said, *before, scale)
@@ -371,7 +371,7 @@ def count_on(
 
 
 class Stored(NamedTuple):
-    """What an episode came to, as its row has it."""
+    """The sums of an episode in its row."""
 
     n_steps: int
     n_paid: int
@@ -402,12 +402,12 @@ class Stored(NamedTuple):
 
 
 def declared_scales(facts: Facts) -> Mapping[int, Scale]:
-    """The scales in force that somebody declared, by the number of their environment."""
+    """Return the declared scales in force, by the number of their environment."""
     return _latest(facts.connection.rows(_SCALES, [facts.learner_id]))
 
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
-    """The number of an environment that somebody told of."""
+    """Return the number of a known environment."""
     row = facts.connection.row(
         "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [facts.learner_id, name]
     )
@@ -420,7 +420,7 @@ def declared_scale(facts: Facts, environment_no: int) -> Scale:
 
 
 def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
-    """What the episodes of one add up to."""
+    """Return the sums of an environment's episodes."""
     found = EpisodeSums()
     for row in facts.connection.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",
@@ -431,7 +431,7 @@ def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
 
 
 def sums_by(facts: Facts, environment_no: int, scale: Scale) -> EpisodeSums:
-    """What the episodes of one would add up to by a scale."""
+    """Return the sums of an environment's episodes on a scale."""
     found = EpisodeSums()
     for sums in _counted_of(facts, environment_no, {environment_no: scale}).days.values():
         found = found.plus(sums)
@@ -439,7 +439,7 @@ def sums_by(facts: Facts, environment_no: int, scale: Scale) -> EpisodeSums:
 
 
 class TaskPaid(NamedTuple):
-    """What an episode of a task came to: its total, and how many characters the agent sent, None = unknown."""
+    """An episode of a task: its total, and the characters that the agent sent, None = unknown."""
 
     split: str | None
     variant: str | None

@@ -1,9 +1,8 @@
-"""Credits of episodes: who shares what one was worth, as somebody decided it, as acts; and the observations of arms
-that follow, in the same transaction.
+"""Credits of episodes as acts, and the observations of arms that follow in the same transaction.
 
-Of an episode one credit is in force: the latest that stands, while the episode stands. What follows from it stands,
-and what follows from the others does not; all of it keeps its rows and numbers, for a credit is what was decided
-then, whatever became of the episode since.
+One credit of an episode is in force: the latest active one, while the episode is active. Its observations are active,
+and those of other credits are not. All keep their rows and numbers: a credit records a decision at its time, at any
+later state of the episode.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Prompted(NamedTuple):
 
 
 def prompted(facts: Facts, episode: str) -> list[Prompted]:
-    """All arms in the prompts of the standing runs of an episode."""
+    """Return all arms in the prompts of an episode's active runs."""
     return [
         Prompted(run_no, run, arm_no, arm, bool(flags & REFERENCED))
         for run_no, run, arm_no, arm, flags in facts.connection.rows(
@@ -143,7 +142,7 @@ def _amounts(reward: float, weight: int) -> tuple[int, int, int]:
 
 
 def settle_credits(txn: Transaction, numbers: Sequence[int]) -> None:
-    """After it changed whether some credits stand: of each episode the latest that stands is in force."""
+    """Activate the latest active credit of each episode after a change of credits."""
     rows = txn.connection.rows_in(
         "SELECT DISTINCT episode FROM episode_credit WHERE learner_id = ? AND episode_credit_no IN ({})",
         [txn.learner_id],
@@ -153,7 +152,7 @@ def settle_credits(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
-    """The same after it changed whether some episodes stand."""
+    """Do the same after a change of episodes."""
     rows = txn.connection.rows_in(
         "SELECT DISTINCT c.episode FROM episode e JOIN episode_credit c"
         " ON c.learner_id = e.learner_id AND c.episode = e.uid WHERE e.learner_id = ? AND e.episode_no IN ({})",
@@ -211,7 +210,7 @@ def credits_in_force(facts: Facts, episodes: Collection[str] | None = None) -> d
 
 
 def followed_credits(facts: Facts) -> Iterator[Row]:
-    """Observations that follow from credits: number, the credit's, and whether it stands."""
+    """Return the observations of credits: number, the credit's number, and whether it is active."""
     return facts.connection.each(
         "SELECT observation_no, episode_credit_no, standing FROM observation"
         " WHERE learner_id = ? AND episode_credit_no <> 0",
@@ -220,7 +219,7 @@ def followed_credits(facts: Facts) -> Iterator[Row]:
 
 
 class InForce(NamedTuple):
-    """The credit in force of an episode, and what its arms get where their runs stand."""
+    """An episode's credit in force, and the shares of its arms in active runs."""
 
     number: int
     rule: CreditRule
@@ -244,7 +243,7 @@ def credit_of(facts: Facts, episode: str) -> InForce | None:
 
 
 def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
-    """What a credit gives to arms in prompts of runs that stand."""
+    """Return a credit's shares for arms in prompts of active runs."""
     rows = facts.connection.rows(
         "SELECT r.uid, a.key, b.success_micro + b.failure_micro FROM observation b"
         " JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND r.standing = 1"
@@ -261,9 +260,7 @@ def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
 
 
 def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Credits that stand or are undone, never before their episode and the runs that were made in it; without those
-    of an episode that doesn't stand.
-    """
+    """Return active and undone credits of active episodes as lines, never before their episode and its runs."""
     told: dict[str, int] = defaultdict(int)
     for episode, revision, latest in snapshot.connection.each(
         "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
@@ -299,7 +296,7 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_credit(txn: Transaction, line: CreditLine, import_no: int) -> int:
-    """Append a credit that a file tells; its number."""
+    """Append an imported credit; return its number."""
     known = {(one.run, one.arm): one.place for one in prompted(txn, line.episode)} if line.shares else {}
     runs = {run: run_no for (run, _), (run_no, _) in known.items()}
     for share in line.shares:

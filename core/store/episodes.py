@@ -1,9 +1,10 @@
-"""Episodes: what environments paid → rows, each once, however often and in whatever length it is told; and as lines.
+"""Episodes: rewards of environments → rows, each once, for any number and length of its versions; and as lines.
 
-Who told an episode is in ``provenance`` from the first time on, with the digest of what was told; of those that
-stand, the one with the most steps says how it went (ties: the larger digest). Its steps are rows, and what others
-told is a line in ``provenance.said``, so that undoing an import leaves exactly what the others say. Links to runs
-belong to no version: they say which runs were made in it, and are made to those that are here.
+An episode's sources are in ``provenance`` from the first on, each with a digest of its version. Several imports may
+bring the same episode, and a longer copy brings more steps. Of the active sources the one with the most steps is the
+version in force (ties: the larger digest). Its steps are rows; the other versions are lines in ``provenance.said``.
+So undoing an import restores the others' versions. Links to runs belong to no version: they name the runs that were
+made in it, and exist for known runs.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _COLUMNS: Final = (
     "final",
     "digest",
 )
-"""What a row says of the version that stands."""
+"""Columns of the version in force."""
 _ROW: Final = ("episode_no", "uid", "revision", "standing", *_COLUMNS)
 _STEP: Final = (
     "episode_no",
@@ -84,11 +85,11 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Episode)
 _number: Final = int.from_bytes
 _NOT_TOLD: Final = 2
-"""The last columns of a step are for telling equal ones, and no digest of a version covers them."""
+"""Last columns of a step: digests that distinguish arguments. No digest of a version covers them."""
 
 
 class _Digests(NamedTuple):
-    """Of a step's arguments and metadata."""
+    """Digests of a step's arguments and metadata."""
 
     args: Digest | None
     meta: Digest | None
@@ -98,9 +99,7 @@ _NO_DIGESTS: Final = [None, None]
 
 
 class Source(NamedTuple):
-    """What one import (0: nobody's) told: since when, how many steps, their digest, and the line where that is not
-    the version in the rows.
-    """
+    """One import's version (0 = direct): revision, number of steps, digest, and the line unless it is in the rows."""
 
     import_no: int
     revision: int
@@ -110,7 +109,7 @@ class Source(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What an episode's row should say."""
+    """The required content of an episode's row."""
 
     standing: int
     revision: int
@@ -118,7 +117,7 @@ class Plan(NamedTuple):
 
 
 class _Telling(NamedTuple):
-    """What is told, its steps as rows, without what only tells equal ones, and the digest of it."""
+    """A version with its steps as rows, without digests of arguments, and its own digest."""
 
     line: Episode
     steps: Sequence[tuple[object, ...]]
@@ -135,9 +134,9 @@ class _Telling(NamedTuple):
 
 
 def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int = 0) -> list[Told]:
-    """Remember episodes; what each was: new, told before, or told longer than before.
+    """Store episodes; return for each whether it was new, known, or longer than before.
 
-    ``import_no`` 0 = recorded directly; then one that is known with other content raises `Conflict`, unless it grew.
+    ``import_no`` 0 = recorded directly: then a known one with other content raises `Conflict`, unless it grew.
     """
     found: dict[int, Told] = {}
     tellings = [_Telling.of(line) for line in _keyed(txn, lines)]
@@ -152,9 +151,9 @@ def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int 
 
 
 def retell_episodes(txn: Transaction, lines: Sequence[Episode]) -> None:
-    """Remember episodes that were told directly as they are told now, whatever was told before.
+    """Overwrite directly recorded episodes with their present version.
 
-    Digests of arguments and metadata are under the learner's key already, and each uid comes once.
+    Digests of arguments and metadata have the learner's key already, and each uid occurs once.
     """
     if lines:
         _tell_distinct(txn, [_Telling.of(line) for line in lines], 0, replaces=True)
@@ -207,7 +206,7 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
 def _again(
     txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int, *, replaces: bool
 ) -> dict[int, Told]:
-    """Episodes that are known: note who told them, and let the longest telling stand."""
+    """Record another source of known episodes, and activate the longest version."""
     numbers = [number for number, _ in again]
     sources, now = _sources(txn, numbers), _rows(txn, numbers)
     noted = []
@@ -234,7 +233,7 @@ def _again(
 
 
 def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int) -> bool:
-    """Whether this is neither what is known nor how that goes on, or began."""
+    """Return whether this is neither the known version nor a longer or shorter copy of it."""
     if telling.digest == digest_now:
         return False
     known, told = read_episode(txn, number).steps, telling.line.steps
@@ -257,9 +256,9 @@ def _conflict(uid: str) -> Conflict:
 
 
 def episode_digest(line: Episode) -> int:
-    """A signed 64-bit digest of what is told, runs and what tells equal arguments left out.
+    """Return a signed 64-bit digest of a version, without runs and digests of arguments.
 
-    It is the sum of those of its head and of its steps: one more step adds its own.
+    It is the sum of the digests of its head and of its steps: one more step adds its own.
     """
     return _Telling.of(line).digest
 
@@ -286,7 +285,7 @@ def _digest(told: bytes) -> int:
 
 
 def _values(step: Step) -> tuple[object, ...]:
-    """A step's row, without the episode's number and what is not told."""
+    """Return a step's row without the episode's number and unexported columns."""
     return (
         step.number,
         step.kind,
@@ -354,7 +353,7 @@ def _link(txn: Transaction, named: Mapping[int, Sequence[str]]) -> None:
 
 
 def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> None:
-    """Put the planned version into the rows, and keep the one that was there with those who tell it."""
+    """Write the planned version into the rows, and store the earlier one with its sources."""
     learner = txn.learner_id
     row = txn.connection.row(
         "SELECT said FROM provenance WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?"
@@ -387,7 +386,7 @@ def _encoded(line: Episode) -> str:
 
 
 def recompute_episodes(txn: Transaction, numbers: Sequence[int]) -> set[int]:
-    """Let episodes stand, and go, as those say whose imports are not undone; those that changed."""
+    """Recompute state and version of episodes from their active sources; return the changed ones."""
     changed: set[int] = set()
     for start in range(0, len(numbers), CHUNK):
         changed |= _recompute_chunk(txn, numbers[start : start + CHUNK])
@@ -420,7 +419,7 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
 
 
 def episode_plans(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
-    """What episodes should say by who told them and stands; one that nobody tells any more stays as it was."""
+    """Return the content of episodes by their active sources; one without any keeps its version."""
     undone = undone_imports(facts)
     sources, now = _sources(facts, numbers), _rows(facts, numbers)
     found = {}
@@ -458,7 +457,7 @@ def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
 
 
 def episodes_said_by(facts: Facts, import_no: int) -> list[int]:
-    """Episodes that an import tells."""
+    """Return the episodes of an import."""
     rows = facts.connection.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
         [facts.learner_id, import_no],
@@ -541,7 +540,7 @@ def _step(row: Sequence[Any]) -> Step:
 
 
 def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
-    """Episodes that stand, never before a run that was made in them; what only tells equal arguments is left out."""
+    """Return active episodes as lines, never before their runs and without digests of arguments."""
     runs: dict[int, list[str]] = defaultdict(list)
     told: dict[int, int] = {}
     for number, uid, revision in snapshot.connection.each(
@@ -612,10 +611,10 @@ class Added(NamedTuple):
 def add_step(
     txn: Transaction, uid: str, step: Step, *, is_numbered: bool, runs: Sequence[str] = ()
 ) -> Added | None:
-    """Append a step to an episode that was recorded directly; None where there is no such episode yet.
+    """Append a step to a directly recorded episode; None if there is no such episode yet.
 
-    Not ``is_numbered``: it is the next, whatever its number. One that is there is the same, or a `Conflict`. Of the
-    episode no more than the sums and the last step are read.
+    Without ``is_numbered`` it is the next step. A known number must have the same content, or raises `Conflict`. Only
+    the sums and the last step of the episode are read.
     """
     row = txn.connection.row(
         "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
@@ -660,7 +659,7 @@ def add_step(
 
 
 def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
-    """Whether a step that is there, and says the same at whatever time, was refused; raises `Conflict` otherwise."""
+    """Return whether an equal known step was refused; raises `Conflict` for another one. Times are ignored."""
     row = txn.connection.row(
         f"SELECT {', '.join(_STEP[1:])} FROM step WHERE learner_id = ? AND episode_no = ? AND step_no = ?",
         [txn.learner_id, episode_no, step.number],
@@ -704,10 +703,7 @@ def _append(
 
 
 def set_incomplete(txn: Transaction, uid: str) -> bool:
-    """Mark an episode as one of which not everything could be written; False where nobody told of it.
-
-    What an import told of it is as it was told.
-    """
+    """Mark an episode as incompletely recorded; return False for an unknown one. Imported versions stay unchanged."""
     row = txn.connection.row(
         "SELECT e.episode_no, e.digest, p.digest FROM episode e JOIN provenance p ON p.learner_id = e.learner_id"
         " AND p.kind = 'episode' AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
@@ -733,9 +729,7 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
 
 
 def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
-    """An episode that stands, with the runs made in it and, for who may read them, the texts of its steps; and the
-    scale that was declared for its environment.
-    """
+    """Return an active episode with its runs and declared scale, and texts of steps for permitted callers."""
     row = facts.connection.row(
         "SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND standing = 1",
         [facts.learner_id, uid],
@@ -756,7 +750,7 @@ def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
 
 
 def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
-    """Episodes that stand and were made with a run, by number."""
+    """Return the active episodes of a run, by number."""
     rows = facts.connection.rows(
         "SELECT e.uid FROM episode_run l JOIN episode e ON e.learner_id = l.learner_id"
         " AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.standing = 1"
@@ -767,7 +761,7 @@ def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
 
 
 def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
-    """Numbers of the runs that stand and were made in an episode, the latest first."""
+    """Return numbers of an episode's active runs, the latest first."""
     rows = facts.connection.rows(
         "SELECT r.run_no FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
         " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"

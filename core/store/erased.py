@@ -1,8 +1,8 @@
-"""Erased: what no import may bring back, remembered by a keyed digest that tells nothing of it.
+"""Erased content that no import may restore, remembered by keyed digests.
 
-The key is drawn when a learner first erases something, and lies in its table beside the digests: whoever has the file
-can try whether a name was erased from it, and can't read it there. A session's name and a person's become one number
-each, taken from the digest, so that they stay apart from others however often they are told again.
+The key is drawn at a learner's first erasure and stored beside the digests. A person with the file can test whether a
+name was erased, and can't read it there. Names of sessions and people become numbers, taken from the digest. So they
+stay distinct in any number of imports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.records.line_texts import line_without_texts
 from core.store.engine import Connection
 
 Remembered = Literal["run", "execution", "episode", "session", "name", "rater"]
-"""``session``: all that is told of it comes without texts, and its name as a number; ``name``: its name only."""
+"""``session``: its runs come without texts, and its name becomes a number; ``name``: only its name does."""
 _KEY: Final = "key"
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
@@ -29,14 +29,14 @@ _NAMES: Final = ("by", "rater")
 
 
 class Erased:
-    """What a learner has erased.
+    """The erased content of a learner.
 
     Parameters
     ----------
     key
-        Its key, None while it has erased nothing.
+        Its key, None before the first erasure.
     digests
-        What it remembers, as ``kind digest``.
+        The digests, as ``kind digest``.
     """
 
     def __init__(self, key: bytes | None = None, digests: frozenset[str] = frozenset()) -> None:
@@ -51,7 +51,7 @@ class Erased:
 
     @classmethod
     def of(cls, connection: Connection, learner_id: int) -> Erased:
-        """What is remembered of a learner."""
+        """Return the erased content of a learner."""
         rows = [
             one for (one,) in connection.rows("SELECT digest FROM erased WHERE learner_id = ?", [learner_id])
         ]
@@ -61,7 +61,7 @@ class Erased:
         return cls(bytes.fromhex(key), frozenset(one for one in rows if not one.startswith(f"{_KEY} ")))
 
     def digest(self, kind: Remembered, name: str) -> str:
-        """What is remembered of a name."""
+        """Return the digest of a name."""
         assert self.key is not None  # noqa: S101 - whoever remembers something has drawn one
         said = name.lower() if kind == "execution" else name
         # One for both kinds of a session, so that it has one number whichever way its name went.
@@ -72,15 +72,15 @@ class Erased:
         return f"{kind} {told.hexdigest()}"
 
     def has(self, kind: Remembered, name: str | None) -> bool:
-        """Whether a name was erased."""
+        """Return whether a name was erased."""
         return bool(self._digests) and name is not None and self.digest(kind, name) in self._digests
 
     def drawn(self, kind: Remembered, name: str) -> str:
-        """What stands in the place of a name."""
+        """Return the number that replaces a name."""
         return self._number(kind, self.digest(kind, name).partition(" ")[2])
 
     def is_drawn(self, name: str) -> bool:
-        """Whether a name is a number that stands in the place of one."""
+        """Return whether a name is such a number."""
         return name in self._drawn
 
     def session(self, name: str | None) -> str | None:
@@ -94,7 +94,7 @@ class Erased:
         return self.drawn("rater", name) if name and self.has("rater", name) else name
 
     def takes(self, run: str, session: str | None) -> bool:
-        """Whether a run may come without texts only."""
+        """Return whether a run must come without texts."""
         if not self:
             return False
         known = self.session(session)
@@ -110,7 +110,7 @@ class Erased:
 
 
 def new_key() -> str:
-    """A row that holds a key nobody can foretell."""
+    """Return a row with a random key."""
     return f"{_KEY} {secrets.token_hex(_KEY_BYTES)}"
 
 

@@ -1,7 +1,7 @@
-"""Erasing: what people wrote and agents said goes, and every number stays. One table says of every text what becomes
-of it; a table that comes later has its texts named there, or a test says that they were forgotten.
+"""Erasing of texts by people and agents; every number stays. One table defines for every text how it is erased.
 
-Rows stay where they are: what was judged, given or set aside goes on to count, without the words.
+A new table with texts must be named there; a test finds a forgotten one. Rows stay: judgements, rewards and skips
+continue to count, without their words.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _EMPTY: Final[Mapping[str, str | None]] = {
     "choice.feedback": None,
     "review_aside.reason": LEFT_OUT,
 }
-"""What stands in the place of words; "" where nothing is said."""
+"""Replacement of a text; "" where there is none."""
 _WORDS: Final = [place for place, how in REACHED.items() if how == "words"]
 _NAMED_IN: Final = [place for place, how in REACHED.items() if how in {"words", "names in words"}]
 _KEYS: Final[Mapping[str, str]] = {
@@ -182,7 +182,7 @@ _ACTS: Final[Mapping[str, str]] = {
     "choice": "choice",
     "review_aside": "aside",
 }
-"""How acts with words are called in replies and in the audit."""
+"""Names of acts with texts in replies and in the audit."""
 _TEXTS: Final = TEXTS_OF_DETAILS | {"excerpt", "instruction", "response"}
 _OF_FILES: Final[Mapping[str, object]] = {
     "rejected": [],
@@ -191,7 +191,7 @@ _OF_FILES: Final[Mapping[str, object]] = {
     "notes": [],
     "hint": None,
 }
-"""What an import's answer quotes of its files, without it."""
+"""Members of an import's answer that quote its files."""
 _SHORTEST_NAME: Final = 3
 """Shorter names would be found in words that mean something else."""
 _REMEMBER: Final = insert_into("erased", "learner_id", "digest", "at_ms") + " ON CONFLICT DO NOTHING"
@@ -199,7 +199,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class Scope(NamedTuple):
-    """What is to be erased: runs, executions and episodes with their uids, by number, and sessions by name."""
+    """The content to erase: runs, executions and episodes with their uids, by number, and sessions by name."""
 
     runs: dict[int, str]
     executions: dict[int, str]
@@ -283,7 +283,7 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
 
 
 def _was_offered(txn: Transaction, place: Sequence[Any]) -> bool:
-    """Whether a session is known by its name, from what was offered in it, or from spans of it, alone."""
+    """Return whether a session name is known from offers or spans alone."""
     found = txn.connection.row(
         "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
@@ -320,7 +320,7 @@ def _episodes_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
 
 
 def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
-    """Erase what was said and written about a scope; how many texts, by place."""
+    """Erase the texts of a scope; return how many, by column."""
     spoil(txn)
     before = txn.erased
     erased = _remember(txn, _kinds_of(scope, txn.erased))
@@ -523,7 +523,7 @@ def _drop_excerpts(txn: Transaction, scope: Scope) -> int:
 
 
 def _rewrite_versions(txn: Transaction, run_nos: Sequence[int], change: Callable[[Version], Version]) -> None:
-    """Change versions of runs that don't stand, under the digests of what their sources say."""
+    """Change inactive versions of runs, under the digests of their sources' content."""
     rows = txn.connection.rows_in(
         "SELECT run_no, digest, payload FROM version WHERE learner_id = ? AND run_no IN ({})",
         [txn.learner_id],
@@ -557,7 +557,7 @@ def _drop_pairs(txn: Transaction, scope: Scope) -> int:
 
 
 def _drop_drafts(txn: Transaction, scope: Scope) -> int:
-    """Remove what somebody has typed about it and not sent."""
+    """Delete drafts about it."""
     found = 0
     for column, numbers in (("run_no", scope.runs), ("execution_no", scope.executions)):
         rows = txn.connection.rows_in(
@@ -576,7 +576,7 @@ def _drop_drafts(txn: Transaction, scope: Scope) -> int:
 
 
 def _drop_quotes(txn: Transaction, scope: Scope) -> int:
-    """Take out of the answers of imports that told it what they quote of their files."""
+    """Remove quotes of their files from the answers of its imports."""
     run_nos = list(scope.runs)
     told = {
         number
@@ -610,7 +610,7 @@ _OFFERED: Final = (("offer", "session"), ("agent_session", "name"))
 
 
 def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:
-    """Let sessions have numbers for names, wherever they stand; clusters stay what they are."""
+    """Replace names of sessions by numbers in every table; clusters stay the same."""
     found = 0
     for name, drawn in sessions.items():
         runs = txn.connection.rows(
@@ -647,16 +647,16 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
 
 
 def erase_rater(txn: Transaction, name: str) -> Counter[str]:
-    """Let a person have a number for a name, wherever it stands; how often it stood, by place.
+    """Replace a person's name by a number in every table; return how often, by column.
 
-    Raises `NotFound` where it stands nowhere.
+    Raises `NotFound` for a name that occurs nowhere.
     """
     spoil(txn)
     places = [place.split(".") for place, how in REACHED.items() if how == "name"]
     counts = Counter({f"{table}.{column}": _count(txn, table, column, name) for table, column in places})
     if not any(counts.values()) and not txn.erased.has("rater", name):
         raise NotFound(
-            f"Nobody called {name[:80]!r} did anything in learner {txn.name!r}.",
+            f"No person named {name[:80]!r} occurs in learner {txn.name!r}.",
             next_step="Write the name as the history shows it; nothing was erased.",
         )
     drawn = _remember(txn, [("rater", name)]).drawn("rater", name)
@@ -709,7 +709,7 @@ def _renamed(told: Any, whole: re.Pattern[str], drawn: str) -> Any:  # noqa: ANN
 
 
 def _fold(txn: Transaction, rater: str) -> None:
-    """Fold the layers that somebody rated again: a history may go by who rated."""
+    """Fold the layers that a person rated again: a history may depend on the rater."""
     rows = txn.connection.rows(
         "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
         " ORDER BY layer_no",

@@ -1,8 +1,8 @@
-"""Evaluations: what people and models judged, append-only; as rows, and as the lines of an export.
+"""Evaluations by people and models, append-only; as rows, and as the lines of an export.
 
-With an execution or a run, one evaluation of a key (subject, rater, model, rubric, claiming token) counts: the latest
-that stands. A later one supersedes it and leaves it where it is. What follows from those that count is kept beside
-them: the quality of layers (`core.store.quality`) and observations of arms (`core.store.crediting`).
+With an execution or run, one evaluation of a key (subject, rater, model, rubric, claiming token) counts: the latest
+active one. It supersedes earlier ones, which stay. Caches follow from the counted ones: the quality of layers
+(`core.store.quality`) and observations of arms (`core.store.crediting`).
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_ms: int
     uid: str = ""
     claimed_by: str = ""
-    """The token by which somebody said who rates; "": whoever acted is known to be it."""
+    """The token that named the rater; "": the actor is the rater."""
     run_revision: int = 0
-    """That of the run, where it is known to stand, and to have had all arms of ``credit`` in its prompt."""
+    """Revision of the run, if it is known to be active and to include all arms of ``credit``."""
 
     @property
     def key(self) -> Key:
@@ -109,7 +109,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def blank(self) -> int:
-        """Which of the names were given, and empty."""
+        """Names that were sent as empty texts."""
         return (self.rater == "") | (self.model == "") << 1 | (self.rubric == "") << 2
 
     @property
@@ -118,9 +118,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
-    """An evaluation that was appended: its number, that of the one whose place it took (0 = none), and those of the
-    observations that follow from it and stand.
-    """
+    """An appended evaluation: its number, the superseded one's (0 = none), and those of its active observations."""
 
     number: int
     supersedes: int
@@ -162,7 +160,7 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
 
 
 def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
-    """Those of some runs of which there is an evaluation, be it one that doesn't count."""
+    """Return those of some runs with an earlier evaluation, counted or not."""
     rows = txn.connection.rows_in(
         f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         " AND run_no IN ({})",
@@ -175,8 +173,9 @@ def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
 def _superseded_by(
     txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], judged: Collection[int]
 ) -> list[int]:
-    """The evaluation whose place each new one takes, be it one of those before it; 0 = none. ``judged`` are the runs
-    of which there were some before.
+    """Return the evaluation that each new one supersedes, possibly another new one; 0 = none.
+
+    ``judged`` are the runs with earlier evaluations.
     """
     keys = [one.key if one.is_revisable else None for one in judgements]
     counting = _counting_of(
@@ -191,7 +190,7 @@ def _superseded_by(
 
 
 def _counting_of(txn: Transaction, keys: Collection[Key]) -> dict[Key, int]:
-    """Of each of some keys the evaluation that counts, if any does."""
+    """Return the counted evaluation of each key, if any."""
     sought: dict[tuple[int, str], set[int]] = defaultdict(set)
     for layer_no, execution_no, run_no, *_ in keys:
         by, value = (
@@ -244,8 +243,9 @@ def _row(
 def _gain(
     txn: Transaction, numbers: Sequence[int], judgements: Sequence[Judgement], superseded: Sequence[int]
 ) -> None:
-    """What is only added to is added to; then a layer whose evaluations took others' places is folded again, with its
-    head, which holds by then what the other layers added: before them it would hold that twice.
+    """Add new evaluations to quality; then fold layers with superseded ones again, and their heads.
+
+    The head comes last, because it includes the other layers: before them it would count twice.
     """
     again = {
         one.layer_no for one, before in zip(judgements, superseded, strict=True) if before and one.layer_no
@@ -275,9 +275,9 @@ def _credit(
     superseded: Sequence[int],
     judged: Collection[int],
 ) -> dict[int, list[int]]:
-    """Let arms get what follows; the observations of each evaluation that has any.
+    """Compute the shares of arms; return each evaluation's observations.
 
-    Of a run that was judged before (``judged``) it is read what that said; of one that wasn't all is here already.
+    Earlier evaluations are read for runs in ``judged``; the others have none.
     """
     gone = set(superseded)
     again: set[int] = set()
@@ -293,7 +293,7 @@ def _credit(
 
 
 def _claim(txn: Transaction, number: int, one: Judgement, arm_no: int, weight: int) -> Row:
-    """What a new evaluation says of an arm, as it would be read back."""
+    """Return a new evaluation's claim about an arm, as it would be read."""
     return (
         one.run_no,
         txn.revision,
@@ -312,7 +312,7 @@ def _claim(txn: Transaction, number: int, one: Judgement, arm_no: int, weight: i
 
 
 def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
-    """After it changed whether some stand: of each key the latest that stands counts, and what follows follows."""
+    """Recompute counts and caches after a change of evaluations: of each key the latest active one counts."""
     found = txn.connection.rows_in(
         f"SELECT evaluation_no, standing, undone, counts, {_KEY} FROM evaluation"
         " WHERE learner_id = ? AND evaluation_no IN ({})",
@@ -359,7 +359,7 @@ def _count(txn: Transaction, number: int, counts: int) -> None:
 
 
 def counting_evaluations(facts: Facts) -> dict[int, int]:
-    """Which evaluations count, as those that stand say; number → 0 or 1."""
+    """Return which evaluations count, by the active ones; number → 0 or 1."""
     latest: dict[Row, int] = {}
     found: dict[int, int] = {}
     for number, stands, *key in facts.connection.each(
@@ -380,7 +380,7 @@ def counting_evaluations(facts: Facts) -> dict[int, int]:
 
 
 def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Evaluations that stand or are undone, never before their run; with the keys they hold."""
+    """Return active and undone evaluations as lines with their keys, never before their run."""
     unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS told, e.evaluation_no,"
@@ -455,7 +455,7 @@ def _credit_of(snapshot: Snapshot, number: int) -> tuple[Credit, ...]:
 
 
 def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> int:
-    """Append an evaluation that a file tells; its number."""
+    """Append an imported evaluation; return its number."""
     run_no = _run_no(txn, line)
     arm_no = 0 if line.arm is None else txn.arm_no_of(line.arm)
     if arm_no:
@@ -486,7 +486,7 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
 
 
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
-    """An import tells an evaluation that is here, and with it names what it is about."""
+    """Record an import's copy of a known evaluation, and with it the names of its subject."""
     row = txn.connection.row(
         "SELECT layer_no, execution_no FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
         [txn.learner_id, number],
@@ -508,10 +508,10 @@ def _run_no(txn: Transaction, line: EvaluationLine) -> int:
 
 
 def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
-    """The evaluation that says what a line says whose id is made of its content.
+    """Return the known evaluation with the content of a line whose id is a digest of its content.
 
-    Such a line is a row for training, in which what was judged of an execution or a run stands beside each of its
-    pairs: all that count for the pair are asked, and those whose place they took. None where none is the same.
+    Such a line is a training row, which repeats an execution's or run's evaluation for each pair. So all that count
+    for the pair are compared, and the ones they superseded. None without a match.
     """
     if not line.id.startswith(CONTENT_PREFIX) or line.layer is None or line.execution is None:
         return None
@@ -575,12 +575,12 @@ def _superseded(txn: Transaction, number: int) -> int:
 
 
 def evaluation_request(line: EvaluationLine) -> int:
-    """Digest of the request that made an evaluation that a file tells."""
+    """Return the digest of the request that made an imported evaluation."""
     return evaluation_payload(_subject(line), line.order())
 
 
 def evaluation_reply(txn: Transaction, line: EvaluationLine, number: int) -> Reply:
-    """What that request is answered with here."""
+    """Return the answer to that request here."""
     answer = answer_of(txn, number)
     return reply_to("evaluation", number, evaluation_request(line), answer)
 
@@ -595,7 +595,7 @@ def _subject(line: EvaluationLine) -> Subject:
 
 
 def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
-    """What an evaluation that is stored is answered with, by the thresholds in force."""
+    """Return the answer for a stored evaluation, by the thresholds in force."""
     row = facts.connection.row(
         "SELECT l.uid, x.uid, r.uid, a.key, e.outcome, e.score, e.rater, e.model, e.rubric, e.supersedes, e.at_ms,"
         " e.run_no"
@@ -634,7 +634,7 @@ def answered(
     rated_at: str,
     warnings: tuple[str, ...] = (),
 ) -> EvaluationAnswer:
-    """What is said of an evaluation with its grade."""
+    """Return the answer for an evaluation with its grade."""
     return EvaluationAnswer(
         id=f"evaluation-{added.number}",
         uri=subject.uri,

@@ -1,4 +1,4 @@
-"""Export rows: runs and arms → the lines another learner can be told."""
+"""Export rows: runs and arms → lines for another learner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.store.transaction import Snapshot
 from core.store.version import COLUMNS, Version, read_version, recorded_selection
 
 Columns = dict[str, Any]
-"""What the columns of a run hold, by name."""
+"""Columns of a run, by name."""
 
 
 def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
@@ -34,7 +34,7 @@ def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
 
 
 def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Standing runs with what was recorded of them."""
+    """Return active runs with all their records as lines."""
     tell = _Runs(snapshot)
     for run_no, uid, rank, revision in snapshot.connection.each(
         "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1"
@@ -45,7 +45,7 @@ def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def lines_of(snapshot: Snapshot, run_nos: Sequence[int]) -> Iterator[RunLine]:
-    """What was recorded of some standing runs, in the order of their numbers here."""
+    """Return the records of some active runs as lines, in the order of their numbers."""
     tell = _Runs(snapshot)
     rows = snapshot.connection.rows_in(
         "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND run_no IN ({})",
@@ -131,7 +131,7 @@ _PLAIN: Final = (
 
 
 def _unobserved(columns: Columns, outcomes: Sequence[tuple[str, int, int]]) -> list[str]:
-    """Arms in the prompt of an observed run of which nobody said whether they were used."""
+    """Return included arms of an observed run without a report of their use."""
     if columns["outcome"] != "observed":
         return []
     return [key for key, flags, _ in outcomes if flags & INCLUDED and not flags & OBSERVED]

@@ -1,8 +1,7 @@
-"""Facts: one record for each kind of act that a learner remembers. What is done with all of them
-loops over this table.
+"""Facts: one record for each kind of act. Generic code loops over this table.
 
-A new kind is its table (`core.store.tables`), its line (`core.records.ledger_lines`) and a record here: then it is
-numbered and audited, can be undone and redone, goes along in exports and imports with who said it, and is checked.
+A new kind is a table (`core.store.tables`), a line (`core.records.ledger_lines`) and a record here. Then it is
+numbered, audited, undone, redone, exported and imported with its sources, and checked.
 """
 
 from __future__ import annotations
@@ -60,9 +59,7 @@ def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What of a kind comes under idempotency keys: the digest of the request that a line stands for, and what it is
-    answered with (None where nobody can say what that was).
-    """
+    """A kind's use of idempotency keys: the digest of a line's request, and the answer (None if unknown)."""
 
     payload: Callable[[Any], int]
     reply: Callable[[Transaction, Any, int], Reply | None]
@@ -70,13 +67,11 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """One kind of act: its table, how its ids read (``example``), and what has to move around a change of whether a
-    fact of it stands, ``since`` the lower of its revisions before and after. ``settled`` is called once it is known
-    of all that an act changes whether they stand. Facts that name an act of one of the tables
-    ``follows`` by its number follow from that, and are taken back with it.
+    """One kind of act: its table, and an ``example`` of its ids.
 
-    >>> FACTS["reward"].column, FACTS["reward"].example
-    ('observation_no', 'reward-12')
+    ``moving`` updates caches around a change of state; ``since`` is the lower of its revisions before and after.
+    ``settled`` is called once the state of all changed facts is known. Facts that name an act of a table in
+    ``follows`` by its number follow from that act, and are undone with it.
     """
 
     table: str
@@ -87,7 +82,7 @@ class Fact:
 
     @property
     def name(self) -> str:
-        """What it is called in ids and in the audit."""
+        """Name in ids and in the audit."""
         return str(tables.metadata.tables[self.table].info[tables.ACT])
 
     @property
@@ -98,12 +93,12 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchanged(Fact):
-    """A kind whose facts go from one learner to another: as lines like this ``line``, how rows become lines in the
-    order of their revisions, and how a line that is new becomes a row, of which it gives the number. ``again`` is
-    called where an import tells a row that is here, for what that names besides.
+    """A kind whose facts are exported and imported.
 
-    ``is_boundary``: what comes before it must keep another revision than what comes after. ``alike`` finds a fact
-    that says what a line says whose id nobody gave.
+    It has the type of its ``line``, a function from rows to lines in order of revisions, and one that appends a new
+    line as a row and returns its number. ``again`` is called for a line with a known row, for the names in it.
+    ``is_boundary``: facts before and after it must keep different revisions. ``alike`` finds a fact with the content
+    of a line without an id.
     """
 
     line: FactLine
@@ -217,7 +212,7 @@ _ALL: Final = (
     Fact(table="undo", example="undo-4"),
 )
 FACTS: Final[Mapping[str, Fact]] = {fact.name: fact for fact in _ALL}
-"""Every kind, by name; of one revision they are told in this order."""
+"""All kinds, by name; facts of one revision are exported in this order."""
 EXCHANGED: Final[Mapping[type[FactLine], Exchanged]] = {
     type(fact.line): fact for fact in _ALL if isinstance(fact, Exchanged)
 }

@@ -1,4 +1,4 @@
-"""Failures: what the driver and the operating system refuse → our errors, each with what failed and the next step."""
+"""Failures of driver and operating system → our errors, each with its object and the next step."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from core.settings import Located
 _NO_ROOM: Final = frozenset(
     (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
 )
-"""What SQLite makes of a quota or a size limit; only a full disk has a code of its own."""
+"""SQLite's errors for a quota or size limit; only a full disk has a code of its own."""
 _BAD_DISK: Final = frozenset(
     (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
 )
 _UNKNOWN_FORMAT: Final = "unsupported file format"
-"""What SQLite says, without a code, of a head that names a format there isn't."""
+"""SQLite's message, without a code, for a header with an unknown format."""
 _DAMAGE: Final = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
 Doing = Literal["read", "write"]
 RESTORE: Final = "Restore a backup: armscope restore FILE."
@@ -71,7 +71,7 @@ def as_invalid(problem: Exception) -> InvalidInput:
 
 
 def is_damage(problem: sqlite3.Error) -> bool:
-    """Whether SQLite says that a file is damaged, or none of its own."""
+    """Return whether SQLite reports a damaged or foreign file."""
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
@@ -138,7 +138,7 @@ def _full(path: Path) -> StoreFull:
 
 
 def _refused(path: Path, doing: Doing) -> StoreError:
-    """What this user may not do, and to which file: whoever can't read a file is not told to make it writable."""
+    """Return the error for a missing permission and its file; a reader gets no advice about writing."""
     log = Path(f"{path}-wal")
     for place, mode, what in (
         (path.parent, os.X_OK, "its folder can't be entered by this user"),
@@ -153,7 +153,7 @@ def _refused(path: Path, doing: Doing) -> StoreError:
         )
     culprit = next((one for one in (path, path.parent) if not os.access(one, os.W_OK)), None)
     if culprit is None:
-        return damaged(path, "this user may write it, but its first bytes say that nobody may")
+        return damaged(path, "this user may write it, but its first bytes forbid every write")
     what = "it" if culprit == path else f"its folder {culprit}"
     return StoreReadOnly(
         f"{path} can't be written: {what} is read-only for this user.",

@@ -1,4 +1,4 @@
-"""Files: what armscope makes, for its owner alone, and there only when it is whole."""
+"""Files that armscope makes: readable by their owner alone, and present only when complete."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ _PARTIAL: Final = re.compile(r"\.armscope-partial-\d+-[0-9a-f]{8}")
 
 @contextmanager
 def appearing(target: Path, *, replacing: bool = False) -> Iterator[Path]:
-    """A file to be written under another name, which gets its own when it is whole and on disk.
+    """Yield a temporary file that gets its own name when it is complete and on disk.
 
-    It replaces nothing unless told to.
-
-    What earlier processes left half-written in the folder when they were killed goes first: each holds a lock on
-    its own as long as it lives.
+    It replaces a file only on request. Incomplete files of killed processes in the folder are deleted first: each
+    process locks its own while it lives.
 
     Raises
     ------
     OSError
-        The folder or the file can't be made; `FileExistsError` where the name is taken meanwhile.
+        The folder or file can't be made; `FileExistsError` where the name was taken meanwhile.
     """
     make_folder(target.parent)
     _sweep(target.parent)
@@ -69,7 +67,7 @@ def _name(partial: Path, target: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what nobody writes any more."""
+    """Delete files without a living writer."""
     for left in folder.iterdir():
         if not _PARTIAL.fullmatch(left.name):
             continue
@@ -83,7 +81,7 @@ def _sweep(folder: Path) -> None:
 
 
 def make_file(path: Path, *, like: Path | None = None) -> None:
-    """Make an empty file that only its owner may read, or whoever may read another; one that exists is left alone."""
+    """Make an empty file with the permissions of its owner alone, or of another file; an existing one stays."""
     with suppress(FileExistsError):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE)
         try:
@@ -100,7 +98,7 @@ def opener(path: str, flags: int) -> int:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether anybody else on this machine may read or write what lies there."""
+    """Return whether other users of this machine may read or write the file."""
     try:
         return path.stat().st_mode & _OTHERS != 0
     except OSError:

@@ -1,8 +1,8 @@
-"""Fleet: many learners at a glance, from their rollups, by statements about all of them at once.
+"""Fleet: summaries of many learners from their rollups, by statements about all of them at once.
 
-Whichever learners can't be read (a page of the file that is damaged, a server of many that doesn't answer) are told
-apart from the others: where all of them can't be read together, each half is asked by itself, down to one learner.
-Every statement groups by ``learner_id`` alone, so that servers which share learners out add nothing up together.
+An unreadable learner (a damaged page of the file, an absent server) is separated from the others: if all can't be
+read together, each half is read by itself, down to one learner. Every statement groups by ``learner_id`` alone, so
+the servers of a cluster need not combine sums.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _LAST: Final = (
     " WHERE r.learner_id IN ({}) AND l.learner_id IN ({}) AND r.revision <= l.revision AND r.standing = 1"
     " AND r.outcome <> 'empty' GROUP BY r.learner_id"
 )
-"""When the last run ended: the days lead to the hour, and the hour to the run. Each table names the learners, or a
-server of many would ask all others.
+"""Query for the end of the last run: days lead to the hour, and the hour to the run. Each table names the learners,
+or a cluster would ask all servers.
 """
 _ARMS: Final = (
     "SELECT a.learner_id, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
@@ -64,18 +64,20 @@ _COMPARED: Final = (
 """Runs with known tokens and these, of both classes in each stratum: what savings compare."""
 
 Compared = tuple[int, int, int, int]
-"""Of a stratum baseline runs and their tokens, selected runs and theirs."""
+"""Baseline runs and their tokens in a stratum, and selected runs and theirs."""
 
 
 class _Chosen(msgspec.Struct):
-    """What of a learner's settings is seen at a glance."""
+    """Settings of a learner that its summary needs."""
 
     phase: Phase = LearnerSettings().phase
 
 
 class Glance(NamedTuple):
-    """A learner at a glance. ``pause_days`` is the longest time between two days with runs, ``last_at_ms`` when the
-    last run ended (None: none has a time), ``compared`` has the strata that both groups have runs in.
+    """Summary of a learner.
+
+    ``pause_days`` is the longest time between two days with runs. ``last_at_ms`` is the end of the last run (None:
+    none has a time). ``compared`` has the strata in which both groups have runs.
     """
 
     origin: str
@@ -89,7 +91,7 @@ class Glance(NamedTuple):
 
 
 def moments(store: Store) -> dict[str, LearnerMoment | StoreError]:
-    """The moment of every learner, by name, sorted, or why it can't be told."""
+    """Return the snapshot key of every learner, by name, sorted, or why it is unknown."""
     with store.reading_all() as connection:
         named = numbered(connection)
     found = _each(store, [*named], _moments_of)
@@ -112,7 +114,7 @@ def _each(
     learner_ids: Sequence[int],
     read: Callable[[Connection, Sequence[int]], Mapping[int, _T]],
 ) -> dict[int, _T | StoreError]:
-    """What is read of learners together; where that can't be, of each server's by themselves, then of each half."""
+    """Read learners together; on a failure each server's by themselves, then each half."""
     if not learner_ids:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Imports: an act with an id, so that all it told can be taken back at once."""
+"""Imports: acts with ids, so that everything in one can be undone at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def finish_import(txn: Transaction, number: int, summary: str) -> None:
 
 
 def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
-    """Those sources (``format/unit/identity``) that some standing run is of: as a whole, or a turn of it."""
+    """Return those sources (``format/unit/identity``) with an active run, in full or by turn."""
     found = set()
     for source in sources:
         row = txn.connection.row(

@@ -52,10 +52,10 @@ _ROW: Final = (
 
 
 class Entry(NamedTuple):
-    """A ledger row to be; ``run_no`` 0 = about no run, ``uid`` '' = made here.
+    """A new ledger row; ``run_no`` 0 = about no run, ``uid`` '' = made here.
 
-    ``run_revision`` is that of the run; ``flags`` are those of the arm in it, 0 where it doesn't stand.
-    ``pulls`` are those that a carried belief states; those of all others follow from their weight.
+    ``run_revision`` belongs to the run. ``flags`` are those of the arm in it, 0 for an inactive run. ``pulls`` are
+    those that a carried belief states; for others they follow from the weight.
     """
 
     kind: Kind
@@ -73,7 +73,7 @@ class Entry(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether the run that it is about, if any, lets it add something."""
+        """True if its run, if any, lets it count."""
         needed = INCLUDED | OBSERVED if self.kind == "correction" else INCLUDED
         return not self.run_no or self.flags & needed == needed
 
@@ -105,9 +105,7 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
 
 
 def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
-    """What observations that are to be add, without reading their runs back: of what stands only the corrections that
-    these take the place of are looked up.
-    """
+    """Return the sums of new observations without reading their runs again; only superseded corrections are read."""
     rollup = Rollup()
     counted = [entry for entry in entries if entry.counts]
     epochs = txn.epochs_of(
@@ -135,7 +133,7 @@ def moving_reward(
     number: int,
     since: int,  # noqa: ARG001 - no matter since when
 ) -> AbstractContextManager[None]:
-    """Around a change of whether an observation stands: its effect is taken away and given back."""
+    """Update the caches around a change of an observation's state."""
     row = txn.connection.row(
         "SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [txn.learner_id, number]
     )
@@ -167,8 +165,9 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
 
 
 def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Ledger rows that stand or are undone, never before their run; with the keys they hold. Those that follow from
-    evaluations and credits are told by these.
+    """Return active and undone rows as lines with their keys, never before their run.
+
+    Rows of evaluations and credits are left out: those acts have lines of their own.
     """
     return _lines(snapshot, " AND b.evaluation_no = 0 AND b.episode_credit_no = 0")
 
@@ -229,7 +228,7 @@ def _reward_reply(payload: int, answer: str) -> RewardReply:
 
 
 def read_reward(txn: Transaction, line: RewardLine, import_no: int) -> int:
-    """Append a reward or carried belief that a file tells; its number."""
+    """Append an imported reward or carried belief; return its number."""
     _refuse_later_state(txn, line)
     return add_observations(txn, [_entry(txn, line)], import_no=import_no).numbers[0]
 
@@ -281,7 +280,7 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
 
 
 def _stands(txn: Transaction, prefix: str) -> bool:
-    """Whether some reward counts that an import told under an id that begins so."""
+    """Return whether an imported reward with this prefix of its id counts."""
     row = txn.connection.row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
         " AND standing = 1 AND undone = 0 LIMIT 1",
@@ -298,7 +297,7 @@ def _amounts(line: RewardLine) -> tuple[int, int]:
 
 
 def reward_payload(line: RewardLine) -> int:
-    """Digest of the request that made a reward that a file tells; by hand it is the one that says what it says."""
+    """Return the digest of the request that made an imported reward; a line without one is its own request."""
     if line.reply is not None:
         return digest_of(line.reply.asked)
     order = RewardOrder(
@@ -312,9 +311,9 @@ def reward_payload(line: RewardLine) -> int:
 
 
 def reward_reply(txn: Transaction, line: RewardLine, number: int) -> Reply | None:
-    """What the request that made a told reward is answered with here: as the first time, under this learner's id.
+    """Return the stored response for an imported reward's idempotency key, under this learner's id.
 
-    None where neither the line nor the posterior says what that was.
+    None where neither the line nor the posterior has it.
     """
     then = _present(txn, line) if line.reply is None else line.reply
     if then is None:
@@ -336,9 +335,9 @@ def reward_reply(txn: Transaction, line: RewardLine, number: int) -> Reply | Non
 
 
 def _present(txn: Transaction, line: RewardLine) -> RewardReply | None:
-    """Where the posterior stands, for a line that doesn't say where it stood; None if the arm is hidden.
+    """Return the posterior for a line without one; None if the arm is hidden.
 
-    That is the arm of a known reward that is undone: what its request was answered with is kept already.
+    A hidden arm belongs to a known undone reward, whose answer is stored already.
     """
     arm_no = txn.arm_no(line.arm)
     row = None if arm_no is None else arm_row(txn, arm_no)

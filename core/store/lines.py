@@ -1,4 +1,4 @@
-"""Lines: facts → the lines of an export, and lines of an import → facts, each known by its id or by its request."""
+"""Lines: facts → lines of an export, and lines of an import → facts, known by id or by request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.store.undoing import add_undo, recompute
 
 
 def fact_lines(snapshot: Snapshot) -> list[Iterator[PlacedLine]]:
-    """What people did, a stream for each kind, in the order in which facts of one revision are told."""
+    """Return a stream of lines for each kind of fact, in the order of one revision."""
     return [fact.lines(snapshot) for fact in EXCHANGED.values()]
 
 
 def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
-    """Take what an import says; whether it was new.
+    """Import a line; return whether it was new.
 
-    Raises `Conflict` where the line's key stands for another request, and what the kind itself raises.
+    Raises `Conflict` where its key belongs to another request, and the errors of its kind.
     """
     fact = EXCHANGED[type(line)]
     if not fact.is_boundary:
@@ -53,7 +53,7 @@ def _key(line: FactLine) -> str | None:
 
 
 def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> int | None:
-    """The fact that is here already: told under this id, or asked for by the same request."""
+    """Return the known fact with this id, or of the same request."""
     row = txn.connection.row(
         f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''",
         [txn.learner_id, line.id],
@@ -71,7 +71,7 @@ def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) ->
 
 
 def attribute_again(txn: Transaction, fact: Fact, number: int, import_no: int) -> None:
-    """Note that an import says a fact that is here: it stands while any import that says it does."""
+    """Record another import of a known fact: it is active while any of its imports is."""
     own = txn.connection.row(
         f"SELECT import_no FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
         [txn.learner_id, number],

@@ -1,14 +1,14 @@
-"""Lock: whoever holds the lock file is the one writer, in this process and against all others.
+"""Lock of the writers: the holder of the lock file is the one writer, over all processes.
 
-**In turn.** Who has to wait takes a place in a line, a file of its own, and waits there for the one before, who
-leaves when it has the lock. A place is held until then, so who gives the lock back and wants it again sees that
-somebody waits and goes to the end. The lock alone would go to who asks most often, which is who has just given it
-back: the kernel wakes the one who waits longest, but keeps nothing for them while they wake. So would one turnstile
-before the lock. The file of the line is made by the first who ever has to wait: while there is none, nobody waits.
+**In turn.** A waiting writer takes a position in a queue, which is a file of its own, and waits for the writer before
+it. It leaves the queue when it has the lock. So a writer that releases the lock and wants it again sees the queue and
+goes to its end. The lock alone would go to the most frequent caller, usually the last holder: the kernel wakes the
+longest waiter, but reserves nothing for it. A single turnstile before the lock would do the same. The first writer that
+has to wait makes the queue's file: without it, no writer waits.
 
-**Open.** The files stay open from hold to hold: opening one each time costs twenty times what locking it does. So
-each hold asks whether the file it locked is still the one at the path, and a child made by fork, which shares what
-its parent opened, the lock included, begins anew.
+**Open files.** They stay open between holds, because opening one costs twenty times as much as locking it. So each hold
+checks that the locked file is still the one at the path. A forked child, which shares its parent's files and lock, opens
+its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 
 
 class WritersLock:
-    """A lock file that is made where there is none and never removed; whoever holds it may take it again."""
+    """A lock file, made if missing and never removed. It is reentrant for its holder."""
 
     def __init__(self, path: str, *, timeout_s: float) -> None:
         self._path = path
@@ -81,7 +81,7 @@ class WritersLock:
             self._threads.next()
 
     def close(self) -> None:
-        """Close the files, if nobody holds the lock or waits for it; the next hold opens them again."""
+        """Close the files, unless the lock is held or waited for; the next hold opens them again."""
         if self._threads.pass_in_turn(time.monotonic()):
             try:
                 self._forget()
@@ -114,6 +114,10 @@ class WritersLock:
         return taken
 
     def _opened(self) -> Files:
+        """Open a file, made only if missing: in a shared folder another user's file can't be opened with O_CREAT.
+
+        A process that may write the database may lock it.
+        """
         if self._files is None:
             self._files = Files(self._path)
             self._closing = weakref.finalize(self, self._files.close)
@@ -180,7 +184,7 @@ class _Threads:
 
 
 class Files:
-    """The open lock file, that of the line once there is one, and who waits in it once somebody had to."""
+    """The open lock file, that of the queue once it exists, and this process's waiters."""
 
     def __init__(self, path: str) -> None:
         self.lock = _opened(path)
@@ -190,7 +194,7 @@ class Files:
         self._process = os.getpid()
 
     def taken_at_once(self) -> bool:
-        """Whether the lock is free and nobody waits for it; who finds it taken may be the first to wait."""
+        """Return whether the lock was free without a queue; otherwise the caller may be the first to wait."""
         if self._line is None and os.path.exists(self._line_path):  # noqa: PTH110 - at every write
             self._line = Line(_opened(self._line_path))
         if self._line is not None and not self._line.is_empty():
@@ -206,7 +210,7 @@ class Files:
         return self._waiter.waited(_left(deadline))
 
     def close(self) -> None:
-        """Close both files, which gives back what is held of them; whoever waits for them does so afterwards."""
+        """Close both files, which releases their locks; waiting callers continue afterwards."""
         if self._waiter is not None and self._process == os.getpid():
             self._waiter.end()
         else:
@@ -235,7 +239,7 @@ if sys.platform == "linux":
             self.file = file
 
         def is_empty(self) -> bool:
-            """Whether nobody waits."""
+            """True if no writer waits."""
             asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_PLACE, _TO_THE_END, 0)
             return int(_FLOCK.unpack(fcntl.fcntl(self.file, fcntl.F_OFD_GETLK, asked))[0]) == fcntl.F_UNLCK
 
@@ -306,8 +310,9 @@ else:
 
 
 class _Waiter:
-    """Waits in the kernel, which serves in turn but can't be told until when: so a thread of its own does it,
-    which can be left to it, and gives back what it gets then.
+    """Waits in the kernel, which serves in order but takes no deadline.
+
+    So a thread of its own waits, which the caller can abandon; it then releases what it gets.
     """
 
     def __init__(self, files: Files, line: Line) -> None:
@@ -318,7 +323,7 @@ class _Waiter:
         threading.Thread(target=self._wait, name="armscope-waits-for-lock", daemon=True).start()
 
     def waited(self, timeout_s: float) -> bool:
-        """Whether both files were passed in time."""
+        """Return whether both files were locked in time."""
         self._asked.put(True)
         try:
             problem = self._answered.get(timeout=timeout_s)
@@ -374,7 +379,7 @@ def _opened(path: str) -> int:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether this is the file at the path: another may have taken its place, and would be locked by others."""
+    """Return whether this file is the one at the path: other writers would lock its replacement."""
     try:
         there = os.stat(path)  # noqa: PTH116 - at every write
     except FileNotFoundError:
@@ -383,9 +388,9 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def holder_of(path: str, locks: Path = Path("/proc/locks")) -> str | None:
-    """The process that holds a lock file, as its number and command; None where nobody does, or it can't be told.
+    """Return the process that holds a lock file, as number and command; None if free or unknown.
 
-    Linux lists the locks that are held; elsewhere nothing is known.
+    Linux lists held locks; elsewhere nothing is known.
     """
     try:
         inode, lines = os.stat(path).st_ino, locks.read_text(encoding="ascii").splitlines()  # noqa: PTH116

@@ -1,8 +1,8 @@
-"""Log: acts in the write-ahead log that SQLite leaves out without a word, because something before them is damaged.
+"""Log acts that SQLite silently drops from the write-ahead log, because an earlier part of it is damaged.
 
-Each page in the log carries a checksum over all before it, and reading ends where one is wrong: after a loss of
-power that is where the last, unfinished act begins. Every act is on disk before the next is begun, so two
-finished acts behind that place were once answered, and are lost (SQLite file format, sections 4.1 and 4.2).
+Each page in the log has a checksum over all before it, and reading ends at a wrong one. After a loss of power that is
+the start of the last, unfinished act. Every act is on disk before the next begins. So two finished acts behind that
+position were once acknowledged, and are lost (SQLite file format, sections 4.1 and 4.2).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _Weights = npt.NDArray[np.uint64]
 
 
 def lost_acts(log: Path) -> int:
-    """How many finished acts lie behind a damaged place; 0 for a log that is whole, or ends in a single one.
+    """Return how many finished acts lie behind a damaged position; 0 for a sound log, or one that ends in a single
+    act.
 
-    Looks at a log while others write to it: one that is begun anew meanwhile has lost nothing.
+    Reads a log while others write to it: one that is started again meanwhile has lost nothing.
     """
     try:
         with log.open("rb") as file:
@@ -50,7 +51,7 @@ def _finished_behind(head: bytes, file: IO[bytes]) -> int:
     n_lost = 0
     while len(frame := file.read(_FRAME.size + page_size)) == _FRAME.size + page_size:
         _, n_pages, *of_frame, first, second = _FRAME.unpack_from(frame)
-        if of_frame != salts:  # from before the log was begun anew
+        if of_frame != salts:  # from before the log was started again
             break
         if is_whole:
             sums = _checksum(frame[:8] + frame[_FRAME.size :], order, sums)
@@ -79,7 +80,7 @@ def _checksum(content: bytes, order: str, before: tuple[int, int]) -> tuple[int,
 
 @lru_cache(maxsize=8)
 def _weights(n_words: int) -> tuple[_Weights, _Weights]:
-    """How often each word, and each of the two sums before, goes into the two sums after; modulo 2 ** 32."""
+    """Return how often each word, and each of the two previous sums, counts in the two next sums; modulo 2 ** 32."""
     of_words = np.zeros((2, n_words), np.uint64)
     sums = np.eye(2, dtype=np.uint64)
     mask = np.uint64(_MASK)

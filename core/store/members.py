@@ -1,4 +1,4 @@
-"""Members: rows of the hidden learner ↔ records, and what they are in which learner."""
+"""Members: rows of the hidden learner ↔ records, and their roles per learner."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add_member(
 
 
 def give_role(txn: Transaction, member_no: int, learner: str | None, role: Role | None) -> None:
-    """What a member is in a learner (None: in every one) from now on; role None: nothing."""
+    """Set a member's role in a learner (None: in every one); role None removes it."""
     if role is None:
         txn.connection.run(
             "DELETE FROM member_role WHERE learner_id = ? AND member_no = ? AND learner = ?",
@@ -81,7 +81,7 @@ def clear_roles(txn: Transaction, member_no: int) -> None:
 def settle_member(
     txn: Transaction, member_no: int, *, subject: str, email: str, invited_until_ms: int
 ) -> None:
-    """A member is there, or invited until a moment (0: is not), whatever they were before."""
+    """Set a member as present, or invited until a time (0 = not), at any earlier state."""
     txn.connection.run(
         "UPDATE member SET subject = ?, email = ?, invited_until_ms = ?, removed_ms = 0"
         " WHERE learner_id = ? AND member_no = ?",
@@ -98,9 +98,7 @@ def mark_removed(txn: Transaction, member_no: int) -> None:
 
 
 def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> None:
-    """Whatever session of theirs began before now is over, and the one that began at ``issued_ms`` by another clock,
-    which may be ahead of ours.
-    """
+    """End every session that began before now, and the one with ``issued_ms``, whose clock may be ahead of ours."""
     since_ms = max(txn.now_ms, issued_ms + 1)
     txn.connection.run(
         "UPDATE member SET not_before_ms = ? WHERE learner_id = ? AND member_no = ? AND not_before_ms < ?",
@@ -130,12 +128,12 @@ def member_by_number(facts: Facts, member_no: int) -> Found | None:
 
 
 def invitation(facts: Facts, issuer: str, email: str) -> Found | None:
-    """The latest invitation of an address that nobody has taken, be it over."""
+    """Return the latest open or expired invitation for an e-mail address."""
     return _one(facts, "issuer = ? AND email = ? AND subject = ''", [issuer, email])
 
 
 def n_operators(facts: Facts) -> int:
-    """How many members can sign in and are operators of all learners."""
+    """Return how many members can sign in and are operators of all learners."""
     row = facts.connection.row(
         "SELECT count(*) FROM member m JOIN member_role r"
         " ON r.learner_id = m.learner_id AND r.member_no = m.member_no"

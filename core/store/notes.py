@@ -1,6 +1,4 @@
-"""Notes: what people wrote about arms, append-only; as rows, and as the lines of an export. No cache follows from
-them.
-"""
+"""Notes about arms, append-only; as rows, and as the lines of an export. No cache follows from them."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def add_note(
 
 
 def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Notes that stand or are undone."""
+    """Return active and undone notes as lines."""
     for number, uid, revision, arm, text, actor, at_ms, undone, key in snapshot.connection.rows(
         "SELECT n.note_no, n.uid, n.revision, a.key, n.text, n.actor, n.at_ms, n.undone, p.key FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
@@ -57,7 +55,7 @@ def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
-    """Append a note that a file tells; its number."""
+    """Append an imported note; return its number."""
     return add_note(
         txn,
         txn.arm_no_of(line.arm),
@@ -70,16 +68,16 @@ def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
 
 
 def said(line: NoteLine) -> str:
-    """What a line says; "" where it was left out."""
+    """Return a line's text; "" where it was left out."""
     return (line.text or "").strip()
 
 
 def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - it says all there is
-    """What the request that made a note which a file tells is answered with."""
+    """Return the answer to the request that made an imported note."""
     return reply_to_note(number, line.arm, said(line))
 
 
 def reply_to_note(number: int, arm: str, text: str) -> Reply:
-    """What the request that made a note is answered with."""
+    """Return the answer to the request that made a note."""
     answer = NoteAnswer(id=f"note-{number}", arm=arm, text=text)
     return reply_to("note", number, note_payload(arm, text), answer)

@@ -1,7 +1,7 @@
-"""Offers: selections that a door gave away, until what came of them is told arm by arm; and sessions of clients.
+"""Offers: selections for foreign clients until their reports have arrived; and sessions of clients.
 
-An offer waits for an hour. Of its arms those have a row that nothing was observed of; once none has, or the hour is
-over, its choice is forgotten: the run, if one was made of it, has it.
+An offer waits for an hour. Each of its arms has a row until a report. After the last report, or the hour, its choice
+is deleted: the run has it, if one was made.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Waiting(NamedTuple):
 
 
 class OfferCounts(NamedTuple):
-    """How many offers there were, and of how many nothing was observed (so far)."""
+    """Number of offers, and of those without a report so far."""
 
     made: int
     unobserved: int
 
 
 class AgentSession(NamedTuple):
-    """What a client said it begins; ``ended_ms`` None: it goes on."""
+    """A session that a client began; ``ended_ms`` None = in progress."""
 
     number: int
     name: str
@@ -90,9 +90,9 @@ def _close(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 def waiting_offer(facts: Facts, arm_no: int, *, after_ms: int, session: str | None) -> Waiting | None:
-    """The latest offer after a time, of a session or (None) of any, that holds the arm unobserved.
+    """Return the latest offer after a time, of a session or (None) of any, with the arm unreported.
 
-    None whose run was begun before the arm was reset: what is told now would count in the epoch that is over.
+    An offer is skipped if its run began before the arm's reset: a report would count in the earlier epoch.
     """
     of = "" if session is None else " AND o.session = ?"
     row = facts.connection.row(
@@ -118,7 +118,7 @@ def keep_told(txn: Transaction, offer: Waiting, arm_no: int, run_no: int) -> Non
 
 
 def may_grow(txn: Transaction, run_no: int) -> bool:
-    """Whether a run is told by nobody but us: one that an import told, too, is not ours alone to go on with."""
+    """Return whether no import has the run, so that this door may extend it."""
     return not attributed(txn, [run_no])
 
 
@@ -140,7 +140,7 @@ def observe_later(txn: Transaction, run_no: int, arm_no: int, *, referenced: boo
 
 
 def offer_counts(facts: Facts) -> OfferCounts:
-    """Of a learner."""
+    """Return a learner's counts."""
     row = facts.connection.row(
         "SELECT count(*), count(CASE WHEN run_no = 0 THEN 1 END) FROM offer WHERE learner_id = ?",
         [facts.learner_id],

@@ -1,12 +1,12 @@
-"""Provenance: who said a fact, and what of it. What stands follows from the imports that are not undone.
+"""Provenance: the sources of facts. The state of a fact follows from its active imports.
 
-A fact that one import says carries it in its own row. Said again by another, everything that was said of it becomes
-rows of ``provenance``, one for each import. Of those that stand, the highest rank decides a run's version (ties: the
-larger digest of the trace, then the earlier revision) and the earliest revision decides the epoch; where none stands,
-the fact doesn't. So undoing an import leaves exactly what the other imports say.
+A fact with one source has it in its own row. With a second source every source becomes a row of ``provenance``, one
+per import. Of the active ones the highest rank decides a run's version (ties: the larger digest of the trace, then
+the earlier revision), and the earliest revision decides the epoch. Without an active source the fact is inactive. So
+undoing an import restores what the other imports say.
 
-What is said of an arm is here from the first time on: ``arm`` (that it is listed), its ``prior``, its ``cost`` and
-its ``label``, each a row whose ``said`` is what was said (`core.store.arms`, `core.store.descriptions`).
+Sources about arms are here from the first on: ``arm`` (it is listed), its ``prior``, ``cost`` and ``label``, each a
+row whose ``said`` is the value (`core.store.arms`, `core.store.descriptions`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _COLUMNS = "learner_id, kind, no, import_no, revision, rank, trace, digest"
 
 
 class Attribution(NamedTuple):
-    """What one import says of a known run; ``origin`` is the first who said it (import, revision, rank, trace,
-    digest), ``version`` what is said where that differs from what stands.
+    """One import's version of a known run.
+
+    ``origin`` is its first source (import, revision, rank, trace, digest). ``version`` is this source's content, if
+    it differs from the active one.
     """
 
     run_no: int
@@ -49,7 +51,7 @@ class _Source(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a run's row should say."""
+    """The required content of a run's row."""
 
     run_no: int
     standing: bool
@@ -118,7 +120,7 @@ def said_by(txn: Transaction, table: str, import_no: int) -> list[int]:
 
 
 def recompute_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
-    """Make runs say what stands of them; the numbers of those whose version or standing changed."""
+    """Recompute runs from their active sources; return those whose version or state changed."""
     changed: set[int] = set()
     for start in range(0, len(run_nos), CHUNK):
         changed |= _recompute_chunk(txn, run_nos[start : start + CHUNK])
@@ -152,7 +154,7 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
 
 
 def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:
-    """What runs should say by who says them and stands."""
+    """Return the content of runs by their active sources."""
     undone = undone_imports(txn)
     sources = _sources(txn, "run", run_nos)
     rows = txn.connection.rows_in(
@@ -184,14 +186,14 @@ def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
 
 
 def standing_of(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tuple[bool, int]:
-    """Whether a fact stands, and its revision; ``own`` is its (import, revision)."""
+    """Return whether a fact is active, and its revision; ``own`` is its (import, revision)."""
     return standings(txn, table, {number: own})[number]
 
 
 def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
-    """The same of many, by number. A fact that nobody who says it lets stand keeps the revision it had.
+    """Return the same for many facts, by number. An inactive fact keeps its revision.
 
-    Of facts that were asked for under one key only the one that holds it stands.
+    Of facts under one key only the one that holds the key is active.
     """
     found = _standings(txn, table, own)
     for number in outheld(txn, table, list(own)):
@@ -200,7 +202,7 @@ def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dic
 
 
 def outheld(txn: Facts, table: str, numbers: Sequence[int]) -> set[int]:
-    """Those of the facts whose key another one holds: both stand by who says them, and were asked for once."""
+    """Return those facts whose key another active fact holds."""
     pairs = same_keys(txn, table, numbers)
     stands: dict[Numbered, bool] = {}
     first_said_by: dict[Numbered, int] = {}
@@ -210,7 +212,7 @@ def outheld(txn: Facts, table: str, numbers: Sequence[int]) -> set[int]:
         first_said_by |= {(keyed, no): import_no for no, (import_no, _) in own.items()}
 
     def rank(fact: Numbered) -> tuple[bool, Numbered]:
-        """As `core.store.replies` has it: what was said here directly holds a key, else what was said last."""
+        """Return the order of `core.store.replies`: a direct fact holds a key, else the latest."""
         return first_said_by[fact] == 0, fact
 
     return {fact[1] for fact, rival in pairs if stands[fact] and stands[rival] and rank(rival) > rank(fact)}
@@ -237,7 +239,7 @@ def _own(txn: Facts, table: str, numbers: Sequence[int]) -> dict[int, tuple[int,
 
 
 def _standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
-    """Whether facts stand by who says them, and since which revision."""
+    """Return whether facts are active by their sources, and since which revision."""
     undone = undone_imports(txn)
     sources = _sources(txn, table, list(own))
     found = {}
@@ -251,7 +253,7 @@ def _standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> di
 
 
 def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_Source]]:
-    """Who says facts that more than one has said, and stands (an empty list: none does)."""
+    """Return the active sources of facts with more than one (an empty list = none is active)."""
     undone = undone_imports(txn)
     found: dict[int, list[_Source]] = defaultdict(list)
     for number, *rest in txn.connection.rows_in(
@@ -268,7 +270,7 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
 
 
 def undone_imports(facts: Facts) -> set[int]:
-    """Imports that don't stand."""
+    """Return inactive imports."""
     rows = facts.connection.rows(
         "SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [facts.learner_id]
     )

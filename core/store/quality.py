@@ -1,7 +1,7 @@
-"""Quality: evaluations of layers that count → what they make of each layer and of its adapter's head.
+"""Quality: counted evaluations of layers → each layer's sums and those of its adapter's head.
 
-What is new is only added to. After anything else (a revision, an undo, a description that moves a layer to another
-adapter) the layer is folded again, in the order of revisions, and of the other layers only its head.
+New evaluations are only added. After any other change (a revision, an undo, a description that moves a layer to
+another adapter) the layer is folded again in the order of revisions, and of the other layers only its head.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def gain(txn: Transaction, placed: Sequence[Placed]) -> None:
 
 
 def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
-    """Fold layers anew, and of the other layers their heads."""
+    """Fold layers again, and of the other layers their heads."""
     if not layer_nos:
         return
     concerned = sorted({*layer_nos, *heads_of(txn, layer_nos).values()})
@@ -99,9 +99,7 @@ def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
 
 
 def folded(facts: Facts, layer_no: int) -> Sums | None:
-    """A layer's row as the evaluations say: its own and, where it is the head, those of its adapter's other layers;
-    None = it has none.
-    """
+    """Return a layer's row by its evaluations and, for the head, by those of its adapter's other layers; None = none."""
     layers = [layer_no, *_below(facts, layer_no)]
     made: list[tuple[int, int, Update]] = []
     for one in layers:
@@ -122,9 +120,9 @@ def stored_quality(facts: Facts) -> dict[int, Sums]:
 
 
 def quality_of(facts: Facts, layer_no: int) -> Quality:
-    """What a layer's evaluations have added up to, with those of its adapter's other layers where it is the head.
+    """Return the sums of a layer's evaluations, with those of its adapter's other layers for the head.
 
-    When, by whom and of what it was rated last is said by the evaluation that was added last.
+    The last added evaluation gives time, rater and subject of the latest rating.
     """
     row = facts.connection.row(
         "SELECT q.retrievals, q.successes, q.failures, q.bonus, e.at_ms, e.rater, e.model, e.blank, e.outcome,"
@@ -148,7 +146,7 @@ def quality_of(facts: Facts, layer_no: int) -> Quality:
 
 
 def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:
-    """How each model has done at a layer, as its evaluations say."""
+    """Return each model's history at a layer, by its evaluations."""
     made = updates(one.rated for one in _counting(facts, layer_no))
     return {history.model: history for history in histories(made)}
 
@@ -165,7 +163,7 @@ def rated_layers(facts: Facts) -> list[int]:
 
 
 def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
-    """The head of the adapter of each of the layers that has one: its standing layer of index 1, the first made."""
+    """Return the head of each layer's adapter, if any: its active layer of index 1, the first made."""
     found: dict[int, int] = {}
     for layer_no, head_no in facts.connection.rows_in(
         f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
@@ -241,7 +239,7 @@ def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
 
 
 def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:
-    """How each model has done at some layers, as it is kept."""
+    """Return each model's stored history at some layers."""
     found: dict[int, dict[str, ModelHistory]] = {}
     for layer_no, model, rank, attempts, successes in facts.connection.rows_in(
         "SELECT layer_no, model, rank, attempts, successes FROM model_history"

@@ -1,4 +1,4 @@
-"""Queues: what is to be judged, with its items, and what was set aside, append-only; as rows, and as lines."""
+"""Queues of items to judge, and skipped items, append-only; as rows, and as lines."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _HEADS: Final = (
 
 
 class Placed(NamedTuple):
-    """What an item is about, by number; 0 for none."""
+    """The subject of an item, by number; 0 = none."""
 
     layer_no: int
     execution_no: int
@@ -82,7 +82,7 @@ class Placed(NamedTuple):
 
 
 class Item(NamedTuple):
-    """An item to be, or one that is stored; '' stands for no known outcome, and for whoever comes."""
+    """A new or stored item; '' = no known outcome, and anyone."""
 
     item_no: int
     about: Placed
@@ -155,7 +155,7 @@ def find_queue(facts: Facts, name: str) -> Queue:
 
 
 def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
-    """Queues that stand, by number; with ``undone`` those too that were taken back."""
+    """Return active queues, by number; with ``undone`` also undone ones."""
     rows = facts.connection.rows(
         f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND standing = 1 AND undone <= ?"
         " ORDER BY review_queue_no",
@@ -186,7 +186,7 @@ def _queue(facts: Facts, row: Row) -> Queue:
 
 
 def items_of(facts: Facts, queue_no: int) -> list[Item]:
-    """Items of a queue in the order they are given out; without those of runs or executions that don't stand."""
+    """Return a queue's items in order, without those of inactive runs or executions."""
     rows = facts.connection.rows(
         "SELECT i.item_no, i.layer_no, i.execution_no, i.run_no, i.arm_no, i.why, i.control, i.assigned_to"
         " FROM review_item i"
@@ -200,7 +200,7 @@ def items_of(facts: Facts, queue_no: int) -> list[Item]:
 
 
 def assign_items(txn: Transaction, queue_no: int, numbers: Sequence[int], to: str) -> int:
-    """Say whose some items are ('' = whoever comes); how many changed."""
+    """Assign items to a reviewer ('' = anyone); return how many changed."""
     return txn.connection.n_changed(
         "UPDATE review_item SET assigned_to = ? WHERE learner_id = ? AND review_queue_no = ? AND item_no = ?"
         " AND assigned_to <> ?",
@@ -212,7 +212,7 @@ def assign_items(txn: Transaction, queue_no: int, numbers: Sequence[int], to: st
 
 
 def queue_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Queues that stand or are undone, never before a run of theirs."""
+    """Return active and undone queues as lines, never before their runs."""
     told = [_queue_line(snapshot, queue) for queue in standing_queues(snapshot, undone=True)]
     yield from sorted(told, key=lambda one: one[0])
 
@@ -262,7 +262,7 @@ def _item_line(row: Row) -> ItemLine:
 
 
 def read_queue(txn: Transaction, line: QueueLine, import_no: int) -> int:
-    """Append a queue that a file tells; its number."""
+    """Append an imported queue; return its number."""
     items = [
         Item(one.no, _placed(txn, line, one, import_no), one.why, one.control or "", one.assigned_to or "")
         for one in line.items
@@ -302,7 +302,7 @@ def add_aside(txn: Transaction, line: SkippedLine, *, uid: str = "", import_no: 
 
 
 def asides_of(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, str]]]:
-    """By item who set it aside, whether as an operator, and why; as far as it stands."""
+    """Return, by item, who skipped it, whether as operator, and why; active ones only."""
     found: dict[int, list[tuple[str, bool, str]]] = defaultdict(list)
     for item_no, actor, final, reason in facts.connection.rows(
         "SELECT item_no, actor, final, reason FROM review_aside WHERE learner_id = ? AND queue = ?"
@@ -314,7 +314,7 @@ def asides_of(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, 
 
 
 def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """What was set aside, standing or undone."""
+    """Return active and undone skips as lines."""
     for (
         number,
         uid,
@@ -346,5 +346,5 @@ def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def read_aside(txn: Transaction, line: SkippedLine, import_no: int) -> int:
-    """Append what a file tells was set aside; its number."""
+    """Append an imported skip; return its number."""
     return add_aside(txn, line, uid=line.id, import_no=import_no)

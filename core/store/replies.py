@@ -85,7 +85,7 @@ def taken(key: str, kept: Reply) -> Conflict:
     first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
     what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
     return Conflict(
-        f"The idempotency key {key!r} already stands for {first['id']}{what}.",
+        f"The idempotency key {key!r} already belongs to {first['id']}{what}.",
         next_step=f"Use a new key for a new {kept.kind}.",
     )
 
@@ -112,7 +112,7 @@ def keep_replies(txn: Transaction, replies: Mapping[str, Reply]) -> None:
         (txn.learner_id, kind, number, key, payload, answer)
         for key, (kind, number, payload, answer) in replies.items()
     ]
-    if txn.has_news:  # then nobody waits to hear whether these are
+    if txn.has_news:  # then no caller waits for this answer
         txn.connection.many(_KEEP, rows)
     elif txn.connection.n_changed(_KEEP, rows):
         txn.note_news()

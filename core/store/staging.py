@@ -143,7 +143,7 @@ class Part(Transaction):
     def _begin_stage(self) -> None:
         known = None if self.stage.continuing is None else reopen_import(self, self.stage.continuing)
         number = self.number("import") if known is None else known.number
-        if self.staged == (0, 0, 1):  # else nobody has swept
+        if self.staged == (0, 0, 1):  # else it was not cleaned up
             self.staged = Staged(number, self.revision + 1 + ROOM, 1 + randbits(_DRAWN_BITS))
             self.stage.import_no, self.stage.parts = number, self.staged.parts - 1
 
@@ -179,7 +179,7 @@ class Part(Transaction):
         self,
         arms: Sequence[Arm],
         *,
-        declared: int = SEEN,  # noqa: ARG002 - that, too, is for when it stands
+        declared: int = SEEN,  # noqa: ARG002 - it applies once the import settles
         import_no: int = 0,  # noqa: ARG002 - it is the one that is staged
     ) -> dict[str, int]:
         """Return numbers of the arms; their descriptions and priors apply once the import settles."""

@@ -102,7 +102,7 @@ class Store:
 
         def act(connection: Connection) -> tuple[_T, Transaction]:
             self._look_over(connection, learner, now_ms)
-            # Taken out, because the transaction changes it: another call has to read anew.
+            # Removed, because the transaction changes it: another call must read it again.
             memory = memories.pop(learner, None)
             txn = Transaction(
                 connection, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory

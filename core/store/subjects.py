@@ -252,7 +252,7 @@ def describe_execution(
             return number
     else:
         txn.note_news()
-        txn.connection.run(  # what an import said that is undone
+        txn.connection.run(  # the description of an undone import
             "DELETE FROM training_pair WHERE learner_id = ? AND execution_no = ?", [txn.learner_id, number]
         )
         txn.connection.run(
@@ -411,7 +411,7 @@ def _pairs(snapshot: Snapshot, number: int) -> tuple[PairLine, ...]:
     )
 
 
-# Who said it
+# Sources
 
 
 def recompute_subjects(txn: Transaction, kind: Kind, numbers: Sequence[int]) -> None:

@@ -1097,7 +1097,7 @@ def _usage(name: str, place: str) -> Table:
 usage_hour = _usage("usage_hour", "hour")
 usage_day = _usage("usage_day", "day")
 
-# What an import that is told in parts adds up to, and what it says of facts that stand: apart until it stands itself.
+# Sums of an import in progress, and its versions of active facts: stored apart until it settles.
 
 staged_arm = _clustered(
     "staged_arm",  # the number that an arm will have

@@ -113,7 +113,7 @@ def _whole(value: object) -> object:
     return [_whole(held) for held in value] if isinstance(value, list) else value
 
 
-# What is kept of the version of a run that stands
+# Texts of the active version of a run
 
 
 class _Own(NamedTuple):
@@ -251,7 +251,7 @@ def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
     return {run_no for (run_no,) in rows}
 
 
-# Who told it
+# Sources
 
 
 def note_texts(txn: Transaction, run_nos: Sequence[int], import_no: int) -> None:

@@ -48,8 +48,8 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
     """The act an id names; raises `UnknownAct`."""
     if act_id is None:
         raise UnknownAct(
-            "There is no act to undo: nothing was told that wasn't known.",
-            next_step="Look in the history for the act that told it first.",
+            "There is no act to undo: everything was known before.",
+            next_step="Look in the history for the act that recorded it first.",
         )
     match = _ID.fullmatch(act_id)
     fact = FACTS.get(match[1]) if match else None

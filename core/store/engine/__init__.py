@@ -1,6 +1,6 @@
-"""Engine: what a connection to a database promises, and the engine that keeps it.
+"""Engine: the promises of a database connection, and the engines that implement them.
 
-The one place that begins and commits.
+Only the engine begins and commits transactions.
 """
 
 from core.store.engine.port import Connection, Database, Distribution, Row

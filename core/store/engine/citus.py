@@ -1,7 +1,7 @@
-"""Citus: the tables of a PostgreSQL database, spread by learner over the servers of a cluster.
+"""Citus: the tables of a PostgreSQL database, distributed by learner over the servers of a cluster.
 
-Names of learners are a small table that every server has whole; of all other tables each server has the rows of its
-learners, so that an act, a page and a check of one learner ask one server. What routes, moves and gathers is Citus'.
+The small table of learner names is on every server. Of all other tables each server has the rows of its learners. So
+an act, a page and a check of one learner ask one server. Citus does the routing, moving and gathering.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMES_ARE_UNIQUE: Final = (
 
 
 def is_distributed(connection: Connection) -> bool:
-    """Whether the tables are spread."""
+    """Return whether the tables are distributed."""
     return _has_citus(connection) and _HEAD in _spread(connection)
 
 
@@ -90,7 +90,7 @@ def _lay_beside(connection: Connection, table: str) -> None:
 
 @contextmanager
 def keeping_distributed(connection: Connection) -> Iterator[None]:
-    """What a migration makes meanwhile is spread at once, as the others are: only then may it refer to them."""
+    """Distribute each table that a migration makes at once: only then can it refer to the others."""
     if not is_distributed(connection):
         yield
         return
@@ -132,7 +132,7 @@ def apart(connection: Connection, learner_ids: Sequence[int]) -> Sequence[Sequen
 
 
 def size(connection: Connection) -> int:
-    """Of all shards, in bytes."""
+    """Return the size of all shards in bytes."""
     row = connection.row(
         "SELECT coalesce(sum(citus_total_relation_size(logicalrelid)), 0) FROM pg_dist_partition"
     )

@@ -1,4 +1,4 @@
-"""Making: an SQLite file that is not there yet, or is of an older schema."""
+"""Making of an SQLite file that is missing or has an older schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.store.files import make_file
 
 
 def is_empty(path: Path) -> bool:
-    """Whether there is nothing at a path yet; raises `StoreUnusable` for what can't hold a database."""
+    """Return whether a path has no file yet; raises `StoreUnusable` for something that can't be a database."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -40,10 +40,9 @@ def is_empty(path: Path) -> bool:
 
 
 def roll_back(path: Path) -> None:
-    """Take back what a crash left half-made: a reader finds the journal, may write nothing, and can't go on.
+    """Roll back what a crash left unfinished: a reader finds the journal, may not write, and fails.
 
-    Only the first moments of a database have a journal; from then on it has its log. Only for who has the writers'
-    lock: whoever is making it now is waited for.
+    Only a new database has a journal; later it has a log. The caller holds the writers' lock.
     """
     with translated(path, "write"):
         driver = sqlite3.connect(path, isolation_level=None, timeout=30)

@@ -1,4 +1,4 @@
-"""Opening: where a database is → the engine that keeps it."""
+"""Opening a database: its location → its engine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Port: what the store asks of a database, whichever engine keeps it.
+"""Port: the interface between the store and every database engine.
 
-SQL is the same for all engines: one text, with a value for each ``?`` and no more than the marks of
-`core.store.engine.words` to be filled in. Numbers are integers or floats, never booleans; what comes back is tuples.
+SQL is the same for all engines: one text, with a value for each ``?`` and only the marks of `core.store.engine.words`
+to fill in. Numbers are integers or floats, never booleans. Rows are tuples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.records.standing import Standing
 from core.settings import Located
 
 PATIENCE_S: Final = 10.0
-"""How long a write that a server took back is tried again, and a connection waited for."""
+"""Time limit for retrying a rolled-back write, and for a connection."""
 Row = tuple[Any, ...]
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -37,32 +37,29 @@ class Distribution(NamedTuple):
 class Connection(ABC):
     """Statements inside one transaction.
 
-    **When.** What only changes rows may wait until something is asked or the transaction ends, and be sent along with
-    that: a server is some way off. What it is refused for is raised then, and takes the whole transaction with it.
+    **When.** A statement that only changes rows may wait until the next query or the end of the transaction, and be sent
+    with it, because a server is remote. Its error is raised then, and aborts the transaction.
 
-    **Thread safety.** It belongs to the block that was given it, and to that block's thread, and is good for nothing
-    afterwards.
+    **Thread safety.** It belongs to the block that got it, and to that block's thread. It is invalid afterwards.
 
-    **What it sees.** What was committed before the transaction began to look, and what it has written itself.
+    **Visibility.** It sees rows that were committed before the transaction's snapshot, and its own.
 
-    **Values.** They stand for the marks ``?``, in order. ``?1`` is the first of them wherever it is said, and then
-    the first mark of the text: a query inside another names its learner by it, and not as that of a row around it,
-    which a server of many would ask all others for.
+    **Values.** They replace the marks ``?``, in order. ``?1`` is always the first value and also the first mark of the
+    text. A subquery names its learner by ``?1``, not by a column of the outer row: a cluster would ask all servers for it.
 
-    **Rows.** They are all fetched when a method answers, but for `each`: what that has not handed out yet may not be
-    changed meanwhile, and is let go with the transaction. Their order is what the text says; where it says none,
-    nobody promises any.
+    **Rows.** A method returns all rows at once, except `each`: rows that it has not yielded yet must not be changed
+    meanwhile, and end with the transaction. The text defines the order; without ORDER BY there is none.
     """
 
     file: tuple[int, ...]
-    """Which database it reads or writes, as far as one can be told from another that took its place."""
+    """Identity of the database file, as far as it can be told from a replacement."""
     looks_after_itself: bool
     """Whether the engine lets no value of another type in and no row without its parent, and says by itself what of
     its pages is broken; where it doesn't, we look."""
 
     @property
     def is_shared_out(self) -> bool:
-        """Whether many servers keep the learners; where that changes, later connections say so."""
+        """True if many servers share the learners; after a change later connections show it."""
         return False
 
     @abstractmethod
@@ -85,11 +82,10 @@ class Connection(ABC):
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
     ) -> list[Row]:
-        """The rows of a statement whose ``{}`` stands for a list of values, over as many as there are; said again,
-        with no other mark in between, it is the same list.
+        """Return the rows of a statement whose ``{}`` is a list of values of any length.
 
-        ``head`` are the values before the list, ``tail`` those after it. A long list is asked for in parts, so
-        neither order nor sums of the whole may be left to the statement.
+        A repeated ``{}``, without another mark in between, is the same list. ``head`` are the values before the list,
+        ``tail`` those after it. A long list is sent in parts, so the statement must not sort or sum over all of it.
         """
 
     def servers(self) -> tuple[str, ...]:
@@ -97,13 +93,11 @@ class Connection(ABC):
         return ()
 
     def standing(self) -> Standing | None:
-        """What the server is to others that keep the same database; None where no server keeps it."""
+        """Return the server's state among the servers of its database; None for a file."""
         return None
 
     def identity(self) -> str | None:
-        """What tells a database of a server from every other: a standby has that of its primary. None where it can't
-        be told.
-        """
+        """Return the unique identity of a server's database, which a standby shares; None if unknown."""
         return None
 
     @overload
@@ -148,7 +142,7 @@ class Connection(ABC):
 
     @abstractmethod
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
-        """Execute a statement whose ``{}`` stands for a list of values, over as many as there are."""
+        """Execute a statement whose ``{}`` is a list of values of any length."""
 
     @abstractmethod
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -165,10 +159,10 @@ class Connection(ABC):
     def insert(
         self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
     ) -> None:
-        """Insert rows of one learner, as many of them at a time as the engine likes best.
+        """Insert rows of one learner in batches of the engine's choice.
 
-        ``values`` are those of all rows, one after the other, in the order of the ``columns``, which are told
-        without ``learner_id``. No two rows may have the same key; ``upsert`` is what becomes of a row that is there.
+        ``values`` are those of all rows in sequence, in the order of the ``columns``, without ``learner_id``. No two
+        rows may have the same key. ``upsert`` is the ON CONFLICT clause.
         """
 
     @abstractmethod
@@ -183,15 +177,15 @@ class Connection(ABC):
 
     @abstractmethod
     def go_on_numbering(self) -> None:
-        """Give the next learner a number after those that are there, whoever gave them theirs."""
+        """Set the next learner's number after all existing ones."""
 
     @abstractmethod
     def tables(self) -> frozenset[str]:
-        """Names of the tables that are there, whoever made them."""
+        """Return the names of all tables, ours or not."""
 
     @abstractmethod
     def size(self) -> int:
-        """How many bytes the database takes."""
+        """Return the size of the database in bytes."""
 
 
 class Database(ABC):
@@ -199,26 +193,24 @@ class Database(ABC):
 
     **Thread safety.** Every method may be called by any thread, at any time.
 
-    **What is on disk when.** When `write` has answered, all that was written in it is on disk: a loss of
-    power or of the process takes none of it away. Work that raises has written nothing. An error that is raised by
-    the commit itself leaves one of the two, never a part.
+    **Durability.** When `write` has returned, all of it is on disk: a loss of power or of the process loses nothing. Work
+    that raises has written nothing. An error of the commit itself leaves all or nothing, never a part.
 
-    **What writers see.** Whoever writes waits for those who write already, and sees all that they wrote; after a time
-    `StoreBusy` is raised.
+    **Writers.** A writer waits for earlier ones, and sees all that they wrote; after a time `StoreBusy` is raised.
 
-    **What a reader sees.** Everything read in a block of `reading` is of one moment, which is not before the block
-    began; nobody waits for readers, and they wait for nobody.
+    **Readers.** Everything read in a block of `reading` belongs to one snapshot, taken after the block began. Readers and
+    writers never wait for each other.
 
-    **Another database in its place** (a restored backup, say) is noticed before the next block: nobody goes on with
-    what was remembered of the one before.
+    **Another database in its location** (a restored backup, for example) is noticed before the next block. Caches of the
+    earlier one are then dropped.
     """
 
     place: Located
-    """Where it is; as a text a name that may be shown."""
+    """The location; as text a name that may be shown."""
     remembered: dict[str, Any]
-    """What may be remembered from write to write; it is emptied as soon as the database may be another."""
+    """Cache from write to write, emptied once the database may be another."""
     has_written: bool
-    """Whether anything was written since it was opened, be it that nobody could be told any more."""
+    """True if anything was written since it was opened, even if its result was lost."""
 
     @abstractmethod
     def write(
@@ -226,11 +218,12 @@ class Database(ABC):
         work: Callable[[Connection], T],
         has_landed: Callable[[Connection, T], bool | None] | None = None,
     ) -> T:
-        """One write transaction: what ``work`` returns, once all it did is on disk; if it raises, none of it is.
+        """Run one write transaction and return the result of ``work``, once all of it is on disk; if it raises, none
+        is.
 
-        ``work`` has to bear being called again after a call that came to nothing: see `core.store.store.Store.write`.
-        ``has_landed`` is asked, in a write transaction of its own, where the answer of a commit was lost: whether
-        what the work did, and returned, is there; None = nobody can tell. Raises `StoreUnsure` where nobody can.
+        ``work`` may be called again after a call that was rolled back: see `core.store.store.Store.write`.
+        ``has_landed`` is called in a write transaction of its own after the reply to a commit was lost. It returns
+        whether the work is there, None = unknown. Raises `StoreUnsure` if unknown.
         """
 
     @abstractmethod
@@ -243,9 +236,9 @@ class Database(ABC):
 
     @abstractmethod
     def tables(self) -> frozenset[str]:
-        """Names of the tables that are there, whoever made them; none where there is nothing yet.
+        """Return the names of all tables, ours or not; none for an empty location.
 
-        Raises `StoreUnusable` for what can hold none.
+        Raises `StoreUnusable` for something that can't hold tables.
         """
 
     @abstractmethod
@@ -254,11 +247,11 @@ class Database(ABC):
 
     @abstractmethod
     def migrating(self) -> AbstractContextManager[tuple[Transacted, Connection]]:
-        """The one transaction in which that is done, for whoever is `making`."""
+        """Yield the one transaction for it; the caller is inside `making`."""
 
     @abstractmethod
     def is_due(self, now_ms: int | None) -> bool:
-        """Whether somebody should look the database over before anything is written; None = whatever the time is."""
+        """Return whether the database needs a check before the next write; None = at any time."""
 
     @abstractmethod
     def was_looked_over(self, now_ms: int | None) -> None:
@@ -266,17 +259,18 @@ class Database(ABC):
 
     @abstractmethod
     def scour(self) -> bool:
-        """Let nothing of what was erased lie where it lay; False where somebody has been reading for too long."""
+        """Overwrite erased bytes; return False if a reader has blocked it for too long."""
 
     @abstractmethod
     def settle(self) -> None:
-        """What is worth its time after very much was written, and not after less."""
+        """Do the maintenance that pays only after very much was written."""
 
     @abstractmethod
     def distribute(self) -> Distribution:
-        """Spread the tables over the servers of a cluster, for whoever is `making`; what is spread already stays.
+        """Distribute the tables over the servers of a cluster; the caller is inside `making`. Distributed tables
+        stay.
 
-        Raises `InvalidInput` where there is no cluster.
+        Raises `InvalidInput` without a cluster.
         """
 
     def apart(self, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
@@ -285,4 +279,4 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of whatever is open; a block after it opens it again."""
+        """Close everything; a later block opens it again."""

@@ -1,13 +1,11 @@
-"""PostgreSQL: asks a server, and gives out transactions.
+"""PostgreSQL engine: connections to a server, and their transactions.
 
-Writers begin ``READ COMMITTED``; the learner's row, which a write updates first, is what they wait for, so learners
-never wait for each other. Readers begin ``REPEATABLE READ READ ONLY``. Advisory locks order who makes the schema and
-who imports in parts, and nobody else. A connection that is lost takes what was remembered with it, and a write that
-came to nothing is done again.
+Writers begin ``READ COMMITTED``. They wait for the learner's row, which a write updates first, so learners never wait
+for each other. Readers begin ``REPEATABLE READ READ ONLY``. Advisory locks order only schema changes and imports in
+parts. A lost connection clears its caches, and a rolled-back write is repeated.
 
-A server is some way off, so as little as may be waits for it: a transaction begins along with its first statement,
-what changes rows goes along with what is asked next, and independent questions go together. Nobody waits for the end
-of what was only read.
+A server is remote, so round trips are saved. A transaction begins together with its first statement. Changes of rows
+are sent with the next query. Independent queries are sent together. No caller waits for the end of a read.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ OLDEST: Final = 15
 """The oldest PostgreSQL that is spoken to."""
 _PAUSE_S: Final = 0.05
 _LEAST_TIMEOUT_S: Final = 2
-"""Less can't be told to the driver."""
+"""The driver's lower bound."""
 _KEPT: Final = 4
 _MOST: Final = 24
 """Connections that are kept for the next, and how many there may be."""
@@ -73,7 +71,7 @@ _IS_TAKEN_BACK: Final = (
     b"SELECT pg_xact_status(told.number) = 'aborted' FROM (SELECT $1::text::xid8 AS number) told"
     b" WHERE told.number < pg_current_xact_id()"
 )
-"""What number a transaction has, and whether the one of a number was taken back, as far as the server knows of it."""
+"""Query for a transaction's number, and whether the transaction of a number was rolled back."""
 _ROWS_FIRST: Final = 16
 _ROWS_AT_ONCE: Final = 2_000
 _VALUES_AT_ONCE: Final = 100_000
@@ -164,9 +162,10 @@ class Connection(port.Connection):
         *,
         renewed: Callable[[], psycopg.Connection[Any]] | None = None,
     ) -> None:
-        """``begin`` opens the transaction, along with the first statement. Changes wait, too, unless it is
-        ``renewed``: then it is for reading, and this gives another connection in the place of one that was lost
-        before anything was asked.
+        """Open a transaction with ``begin``, which is sent with the first statement.
+
+        Changes wait too, unless it is ``renewed``. Then it is for reading, and ``renewed`` returns a new connection
+        in place of one that was lost before its first query.
         """
         self._driver = driver
         self._renewed = renewed
@@ -185,7 +184,7 @@ class Connection(port.Connection):
         return cursor
 
     def _ask_all(self, asked: list[Asked]) -> list[RawCursor[Any]]:
-        """The same for several; who asks together with others leaves it to whoever brought them together."""
+        """Send several queries together; inside `together` the coordinator sends them."""
         asker = getcurrent()
         if isinstance(asker, _Asker):
             told: list[RawCursor[Any]] = asker.among.switch(asked)
@@ -257,23 +256,21 @@ class Connection(port.Connection):
 
     @property
     def number(self) -> str | None:
-        """The transaction's, as far as the server has told it."""
+        """The number of the transaction, once the server has reported it."""
         with suppress(psycopg.Error):
             row = None if self._numbered is None else self._numbered.fetchone()
             return None if row is None else str(row[0])
         return None
 
     def is_taken_back(self, number: str | None) -> bool:
-        """Whether the server knows for certain that nothing is left of a transaction; one of many servers knows
-        nothing of the others.
-        """
+        """Return whether the server confirms that a transaction left nothing; one server of a cluster can't."""
         if number is None or citus.is_distributed(self):
             return False
         row = self._ask(_IS_TAKEN_BACK, [number]).fetchone()
         return row is not None and bool(row[0])
 
     def commit(self) -> str | None:
-        """What the server says to a commit, which goes along with what waits."""
+        """Commit together with the waiting statements; return the server's reply."""
         return self._ask(b"COMMIT").statusmessage
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -284,8 +281,9 @@ class Connection(port.Connection):
         return found
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """By a cursor of the server, which ends with the transaction. The first few rows come along with it: who asks
-        for rows one by one often needs no more, and the server need not look for the others.
+        """Yield rows of a server-side cursor, which ends with the transaction.
+
+        The first few rows come with it, because a caller often needs no more.
         """
         name = f"armscope_{next(self._names)}".encode()
         _, few = self._ask_all(
@@ -363,7 +361,7 @@ class Connection(port.Connection):
     def _copy(
         self, table: str, columns: tuple[str, ...], learner_id: int, parts: Iterator[list[Any]]
     ) -> None:
-        """As one copy, as long as rows are told in the same form: the server writes some while we make more."""
+        """Insert rows of one form as one COPY: the server writes some while we make more."""
         copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN"
         self.flush()
         made = (_copied_rows(table, columns, learner_id, part) for part in parts)
@@ -433,7 +431,7 @@ class Connection(port.Connection):
 
 
 _SHARED_OUT: Final[WeakKeyDictionary[psycopg.Connection[Any], bool]] = WeakKeyDictionary()
-"""What was found of a connection's server: each page asks."""
+"""Cache of each connection's server: every page asks."""
 
 
 def _fetch(name: bytes, n_rows: int) -> bytes:
@@ -441,7 +439,7 @@ def _fetch(name: bytes, n_rows: int) -> bytes:
 
 
 def _executed(driver: psycopg.Connection[Any], sql: bytes, values: Sequence[Any]) -> RawCursor[Any]:
-    """What a cursor brings is of another kind each time, so its statement is none to be prepared."""
+    """Execute without preparing: each cursor has another statement."""
     return RawCursor(driver).execute(sql, values, prepare=False if sql.startswith(b"FETCH ") else None)
 
 
@@ -490,13 +488,13 @@ _KINDS: Final = {
 
 @lru_cache(maxsize=256)
 def _kinds(table: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """What a table's columns hold, as PostgreSQL says it."""
+    """Return PostgreSQL's types of a table's columns."""
     types = [metadata.tables[table.strip('"')].columns[name.strip('"')].type for name in columns]
     return tuple(next(kind for known, kind in _KINDS.items() if isinstance(one, known)) for one in types)
 
 
 def _kind_of(values: Sequence[Any]) -> str:
-    """What a list of values holds, by the first."""
+    """Return the type of a list of values, by its first."""
     if isinstance(values[0], str):
         return "text"
     return "bytea" if isinstance(values[0], bytes) else "bigint"
@@ -520,7 +518,7 @@ _END_OF_COPY: Final = b"\xff\xff"
 
 @lru_cache(maxsize=256)
 def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
-    """How a row of a table lies in a binary copy; None where not all of its columns are whole numbers."""
+    """Return the binary COPY form of a table's row; None unless all its columns are whole numbers."""
     if set(_kinds(table, columns)) != {"bigint"}:
         return None
     fields = [("n", ">i2"), ("size", ">i4"), ("learner_id", ">i4")]
@@ -705,8 +703,10 @@ class Database(port.Database):
     def _stands(
         self, has_landed: Callable[[port.Connection, T], bool | None], lost: _LostAtEnd, deadline: float
     ) -> bool:
-        """Whether a write whose end was lost came to stand. It is asked by a write: where a standby must have what is
-        acknowledged, it has all before it, too. Whatever that one is refused for says nothing of what it asks for.
+        """Return whether a write whose reply was lost has succeeded.
+
+        A write asks, because on a server with a synchronous standby an acknowledged write proves all earlier ones. An
+        error of that write says nothing about the first.
         """
 
         def ask(connection: Connection) -> bool | None:
@@ -736,7 +736,7 @@ class Database(port.Database):
 
     @contextmanager
     def _lent(self) -> Iterator[_Loan]:
-        """A connection which is nobody else's meanwhile; what is not committed is taken back."""
+        """Yield a connection of the pool; uncommitted work is rolled back."""
         loan = _Loan(self._pool, self.remembered)
         try:
             yield loan
@@ -763,9 +763,7 @@ class Database(port.Database):
             driver.close()
 
     def _check_held(self) -> None:
-        """Whoever imports, and so is the only one, writes nothing any more once it may be another: the lock goes with
-        the connection that holds it.
-        """
+        """Refuse further writes of an importer whose lock may be lost: the lock ends with its connection."""
         lock: Connection | None = getattr(self._held, "by", None)
         if lock is None:
             return
@@ -808,7 +806,7 @@ class Database(port.Database):
         return False  # it has checksums of its own, and whoever runs it has an eye on them
 
     def was_looked_over(self, now_ms: int | None) -> None:
-        """Nobody is to."""
+        """Do nothing: a server is not checked by us."""
 
     def scour(self) -> bool:
         """Remove what is erased from the server's tables; its log of writes and its own backups are out of reach."""
@@ -876,7 +874,7 @@ def _prepare(driver: psycopg.Connection[Any], place: Server) -> None:
 
 
 class _Loan:
-    """A connection of the pool while somebody has it; what is not committed by then is taken back."""
+    """A connection of the pool in use; uncommitted work is rolled back at its end."""
 
     def __init__(self, pool: QueuePool, remembered: dict[str, Any]) -> None:
         self._pool = pool
@@ -895,7 +893,7 @@ class _Loan:
             self.renew()
 
     def renew(self) -> psycopg.Connection[Any]:
-        """Another, in the place of one that was lost while nobody used it; what was remembered by it goes, too."""
+        """Replace a connection that was lost while unused; its caches are cleared."""
         self._lent.invalidate()
         self._lent.close()
         self._remembered.clear()  # the next is another's, or a new one, which says why it can't be had
@@ -910,9 +908,7 @@ class _Loan:
 
 
 class _LostAtEnd(Exception):
-    """The connection was lost, as ``problem`` says, while the server committed what ``answer`` tells of, in the
-    transaction of that number.
-    """
+    """The connection was lost with ``problem`` during the COMMIT of ``answer``, in the transaction of that number."""
 
     def __init__(self, answer: Any, number: str | None, problem: psycopg.Error) -> None:  # noqa: ANN401
         super().__init__()
@@ -922,8 +918,9 @@ class _LostAtEnd(Exception):
 
 
 def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Server) -> None:
-    """Commit; a warning says that it may not be where it is promised to be (a standby was not waited for), or that
-    the server goes: then what it answered along with that is not taken for its word, and it is asked again.
+    """Commit; a warning means that a standby was not waited for, or that the server is stopping.
+
+    Then its reply is not trusted, and the write is checked.
     """
     warnings: list[tuple[str, str]] = []
 
@@ -990,7 +987,7 @@ def _unwrapped() -> Iterator[None]:
 
 
 def _collate(connection: Connection) -> None:
-    """Have texts sorted by their bytes, whatever language the database is set to."""
+    """Sort texts by their bytes, in a database of any language."""
     others = connection.rows(
         "SELECT c.table_name, string_agg(format('ALTER COLUMN %I TYPE text COLLATE \"C\"', c.column_name), ', ')"
         " FROM information_schema.columns c JOIN information_schema.tables t ON t.table_schema = c.table_schema"
@@ -1014,8 +1011,10 @@ def _read_address(server: Server) -> dict[str, Any]:
 
 
 def _usual(asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
-    """What the driver is told unless the address says otherwise: all servers named can be tried within the patience,
-    and one whose machine is gone is noticed in half of it, though it says nothing: unasked, a system waits for hours.
+    """Return the driver's default options, which the address can override.
+
+    All named servers can be tried within the time limit. A vanished machine is noticed in half of it; the system's
+    own default is hours.
     """
     n_servers = str(asked.get("host", "")).count(",") + 1
     seconds = max(round(patience_s / 2), _LEAST_TIMEOUT_S)
@@ -1030,14 +1029,14 @@ def _usual(asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
 
 
 class _Address(dict[str, Any]):
-    """What the driver is told: who prints it, by mistake or in a traceback, sees no password."""
+    """Options of the driver, whose text and traceback show no password."""
 
     def __repr__(self) -> str:
         return "an address"
 
 
 def _unsure(place: Server, warned: str = "") -> StoreUnsure:
-    """``warned``: in what words the server did, when it should have said that it kept it."""
+    """Return the error for an unconfirmed commit; ``warned`` is the server's warning."""
     why = f"the server warned: {warned}" if warned else "the server did not say so to the end"
     return StoreUnsure(
         f"Whether {place} kept it is unknown: {why}.",
@@ -1050,7 +1049,7 @@ def _refuse_truth() -> NoReturn:
 
 
 class _NoTruth(Dumper):
-    """Refuses: our columns are numbers and texts."""
+    """Refuses booleans: our columns are numbers and texts."""
 
     def dump(self, obj: object) -> NoReturn:  # noqa: ARG002
         _refuse_truth()

@@ -1,4 +1,4 @@
-"""Refused: what a PostgreSQL server, or the way to it, refuses → our errors, each with the next step."""
+"""Refused operations of a PostgreSQL server or network → our errors, each with the next step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from core.settings import Server
 from core.store.failures import as_invalid
 
 GOING: Final = "57P"
-"""How the codes begin by which a server tells that it, or this connection, ends."""
+"""Prefixes of codes for a server or connection that ends."""
 _PASSING: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 _HAS_NONE: Final = ("too many clients", "remaining connection slots", "too many connections")
 _STARTS: Final = ("is starting up", "is in recovery mode", "is not yet accepting connections")
@@ -41,17 +41,17 @@ _OF_ANOTHER: Final = (
     "connection not open",
     "remote node",
 )
-"""In what words a cluster's server tells, under codes of all kinds, that it lost one of the others."""
+"""Words of a cluster's server for the loss of another one, with codes of all kinds."""
 
 
 def is_of_another(problem: psycopg.Error) -> bool:
-    """Whether a server tells that it lost another one, of its cluster."""
+    """Return whether a server reports the loss of another server of its cluster."""
     said = problem.diag.message_primary or ""
     return (problem.sqlstate or "").startswith("08") or any(words in said for words in _OF_ANOTHER)
 
 
 def is_lost(problem: BaseException) -> bool:
-    """Whether the connection is gone, or one behind it, or there was none to be had."""
+    """Return whether a connection is gone, its own or one behind it, or none is free."""
     if isinstance(problem, psycopg.Error) and is_of_another(problem):
         return True
     if not isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError):
@@ -61,12 +61,12 @@ def is_lost(problem: BaseException) -> bool:
 
 
 def is_passing(problem: BaseException) -> bool:
-    """Whether the same may well succeed when it is done again."""
+    """Return whether a retry may succeed."""
     return isinstance(problem, _PASSING) or is_lost(problem)
 
 
 def is_refused_for_now(problem: psycopg.Error) -> bool:
-    """Whether a server is there, and has no connection to give at this moment."""
+    """Return whether the server has no free connection now."""
     return any(words in str(problem) for words in (*_HAS_NONE, *_STARTS))
 
 
@@ -77,7 +77,7 @@ def translated(
     *,
     unless: Callable[[psycopg.Error], bool] = lambda _: False,
 ) -> Iterator[None]:
-    """Turn the driver's errors into ours; ``unless`` somebody else knows what to do."""
+    """Turn the driver's errors into ours; ``unless`` another handler takes them."""
     try:
         yield
     except ArmscopeError:
@@ -115,7 +115,7 @@ def _told(problem: psycopg.Error, place: Server, doing: str) -> StoreError | Inv
 
 
 _NODE: Final = re.compile(r"remote node (?:\S+@)?(\S+:\d+)")
-"""How a cluster's server names another."""
+"""Pattern of a cluster's name for another server."""
 _Refusal = tuple[type[StoreError], str, str]
 _TOO_MANY: Final = (errors.TooManyConnections,)
 _TOO_LONG: Final = "25P04"
@@ -167,7 +167,7 @@ _UNKNOWN: Final[_Refusal] = (
 
 
 def _unreached(problem: psycopg.Error, place: Server) -> StoreError:
-    """Why there is no connection, by the server's words: it tells no code before it has let somebody in."""
+    """Return why there is no connection, by the server's words: before sign-in it sends no code."""
     said = str(problem)
     if (away := _NODE.search(said)) is not None:
         return StoreAway(
@@ -199,7 +199,7 @@ def _unreached(problem: psycopg.Error, place: Server) -> StoreError:
 
 
 def _words(problem: psycopg.Error) -> str:
-    """What the server said, in its first line, without where it stood.
+    """Return the first line of the server's message, without its position.
 
     >>> _words(psycopg.OperationalError('connection failed: FATAL:  database "x" does not exist'))
     'database "x" does not exist'

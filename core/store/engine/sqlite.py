@@ -1,8 +1,8 @@
-"""SQLite: opens the file and gives out transactions.
+"""SQLite engine: connections to a file, and their transactions.
 
-Writers take one lock file around transaction and checkpoint, then ``BEGIN IMMEDIATE``; readers open the file
-``mode=ro`` and ``BEGIN``. Only the holder of the lock ever checkpoints (any other connection would on close),
-which closes the reset race that the write-ahead log has in SQLite before 3.51.3.
+Writers lock one lock file around transaction and checkpoint, then ``BEGIN IMMEDIATE``. Readers open the file
+``mode=ro`` and ``BEGIN``. Only the holder of the lock checkpoints (any other connection would on close). This avoids
+the reset race of the write-ahead log in SQLite before 3.51.3.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ DAY_MS: Final = 24 * HOUR_MS
 _IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
 SQLITE: Final = sqlite3.sqlite_version
 _BUSY_TIMEOUT_S: Final = 30
-"""How long SQLite tries to get past who has the file for itself, which is only for moments."""
+"""SQLite's time limit for an exclusive lock of another process, which is always short."""
 _CHECKPOINT_BYTES: Final = 4 << 20
 _CHECKED_ROWS: Final = 500
-"""Of so many rows and more the log may have grown by much since it was looked at."""
+"""From this number of rows on the log may have grown by much since its last check."""
 _LOG_BYTES: Final = 1 << 20
-"""The log is cut back to this once it has been folded back, or its size would tell nothing any more."""
+"""Size limit of a folded log; without it its size would have no meaning."""
 _KEPT_READERS: Final = 8
 _PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
@@ -200,10 +200,10 @@ def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str,
 
 
 class Database(port.Database):
-    """One SQLite file: a writer connection behind a lock, and readers that are kept for the next.
+    """One SQLite file: a writer connection behind a lock, and reader connections for reuse.
 
-    Whoever reads or writes is sure to have the file that lies at the path: another may have taken its place.
-    Raises `StoreUnusable` for a network file system, a folder or a file that is no database.
+    Every block uses the file that is at the path then: another may have replaced it. Raises `StoreUnusable` for a
+    network file system, a folder or a file that is no database.
     """
 
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
@@ -227,7 +227,7 @@ class Database(port.Database):
         refuse_network(self.path)
 
     def write(self, work: Callable[[port.Connection], T], has_landed: object = None) -> T:  # noqa: ARG002
-        """Once: there is nobody between it and the file, so the end of a write is never lost on the way."""
+        """Call ``work`` once: a file is local, so the result of a commit is never lost."""
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             driver.execute("BEGIN IMMEDIATE")
@@ -306,15 +306,12 @@ class Database(port.Database):
         )
 
     def copy_into(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """Copy the database as it is at one moment into ``target``, while others read and write.
-
-        ``progress`` is told how many pages are copied, of how many.
-        """
+        """Copy a connection's database into an existing file; an error names the file that failed."""
         with self.reading() as connection:
             copy_into(connection._driver, target, progress)
 
     def replace_by(self, source: Path) -> None:
-        """Put what another database holds into this one, in one transaction: whoever has it open goes on."""
+        """Replace the content by another database's, in one transaction: open connections continue."""
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
             other = _connect(source, read_only=True)
@@ -331,10 +328,10 @@ class Database(port.Database):
             self._leave_note()
 
     def scour(self, *, wait_s: float = _BUSY_TIMEOUT_S) -> bool:
-        """Write the file anew without what was erased from it, and empty its log; False where somebody has been
-        reading for longer than ``wait_s``, so that the log could not be emptied.
+        """Rewrite the file without erased bytes, and empty its log.
 
-        SQLite leaves what is deleted where it lies, until other rows come to lie there.
+        Returns False if a reader has blocked it for longer than ``wait_s``. SQLite leaves deleted bytes until other
+        rows overwrite them.
         """
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
@@ -347,8 +344,9 @@ class Database(port.Database):
         return not is_busy
 
     def give_way(self, source: Path, kept: Path | None) -> None:
-        """Put a file into the place of this one, of which nothing can be read; it goes on under another name, with
-        what there is of its log. Whoever has it open sees that it lies there no more.
+        """Replace an unreadable file; it stays under another name, with its log.
+
+        A process that has it open sees that the path has another file.
         """
         with self.locked():
             self._close_readers()
@@ -380,7 +378,7 @@ class Database(port.Database):
         self._lock.close()
 
     def is_due(self, now_ms: int | None) -> bool:
-        """Where it was left otherwise than armscope leaves it, and once a day."""
+        """Return whether the file differs from the last writer's, or a day has passed."""
         return self.is_unsure or (now_ms is not None and not 0 <= now_ms - self.looked_over_ms < DAY_MS)
 
     def was_looked_over(self, now_ms: int | None) -> None:
@@ -390,7 +388,7 @@ class Database(port.Database):
         self._leave_note()
 
     def settle(self) -> None:
-        """Nothing: the ways that it is told need no counting."""
+        """Do nothing: its query plans need no statistics."""
 
     def tables(self) -> frozenset[str]:
         if os.path.lexists(f"{self.path}-journal") and not is_empty(self.path):
@@ -419,7 +417,7 @@ class Database(port.Database):
     # The file at the path
 
     def _write_driver_at_path(self) -> sqlite3.Connection:
-        """The open connection, if it has the file that lies there and nobody but armscope has changed it."""
+        """Return the open connection, if it has the file at the path and no other program has changed it."""
         now = look_at(self._file, self._log)
         if self._write_driver is not None:
             if now == self._ids:
@@ -452,7 +450,7 @@ class Database(port.Database):
             raise damaged(self.path, f"{n_lost} acts in its log can't be read any more")
 
     def _without_foreign_log(self) -> Seen:
-        """What lies there, once a log that was begun beside another file is out of the way; only inside `locked`."""
+        """Return the file at the path after removing a log of another file; only inside `locked`."""
         now = look_at(self._file, self._log)
         if log_is_foreign(self._file, self._log, now, note_at(self._lock_file)):
             begin_anew(self._file, self._log)
@@ -482,9 +480,7 @@ class Database(port.Database):
         return self._writer
 
     def _take_reader(self) -> tuple[sqlite3.Connection, Seen]:
-        """A connection nobody uses to the file that lies there: the one used last, whose pages are the warmest,
-        or a new one.
-        """
+        """Return an unused connection to the file at the path: the last used, with the warmest cache, or a new one."""
         now = look_at(self._file, self._log)
         with suppress(IndexError):
             while True:
@@ -500,16 +496,16 @@ class Database(port.Database):
         return driver, now
 
     def _close_readers(self, n_kept: int = 0) -> None:
-        """Close connections nobody uses, down to so many."""
+        """Close unused connections beyond this number."""
         with suppress(IndexError):  # others may take them meanwhile
             while len(self._readers) > n_kept:
                 self._readers.popleft()[0].close()
 
     def _checkpoint(self, driver: sqlite3.Connection) -> None:
-        """Fold the log back when it has grown; still under the lock.
+        """Fold a grown log into the file, still under the lock.
 
-        What was written is on disk already: a fold that fails (a full disk, say) must not be told as a write
-        that failed, and the next writer tries it again.
+        The write is on disk already. So a failed fold (a full disk, for example) is no failed write, and the next
+        writer repeats it.
         """
         with suppress(sqlite3.Error):
             if self._log_is_long():
@@ -517,7 +513,7 @@ class Database(port.Database):
                 self._leave_note()
 
     def _log_is_long(self) -> bool:
-        """Asked before a commit: after it, whoever has waited for the disk asks for several times as long."""
+        """Return whether the log is long; called before a commit, because afterwards it takes several times as long."""
         try:
             return os.stat(self._log).st_size > _CHECKPOINT_BYTES  # noqa: PTH116 - at every write
         except OSError:
@@ -550,10 +546,10 @@ def copy_into(
 
 
 def is_left_alone(file: str) -> bool:
-    """Whether a log is there that nobody has open any more: whoever wrote it came to an end unawares.
+    """Return whether a log exists without a process that has it open: its writer ended abnormally.
 
-    Asked by trying to have the file alone, which nobody can while another connection reads or writes. Ending it
-    folds the log back, so only the holder of the writers' lock may ask.
+    The check takes an exclusive lock, which fails while another connection reads or writes. Releasing it folds the
+    log, so only the holder of the writers' lock may call this.
     """
     driver = sqlite3.connect(file, isolation_level=None, timeout=0)
     try:

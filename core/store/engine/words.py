@@ -1,8 +1,8 @@
-"""Words: the few in which the SQL of two engines differs. Everything else in the store is one text for all.
+"""Words in which the SQL of two engines differs. All other SQL of the store is one text.
 
-A text holds a word's mark, which an f-string puts there (``f"… FROM observation {BY_RUN} WHERE …"``); a connection
-puts its engine's word in the place of it, once for each text. So a text is made without knowing who will read it, and
-one process may speak to two engines.
+A text holds a word's mark, which an f-string inserts (``f"… FROM observation {BY_RUN} WHERE …"``). A connection
+replaces the mark by its engine's word, once for each text. So a text is made without knowing its engine, and one
+process may use two engines.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 
 BY_SESSION: Final = "{by_session}"
 BY_TIME: Final = "{by_time}"
-"""How a query says that it finds runs by session, or by time."""
+"""Hint of a query that searches runs by session, or by time."""
 
 BY_RUN: Final = "{by_run}"
 BY_ARM: Final = "{by_arm}"
-"""How a query says which way into the ledger it takes. SQLite, which knows no numbers of rows, supposes that a
-learner has ten, and would read all of them in the order of their key. The index on runs holds no row that is about
-none, so what is to be found by it must say ``run_no <> 0``; said as ``> 0`` that would be the bound it searches for.
+"""Hint for a query's path into the ledger. SQLite has no row counts. It assumes ten rows per learner and would read
+all of them in key order. The index on runs has no row about none, so its queries need ``run_no <> 0``. As ``> 0``
+that would become the search bound.
 """
 
 EXECUTIONS_BY_RUN: Final = "{executions_by_run}"
@@ -52,7 +52,7 @@ _KEPT_TEXTS: Final = 1_024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """What one engine says for each mark, which is the field's name in braces."""
+    """An engine's word for each mark, which is the field's name in braces."""
 
     by_session: str
     by_time: str
@@ -117,11 +117,7 @@ POSTGRESQL: Final = Words(
 
 
 def speaker(words: Words) -> Callable[[str], str]:
-    """What puts an engine's words in the place of the marks; a text that was said before costs next to nothing.
-
-    >>> speaker(POSTGRESQL)(f"SELECT {GREATEST}(epoch, ?) FROM posterior")
-    'SELECT greatest(epoch, ?) FROM posterior'
-    """
+    """Return a function that replaces the marks by an engine's words, with a cache by text."""
     said = {f"{{{name}}}": word for name, word in asdict(words).items()}
 
     @lru_cache(maxsize=_KEPT_TEXTS)

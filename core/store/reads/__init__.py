@@ -1,4 +1,4 @@
-"""Reads: rows → records and arrays, one file per subject. Never a row leaves this package."""
+"""Reads: rows → records and arrays, one file per subject. No row leaves this package."""
 
 from core.store.reads.arms import (
     ArmRow,

@@ -1,4 +1,4 @@
-"""Across: what all learners of a database hold, in an order in which two databases can be compared."""
+"""Across learners: the content of all of a database, in an order for comparing two databases."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ACTS = (
 
 
 def n_runs_beyond(ours: Connection, theirs: Connection) -> int:
-    """How many standing runs one database has and the other hasn't."""
+    """Return how many active runs one database has and the other lacks."""
     return _n_beyond(ours.each(_RUNS), theirs.each(_RUNS))
 
 
 def n_acts_beyond(ours: Connection, theirs: Connection) -> int:
-    """How many entries of the audit log one database has and the other hasn't."""
+    """Return how many audit entries one database has and the other lacks."""
     return _n_beyond(ours.each(_ACTS), theirs.each(_ACTS))
 
 
 def _n_beyond(ours: Iterator[Row], theirs: Iterator[Row]) -> int:
-    """How many of the first sorted rows are not among the second."""
+    """Return how many of the first sorted rows are not among the second."""
     n_beyond, other = 0, next(theirs, None)
     for row in ours:
         while other is not None and _rank(other) < _rank(row):
@@ -40,18 +40,14 @@ def _n_beyond(ours: Iterator[Row], theirs: Iterator[Row]) -> int:
 
 
 def _rank(row: Row) -> list[tuple[int, object]]:
-    """Where a row stands, also one of a damaged database, whose columns may hold anything.
-
-    >>> _rank((None, 2)) < _rank((1, None)) < _rank(("a", None)) < _rank(("b", 0))
-    True
-    """
+    """Return a row's position in the order, also for a damaged database, whose columns may hold anything."""
     kinds = ((type(None), 0), ((int, float), 1), (str, 2))
     ranks = [next((rank for kind, rank in kinds if isinstance(value, kind)), 3) for value in row]
     return [(rank, value if rank else 0) for rank, value in zip(ranks, row, strict=True)]
 
 
 def n_runs(connection: Connection) -> int:
-    """How many runs stand, of all learners."""
+    """Return the number of active runs of all learners."""
     return int(
         connection.rows(
             "SELECT count(*) FROM run r JOIN learner l ON l.learner_id = r.learner_id"

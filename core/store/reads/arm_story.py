@@ -1,4 +1,4 @@
-"""Arm story: where one arm's belief started anew, what else changed meanwhile, and its part in given runs."""
+"""Arm story: the starts of one arm's epochs, other changes, and its part in runs."""
 
 from __future__ import annotations
 

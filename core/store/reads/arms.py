@@ -26,17 +26,14 @@ _ARMS: Final = (
 
 
 def arm_columns(facts: Facts, *, types: Sequence[ArmType] = ()) -> ArmColumns:
-    """Every arm that is declared or that something stands for, in its present epoch."""
+    """Return every arm that is declared or has active facts, in its present epoch."""
     of_type = f" AND a.type IN ({','.join('?' * len(types))})" if types else ""
     columns = facts.connection.columns(_ARMS.replace("{of_type}", of_type), [facts.learner_id, *types])
     return _columns(facts, columns)
 
 
 def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmType] = ()) -> ArmColumns:
-    """The same as of a time, by full hours: what had happened by then, in the epoch that stood then.
-
-    What has no time counts; it can't be said to have come later.
-    """
+    """Return the same as of a time, by full hours, in the epoch of that time. Facts without a time count."""
     hours = {(arm_no, epoch): row for arm_no, epoch, *row in _sums_until(snapshot, until_ms)}
     boundaries, targets = _boundaries_until(snapshot, until_ms)
     rows = []
@@ -60,7 +57,7 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
 
 
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
-    """One arm, by number or id, day by day in every epoch; nothing for an arm that nobody knows."""
+    """Return one arm, by number or id, day by day in every epoch; empty for an unknown arm."""
     arm_no = arm_number(snapshot, arm) if isinstance(arm, str) else arm
     rows = snapshot.connection.rows(
         "SELECT epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
@@ -81,7 +78,7 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
 
 
 def arm_number(facts: Facts, key: str) -> int | None:
-    """The number of an arm, hidden ones too; None if nobody knows it."""
+    """Return the number of an arm, hidden ones included; None if unknown."""
     row = facts.connection.row(
         "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [facts.learner_id, key]
     )
@@ -89,7 +86,7 @@ def arm_number(facts: Facts, key: str) -> int | None:
 
 
 def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
-    """How many arms of each type are listed."""
+    """Return the number of listed arms by type."""
     rows = snapshot.connection.rows(
         "SELECT a.type, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND {LISTED} GROUP BY a.type",
@@ -109,7 +106,7 @@ def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
 
 
 def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int], dict[int, str]]:
-    """The latest standing reset of each arm before a time, and every reset's target."""
+    """Return the latest active reset of each arm before a time, and every reset's target."""
     rows = snapshot.connection.rows(
         "SELECT a.arm_no, r.revision, r.target FROM reset r JOIN reset_arm a"
         " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
@@ -168,7 +165,7 @@ def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
 
 
 class ArmRow(NamedTuple):
-    """Where a listed arm stands: alpha and beta in millionths, prior included, and pulls."""
+    """A listed arm's posterior: alpha and beta in millionths, prior included, and pulls."""
 
     alpha: int
     beta: int
@@ -185,18 +182,18 @@ _ROWS_BY_KEY: Final = f"{_ROW.format('a.key, a.arm_no', ARMS_BY_KEY)}a.key IN ({
 
 
 def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
-    """Where an arm stands; None where it is hidden."""
+    """Return an arm's posterior; None where it is hidden."""
     return arm_rows(facts, [arm_no]).get(arm_no)
 
 
 def arm_rows(facts: Facts, arm_nos: Collection[int]) -> dict[int, ArmRow]:
-    """Where those of some arms stand that are listed, by number."""
+    """Return the posteriors of listed arms, by number."""
     rows = facts.connection.rows_in(_ROWS, [facts.learner_id], sorted(arm_nos))
     return {row[0]: ArmRow._make(row[1:]) for row in rows}
 
 
 def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, ArmRow]]:
-    """Numbers of those of some arms that are listed, and where they stand."""
+    """Return numbers and posteriors of those arms that are listed."""
     rows = facts.connection.rows_in(_ROWS_BY_KEY, [facts.learner_id], sorted(keys))
     return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
 

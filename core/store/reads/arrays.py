@@ -1,4 +1,4 @@
-"""Arrays: how numbers leave rows."""
+"""Arrays of numbers from rows."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from core.columns import Ints
 
 
 def ints(values: Sequence[int]) -> Ints:
-    """Whole numbers as an array; their number is told beforehand, which halves what a short one costs."""
+    """Return whole numbers as an array; a known length halves the cost of a short one."""
     return np.fromiter(values, np.int64, len(values))

@@ -1,22 +1,20 @@
-"""Candidates: which arms the latest runs offered, so that a chance of inclusion is that of runs as they come.
+"""Candidates: the arms that the latest runs offered, for chances of inclusion in runs as they come.
 
-An agent seldom offers every arm that ever was: some are gone, some are new, some belong to one kind of request.
-Packing all of them together makes arms compete with others that will not be there, and the more of those there
-are, the smaller every chance comes out. So the chance of an arm is the mean over the candidate sets of the latest
-runs that offered it, each set packed as it was offered, under the beliefs, costs and settings of now:
+An agent rarely offers every known arm: some are gone, some are new, some belong to one kind of request. Packing all
+of them makes arms compete with absent ones, and every chance comes out too small. So an arm's chance is the mean over
+the candidate sets of the latest runs that offered it. Each set is packed as offered, with the present beliefs, costs
+and settings:
 
-- **Of runs armscope chose** (baseline or selected), because those are the ones a next choice resembles; where it
-  chose none, of the latest of any class (imports have their inventory, passive runs all that was there); where
-  there is no run, every arm is taken for a candidate.
-- **A mean over the sets, not their union**: the union has arms compete that never met. **Only over runs that
-  offered the arm**: whether it is offered is the agent's decision, whether it then goes in is ours, and an arm
-  that has just come isn't unlikely to go in because older runs did not know it.
-- **The latest 25**: enough that one odd request doesn't decide, few enough to follow an agent that changes.
+- **Runs that armscope chose** (baseline or selected), because the next choice resembles them. Without any, the latest
+  of any class (imports have their inventory, passive runs everything available). Without runs, every arm is a candidate.
+- **A mean over the sets, not their union**: in the union arms compete that never met. **Only runs that offered the
+  arm**: the agent decides the offer, we decide the inclusion. A new arm is not unlikely because older runs lacked it.
+- **The latest 25**: enough that one odd request does not decide, few enough to follow a changing agent.
 
-In the demo's 26 days of choosing (``demo.play``, seed 7: each stretch of two hours predicted from what stood
-before it, every arm of every run it then offered compared with what happened) the mean squared error is .049, as
-against .073 with all arms as candidates and .057 with the union of 25 runs; 10 or 50 runs give .049 as well. All
-arms as candidates foretell a share of .61 in the prompt, the mean over the sets .66, and .65 it was.
+In the demo's 26 days of choosing (``demo.play``, seed 7), each segment of two hours was predicted from the state
+before it, for every arm of every run that it then offered. The mean squared error is .049, against .073 with all arms
+as candidates and .057 with the union of 25 runs; 10 or 50 runs also give .049. All arms as candidates predict a share
+of .61 in the prompt, the mean over the sets .66; the true share was .65.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Episodes: what each came to, as arrays; the steps of some of them; and a page of them.
+"""Episodes: results as arrays, steps of some of them, and a page of them.
 
-The order is that of time, episodes without one last, ties by number; pages start at a cursor, the place of an episode
-in that order, and never at a count of rows. Every environment is an index of its own in that order: a page of all of
-them is merged from theirs.
+Episodes are ordered by time, those without one last, ties by number. Pages start at a cursor, an episode's position
+in that order, never at a count of rows. Every environment has an index in that order: a page of all is merged from
+theirs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LINE_STEPS: Final = 500
 
 _EVER: Final = 1 << 60
 Fits = tuple[str, list[Any]]
-"""What keeps others out, as SQL, and its values."""
+"""SQL conditions of a filter, with their values."""
 _ANY: Final[Fits] = ("", [])
 _COLUMNS: Final = (
     "SELECT environment_no, split, task, variant, model, coalesce(at_ms, -1), finished, total, final FROM episode"
@@ -54,7 +54,7 @@ _STEP: Final = (
 
 
 def environment_names(facts: Facts) -> dict[int, str]:
-    """Environments that somebody told of, by number."""
+    """Return known environments, by number."""
     return dict(
         facts.connection.rows(
             "SELECT environment_no, name FROM environment WHERE learner_id = ?", [facts.learner_id]
@@ -73,7 +73,7 @@ def near_environments(facts: Facts, name: str, limit: int = 3) -> list[str]:
 
 
 def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> EpisodeColumns:
-    """What every episode that stands came to; of one environment, or of all."""
+    """Return the results of active episodes, of one environment or of all."""
     of_one = "" if environment_no is None else " AND environment_no = ?"
     values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
     found, named = snapshot.together(
@@ -205,7 +205,9 @@ class Newest(NamedTuple):
 
 
 def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int) -> bool:
-    """Whether any of these episodes pays one action the same that often: told by the database, without its steps."""
+    """Return whether any of these episodes rewards one action the same that often; the database counts, without
+    steps.
+    """
     found = snapshot.connection.rows_in(
         "SELECT 1 FROM step WHERE learner_id = ? AND reward > 0 AND refused = 0 AND episode_no IN ({})"
         f" GROUP BY episode_no, name, args_digest, reward HAVING count(*) >= {often} LIMIT 1",
@@ -237,7 +239,7 @@ def episode_page(
     direction: Direction = "older",
     limit: int = 50,
 ) -> EpisodePage:
-    """Episodes that stand and pass, beyond ``cursor`` in a direction; without one the newest (or the oldest)."""
+    """Return active matching episodes beyond ``cursor`` in a direction; without one the newest (or oldest)."""
     named = {
         number: name
         for number, name in environment_names(snapshot).items()
@@ -268,7 +270,7 @@ def episode_page(
 
 
 def _order(row: Row, direction: Direction) -> tuple[int, int]:
-    """Where it comes in that direction: the greater time and number first, or last."""
+    """Return its sort key in that direction: the greater time and number first, or last."""
     place = (UNKNOWN if row[0] is None else row[0], row[1])
     return (-place[0], -place[1]) if direction == "older" else place
 
@@ -351,7 +353,7 @@ def _row(
 
 
 def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[float | None, ...]]:
-    """What had been paid up to each step that counts."""
+    """Return the running total at each counted step."""
     rewards: dict[int, list[float | None]] = defaultdict(list)
     for number, _, reward in sorted(
         snapshot.connection.rows_in(
@@ -370,7 +372,7 @@ def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[fl
 
 
 def runs_without_episode(snapshot: Snapshot) -> dict[str, int]:
-    """Runs that stand and brought a reward of their source, and that no episode names, by format."""
+    """Return active runs with a reward of their source and without an episode, by format."""
     rows = snapshot.connection.rows(
         "SELECT r.format, count(*) FROM run r WHERE r.learner_id = ?1 AND r.revision <= ? AND r.standing = 1"
         " AND r.reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM episode_run l JOIN episode e"

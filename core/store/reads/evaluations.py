@@ -1,7 +1,7 @@
-"""Evaluations: read back one by one, the latest first, and as columns of all that are wanted.
+"""Evaluations: one by one, the latest first, and as columns of all matches.
 
-Which evaluations are wanted is said once, as SQL (`_conditions`); a test holds the grades in it to `core.evaluate`.
-``hidden`` are numbers of evaluations that whoever asks may not see: each read leaves them out.
+The filter is SQL, written once (`_conditions`); a test compares its grades with `core.evaluate`. ``hidden`` are
+numbers of evaluations that the caller may not see: each read leaves them out.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def evaluation_columns(
 
 
 def evaluated_names(facts: Facts) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
-    """Every grader and every version of a rubric by which anything that stands was judged, in order."""
+    """Return every grader and rubric version of active evaluations, in order."""
     rows = facts.connection.rows(
         "SELECT DISTINCT rater, model, rubric FROM evaluation WHERE learner_id = ? AND standing = 1",
         [facts.learner_id],
@@ -126,11 +126,7 @@ def evaluated_names(facts: Facts) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
 
 
 def grader_of(rater: str, model: str) -> Grader:
-    """Who judged, of the names that are stored.
-
-    >>> grader_of("mara", "judge-1"), grader_of("mara", "")
-    (Grader(kind='model', name='judge-1'), Grader(kind='human', name='mara'))
-    """
+    """Return the grader of these stored names."""
     return Grader(grader_kind(rater, model), model or rater)
 
 
@@ -147,7 +143,7 @@ def _conditions(facts: Facts, wanted: EvaluationFilter) -> Condition | None:
 
 
 def _named(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition | None]:
-    """What it is about, by number."""
+    """Return its subject, by number."""
     if wanted.layer is not None:
         layer_no = layer_number(facts, wanted.layer)
         yield None if layer_no is None else (" AND e.layer_no = ?", [layer_no])
@@ -160,7 +156,7 @@ def _named(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition | None]
 
 
 def _said(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition]:
-    """Who said what of it, and when."""
+    """Return its author, verdict and time."""
     thresholds = facts.settings.thresholds
     if wanted.counting:
         yield " AND e.counts = 1", []
@@ -204,7 +200,7 @@ def _white(blocker: Blocker) -> list[str]:
 
 
 def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
-    """How many arms evaluations move at present."""
+    """Return how many arms evaluations move now."""
     found: dict[int, int] = {}
     for evaluation_no, n_arms in facts.connection.rows_in(
         f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
@@ -296,7 +292,7 @@ def _placed(values: Iterable[Any], n: int) -> tuple[list[Any], Ints]:
 
 
 def _items(layer_no: Ints, execution_no: Ints, run_no: Ints, arm_no: Ints) -> Ints:
-    """What was judged, numbered from 0; -1 for a layer as such."""
+    """Return the judged subjects, numbered from 0; -1 for a layer as such."""
     code = np.zeros(len(layer_no), dtype=np.int64)
     for part in (layer_no, execution_no, run_no, arm_no):
         room = int(part.max(initial=0)) + 1

@@ -1,4 +1,4 @@
-"""Hidden: evaluations that whoever asks may not see now, because a judgement of their own is still to come."""
+"""Hidden evaluations: those that the caller may not see yet, because their own judgement is missing."""
 
 from __future__ import annotations
 
