@@ -138,9 +138,9 @@ class Client(LearnerProtocol):
                 **options,
                 "file": _pack(paths, body),
                 "tools_bytes": n_tools or None,
+                "tools_file": None,
+                "each_event": "true" if options["each_event"] else None,
             }
-            fields["tools_file"] = None
-            fields["each_event"] = "true" if options["each_event"] else None
             query = urlencode({key: value for key, value in fields.items() if value is not None})
             length = body.tell()
             body.seek(0)

@@ -321,13 +321,6 @@ def test_a_task_that_is_cancelled_leaves_an_aborted_run(tmp_path: Path) -> None:
     assert asyncio.run(agent()) == "aborted"
 
 
-def test_the_async_form_has_every_verb() -> None:
-    def verbs(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
-
-    assert verbs(Learner) - {"context"} <= verbs(AsyncLearner)
-
-
 # Closed, and what can be read
 
 
