@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ExportAnswer,
         RecordAnswer,
         ResetAnswer,
+        RestoreAnswer,
         ScaleAnswer,
         SettingAnswer,
         StepAnswer,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from core.records.import_answer import ImportAnswer
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.judging import EvaluationAnswer
-    from core.records.learner import LearnerSettings
+    from core.records.learner import LearnerSettings, LearnerSummary
     from core.records.note import NoteAnswer
     from core.records.observation import Observation
     from core.records.posterior import Posterior
@@ -96,6 +97,7 @@ else:
             "ExportAnswer",
             "RecordAnswer",
             "ResetAnswer",
+            "RestoreAnswer",
             "ScaleAnswer",
             "SettingAnswer",
             "StepAnswer",
@@ -142,7 +144,10 @@ else:
             "Judgement",
         ),
         "core.records.judging": ("EvaluationAnswer",),
-        "core.records.learner": ("LearnerSettings",),
+        "core.records.learner": (
+            "LearnerSettings",
+            "LearnerSummary",
+        ),
         "core.records.note": ("NoteAnswer",),
         "core.records.observation": ("Observation",),
         "core.records.posterior": ("Posterior",),
@@ -228,6 +233,7 @@ __all__ = [
     "Learner",
     "LearnerProtocol",
     "LearnerSettings",
+    "LearnerSummary",
     "ModelComparison",
     "NoteAnswer",
     "Observation",
@@ -236,6 +242,7 @@ __all__ = [
     "Prior",
     "RecordAnswer",
     "ResetAnswer",
+    "RestoreAnswer",
     "RewardAnswer",
     "Run",
     "RunRow",

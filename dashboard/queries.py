@@ -20,7 +20,7 @@ from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
 from core.flows.episode import preview_declare as preview_declared
-from core.flows.learners import LearnerCache, LearnerSummary, fleet_version, learners
+from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed
@@ -33,6 +33,7 @@ from core.records.episode_credit import CreditRule
 from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodePage
 from core.records.evaluation_page import EvaluationFilter, EvaluationPage, Grader
 from core.records.judgement import Judgement
+from core.records.learner import LearnerSummary
 from core.records.note import Note
 from core.records.observation import Observation
 from core.records.reset import Reset, Target

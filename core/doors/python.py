@@ -1,4 +1,7 @@
-"""Python: a learner of a database as an object, each verb a method."""
+"""Python: a learner of a database as an object, each verb a method.
+
+Flows are imported at their first call: an agent that selects and records needs few of them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Self, TypeVar, cast
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
@@ -15,18 +19,10 @@ from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, Training
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Closed, Denied, StoreError
 from core.flows.context import Context, open_context
-from core.flows.export import export_file
-from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.learners import LearnerSummary
-from core.flows.learners import learners as learners_of
-from core.flows.maintenance import backup
-from core.flows.restore import RestoreAnswer
-from core.flows.restore import restore as restore_backup
-from core.flows.training import export_training
-from core.formats import Limits
-from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer
+from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer, RestoreAnswer
 from core.records.import_answer import ImportAnswer
+from core.records.learner import LearnerSummary
 from core.records.parameters import ExportFormat
 from core.records.run import Run
 from core.records.training import TrainingAnswer
@@ -75,7 +71,8 @@ def learners(database: str | Path | None = None) -> list[LearnerSummary]:
     settings = Settings.from_environment(database=None if database is None else str(database))
     context = open_context(settings, create=False, whole=True)
     with closing(context.store):
-        return learners_of(context)
+        summaries: list[LearnerSummary] = verb("learners").call(context)
+        return summaries
 
 
 def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnswer:
@@ -85,7 +82,8 @@ def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnsw
     invalid backup; then nothing was changed.
     """
     settings = Settings.from_environment(database=None if database is None else str(database))
-    return restore_backup(settings.database, Path(file))
+    answer: RestoreAnswer = resolve_name("core.flows.restore:restore")(settings.database, Path(file))
+    return answer
 
 
 class Learner(LearnerProtocol):
@@ -128,27 +126,29 @@ class Learner(LearnerProtocol):
         return self.context.clock()
 
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer:
-        return import_files(
-            self.context,
-            paths,
+        limits = resolve_name("core.formats:Limits").of(
+            inflated_bytes=options["max_inflated_bytes"], rejected_lines=options["max_rejected"]
+        )
+        return self._call(
+            "import",
+            ImportAnswer,
+            paths=paths,
             format=options["format"],
             unit=options["unit"],
             tools_file=options["tools_file"],
             phase=options["phase"],
-            limits=Limits.of(
-                inflated_bytes=options["max_inflated_bytes"], rejected_lines=options["max_rejected"]
-            ),
+            limits=limits,
             each_event=options["each_event"],
         )
 
     def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
-        return export_file(self.context, file, format)
+        return self._call("export", ExportAnswer, target=file, format=format)
 
     def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer:
-        return export_training(self.context, file, manifest=manifest, **request)
+        return self._call("export_training", TrainingAnswer, target=file, manifest=manifest, **request)
 
     def _backup(self, file: Path) -> BackupAnswer:
-        return backup(self.context, file)
+        return self._call("backup", BackupAnswer, target=file)
 
 
 class AsyncLearner(AsyncLearnerProtocol):

@@ -15,8 +15,9 @@ import msgspec
 from core.errors import ArmscopeError
 from core.flows import maintenance, queries
 from core.flows.context import Context, open_context
-from core.flows.learners import LearnerSummary, learners
+from core.flows.learners import learners
 from core.permissions import authorise
+from core.records.learner import LearnerSummary
 from core.records.times import iso
 from core.settings import Server, Settings
 from core.store.engine.sqlite import SQLITE

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, get_args
 
-import msgspec
 from msgspec import Meta
 
 from core.errors import Conflict, StoreAway, StoreError
@@ -15,50 +14,20 @@ from core.flows.names import readable
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.permissions import authorise
 from core.records.alert import ALERT_KINDS, AlertKind
-from core.records.learner import INSTALLATION
-from core.records.run import Phase
+from core.records.learner import INSTALLATION, LearnerState, LearnerSummary
 from core.records.times import iso
 from core.settings import check_learner
 from core.statistics.overview import silent_days
 from core.statistics.savings import PlainSavings, plain_savings
 from core.store import reads
 from core.store.alerts import standing_alerts
-from core.store.fleet import Glance, glances, moments
+from core.store.fleet import LearnerSummaryRow, glances, moments
 from core.store.transaction import Transaction
 
-LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
-"""Unreadable data; an active alert; no run yet; passive phase; selecting."""
 STATES: Final[tuple[LearnerState, ...]] = get_args(LearnerState)
 
 
-class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A learner in one line, from its rollups.
-
-    ``alarms`` are its active alerts, and ``silent`` if runs are missing, whether or not a webhook gets it.
-    ``saved_percent`` is the plain figure without an interval, and ``tokens_saved`` the total of selected runs. Both
-    are None without a comparison. ``last_run`` is ISO 8601 UTC, None = no run with a time. An ``unreadable`` learner
-    has only its name and the ``problem``.
-    """
-
-    name: str
-    state: LearnerState
-    alarms: tuple[AlertKind, ...] = ()
-    phase: Phase | None = None
-    runs: int | None = None
-    arms: int | None = None
-    revision: int | None = None
-    saved_percent: float | None = None
-    tokens_saved: int | None = None
-    last_run: str | None = None
-    problem: str | None = None
-
-    @property
-    def needs_attention(self) -> bool:
-        """True if a user should look at the learner."""
-        return self.state in {"unreadable", "alarmed"}
-
-
-LearnerCache = MutableMapping[reads.LearnerMoment, Glance]
+LearnerCache = MutableMapping[reads.LearnerStateKey, LearnerSummaryRow]
 """Cache of learner rows by version."""
 
 
@@ -139,18 +108,18 @@ def create_learner(
 
 def _summaries(
     context: Context,
-    versions: Mapping[str, reads.LearnerMoment],
+    versions: Mapping[str, reads.LearnerStateKey],
     alarms: Mapping[str, set[AlertKind]],
     cache: LearnerCache,
 ) -> list[LearnerSummary]:
     glances_by_version = _glances(context, list(versions.values()), cache)
-    read = {version: one for version, one in glances_by_version.items() if isinstance(one, Glance)}
+    read = {version: one for version, one in glances_by_version.items() if isinstance(one, LearnerSummaryRow)}
     saved = dict(zip(read, plain_savings([one.compared for one in read.values()]), strict=True))
     now_ms = context.clock()
     rows = []
     for name, version in versions.items():
         one = glances_by_version.get(version)
-        if isinstance(one, Glance):
+        if isinstance(one, LearnerSummaryRow):
             rows.append(_summary(name, one, saved[version], alarms.get(name, set()), now_ms))
         elif one is not None:
             rows.append(_unreadable(name, one))
@@ -158,18 +127,18 @@ def _summaries(
 
 
 def _glances(
-    context: Context, versions: Sequence[reads.LearnerMoment], cache: LearnerCache
-) -> dict[reads.LearnerMoment, Glance | StoreError]:
+    context: Context, versions: Sequence[reads.LearnerStateKey], cache: LearnerCache
+) -> dict[reads.LearnerStateKey, LearnerSummaryRow | StoreError]:
     """Return the row of each learner, or its error. Learners removed meanwhile are left out."""
     cached = dict(cache)  # a copy: another thread may use the cache too
     fresh = glances(context.store, [one.number for one in versions if one not in cached])
     read = {one: fresh[one.number] for one in versions if one.number in fresh}
-    cache.update((version, one) for version, one in read.items() if isinstance(one, Glance))
+    cache.update((version, one) for version, one in read.items() if isinstance(one, LearnerSummaryRow))
     return {one: cached.get(one) or read[one] for one in versions if one in cached or one in read}
 
 
 def _summary(
-    name: str, state: Glance, saved: PlainSavings, alarms: set[AlertKind], now_ms: int
+    name: str, state: LearnerSummaryRow, saved: PlainSavings, alarms: set[AlertKind], now_ms: int
 ) -> LearnerSummary:
     is_awaited = not state.origin.startswith(DEMO_ORIGIN)
     silent = silent_days(state.last_at_ms, now_ms if is_awaited else None, pause_days=state.pause_days)
@@ -188,7 +157,7 @@ def _summary(
     )
 
 
-def _state(state: Glance, alarms: set[AlertKind]) -> LearnerState:
+def _state(state: LearnerSummaryRow, alarms: set[AlertKind]) -> LearnerState:
     if alarms:
         return "alarmed"
     if not state.n_runs:

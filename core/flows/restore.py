@@ -21,6 +21,7 @@ from core.flows.context import Context, utc_now_ms
 from core.flows.queries.verify import problem_of, verify
 from core.permissions import authorise
 from core.records.actor import Actor
+from core.records.answers import RestoreAnswer
 from core.records.times import instant
 from core.settings import Located, Server, local_operator
 from core.store.engine.sqlite import Database, copy_file
@@ -40,17 +41,6 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     database: str
-    runs: int
-    runs_lost: int | None
-    acts_lost: int | None
-
-
-class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a restore. ``kept`` is the file with the replaced database; None = there was none."""
-
-    file: str
-    database: str
-    kept: str | None
     runs: int
     runs_lost: int | None
     acts_lost: int | None

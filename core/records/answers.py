@@ -140,3 +140,14 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     left_out: int = 0
     count: int = 1
+
+
+class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of a restore. ``kept`` is the file with the replaced database; None = there was none."""
+
+    file: str
+    database: str
+    kept: str | None
+    runs: int
+    runs_lost: int | None
+    acts_lost: int | None

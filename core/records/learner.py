@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from core.errors import InvalidSetting
+from core.records.alert import AlertKind
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
 from core.records.evaluation import Thresholds
 from core.records.judging import MAX_NAME_CHARS, Crediting, Graders
@@ -160,3 +161,34 @@ def _check_prices(prices: Mapping[str, float]) -> None:
                 f"The price of {model[:60]!r} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {price:g}.",
                 next_step="For example: armscope settings set prices '{\"large\": 3}'.",
             )
+
+
+LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
+"""Unreadable data; an active alert; no run yet; passive phase; selecting."""
+
+
+class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner in one line, from its rollups.
+
+    ``alarms`` are its active alerts, and ``silent`` if runs are missing, whether or not a webhook gets it.
+    ``saved_percent`` is the plain figure without an interval, and ``tokens_saved`` the total of selected runs. Both
+    are None without a comparison. ``last_run`` is ISO 8601 UTC, None = no run with a time. An ``unreadable`` learner
+    has only its name and the ``problem``.
+    """
+
+    name: str
+    state: LearnerState
+    alarms: tuple[AlertKind, ...] = ()
+    phase: Phase | None = None
+    runs: int | None = None
+    arms: int | None = None
+    revision: int | None = None
+    saved_percent: float | None = None
+    tokens_saved: int | None = None
+    last_run: str | None = None
+    problem: str | None = None
+
+    @property
+    def needs_attention(self) -> bool:
+        """True if a user should look at the learner."""
+        return self.state in {"unreadable", "alarmed"}

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from core.flows.learners import LearnerState, LearnerSummary
 from core.records.alert import ALERT_KINDS, AlertKind
+from core.records.learner import LearnerState, LearnerSummary
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.flows.learners import LearnerSummary, create_learner
+from core.flows.learners import create_learner
 from core.flows.settings import change
+from core.records.learner import LearnerSummary
 from dashboard import sentences
 from dashboard.sentences import fleet as said
 from tests.dashboard.conftest import Open, is_text_only, texts

@@ -100,6 +100,69 @@ PYTHON: Mapping[str, Callable[[Learner], object]] = {
 """Verbs that no command has, as the Python door calls them."""
 
 
+FIELDS: Mapping[str, str] = {
+    "create_learner": "name",
+    "posteriors": "view",
+    "runs": "limit",
+    "run": "name",
+    "import": "paths format unit tools_file phase each_event",
+    "record": "run ended_now",
+    "record_step": (
+        "episode environment task split variant model format number name reward finished run refused "
+        "note n_chars_in n_chars_out extra args_digest meta_digest asked answered"
+    ),
+    "mark_incomplete": "episode environment task split variant model format",
+    "episodes": "environment split task model outcome with_design",
+    "episode_list": "wanted cursor direction limit",
+    "lint": "environment",
+    "compare": "environment models compared paired",
+    "episode": "uid",
+    "declare": "environment lo hi step_lo step_hi threshold base gamma",
+    "credit_episode": "uid rule",
+    "preview_declare": "environment lo hi step_lo step_hi threshold base gamma",
+    "export": "target format",
+    "export_bundle": "target format",
+    "export_training": (
+        "target format pairing manifest include_reward with_secrets adapters layers executions raters "
+        "rubrics since_ms until_ms"
+    ),
+    "select": "arms budget_tokens k",
+    "change": "name value",
+    "reward": "arm value outcome reason run correct key create seen",
+    "reward_batch": "rewards key",
+    "reward_run": "run value outcome reason key",
+    "evaluate": "subject outcome score feedback rater model rubric arm key create",
+    "evaluations": "wanted limit",
+    "agreement": "wanted",
+    "note": "arm text key",
+    "reset": "arms types target reason seen key",
+    "queues": "undone",
+    "add_queue": "name asks n_reviewers blind rubric controls control_share due_days token",
+    "next_item": "queue",
+    "add_rubric": "rubric",
+    "undo": "act_id",
+    "redo": "act_id",
+    "erase": "run session execution episode rater",
+    "verify": "limit",
+    "backup": "target",
+    "add_member": "issuer subject name role learner email",
+    "invite_member": "issuer email name role learner",
+    "set_role": "member role learner",
+    "sign_out_member": "member",
+    "add_sender": "member channel sender",
+    "remove_sender": "channel sender",
+    "remove_member": "member",
+    "create_token": "name scopes learners days bridge",
+    "revoke_token": "token",
+    "alerts": "limit",
+    "add_webhook": "url learner pages secret_from private",
+    "remove_webhook": "webhook",
+    "audit": "installation wanted before limit",
+    "denials": "wanted after limit",
+}
+"""JSON keys of the inputs of verbs."""
+
+
 def by_name(one: Verb) -> str:
     return one.name
 
@@ -158,7 +221,7 @@ def line_of(one: Verb) -> list[str]:
 
 
 def commands() -> set[str]:
-    return {str(one.name) for one in app.registered_commands}
+    return {str(one.name) for one in (*app.registered_commands, *app.registered_groups)}
 
 
 @pytest.mark.parametrize("one", VERBS, ids=by_name)
@@ -207,6 +270,11 @@ def test_an_input_is_derived_from_the_signature_of_its_flow(one: Verb) -> None:
         assert field.default == expected[field.name][1], field.name
         assert field.type == expected[field.name][0] or expected[field.name][0].__origin__ is object
         assert all(part.description for part in get_args(field.type) if isinstance(part, msgspec.Meta))
+
+
+def test_the_names_of_fields_are_json_keys_and_stay() -> None:
+    """A renamed parameter of a flow would break every program that sends it."""
+    assert {name: " ".join(verb(name).input.__struct_fields__) for name in FIELDS} == FIELDS
 
 
 def test_inputs_are_derived_without_an_import_of_numpy_or_the_store(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
 
 if TYPE_CHECKING:
-    from core.flows.learners import LearnerSummary
+    from core.records.learner import LearnerSummary
 
 
 @command(

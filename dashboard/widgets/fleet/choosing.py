@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from core.flows.learners import STATES, LearnerSummary
+from core.flows.learners import STATES
+from core.records.learner import LearnerSummary
 from dashboard.widgets.picker import matches
 
 FIND: Final = "fleet_find"

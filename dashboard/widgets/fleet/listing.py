@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from core.flows.learners import LearnerSummary
+from core.records.learner import LearnerSummary
 from dashboard import pages, wording
 from dashboard.reading import reading
 from dashboard.sentences import fleet as said
