@@ -21,7 +21,7 @@ from streamlit.user_info import generate_login_redirect_url
 from streamlit.web.server.server_util import AUTH_COOKIE_NAME, get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 
-from core.doors.http.guard import LOOKING, is_of_proxies
+from core.doors.http.guard import SAFE_METHODS, is_proxy_header
 from core.errors import StoreError, Unidentified
 from core.flows.identity import note_denied
 from core.records.member import Session, session_of
@@ -162,7 +162,7 @@ def _is_for_people(scope: Scope) -> bool:
     """Return whether a person waits for this page."""
     headers = Headers(scope=scope)
     is_page = headers.get("sec-fetch-dest") == "document" or "text/html" in headers.get("accept", "")
-    return is_page and scope["method"] in LOOKING
+    return is_page and scope["method"] in SAFE_METHODS
 
 
 def _wanting(scope: Scope, page: Response) -> Response:
@@ -219,7 +219,7 @@ class Proxied:
     def _plain(self, scope: Scope) -> Scope:
         headers = Headers(scope=scope)
         allowed = [
-            (name, value) for name, value in scope["headers"] if not is_of_proxies(name.decode("latin-1"))
+            (name, value) for name, value in scope["headers"] if not is_proxy_header(name.decode("latin-1"))
         ]
         plain = {**scope, "headers": allowed}
         if self._is_named(scope):

@@ -28,8 +28,8 @@ from streamlit.runtime import app_session
 from core.doors.alerting import Watch
 from core.doors.http import openclaw
 from core.doors.http.app import Api
-from core.doors.http.guard import host_of, sent_by_proxy
-from core.doors.http.serving import doors, is_of_doors
+from core.doors.http.guard import has_proxy_headers, host_of
+from core.doors.http.serving import doors, is_door_path
 from core.doors.service import Service
 from core.settings import set_variables
 from dashboard.configuration import PACKAGE, options, own_names
@@ -114,7 +114,7 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
             "armscope answers by its own name only: use localhost, or the name in redirect_uri.\n",
             status_code=421,
         )
-    if sent_by_proxy(headers):
+    if has_proxy_headers(headers):
         return PlainTextResponse(
             "armscope takes no requests from a proxy: nobody signs in here.\n", status_code=403
         )
@@ -140,7 +140,7 @@ class Beside:
         self._asks_tokens = asks_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not is_of_doors(scope["path"]):
+        if scope["type"] != "http" or not is_door_path(scope["path"]):
             await self._app(scope, receive, send)
         elif self._asks_tokens and scope["path"].rstrip("/") == _OPENCLAWS_PAGE:
             await RedirectResponse(SIGN_IN, status_code=303)(scope, receive, send)

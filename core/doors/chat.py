@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.doors.exchange import Answer, Call, json_answer
+from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.routes import Handler, Route
 from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
@@ -327,7 +327,7 @@ Bridges = Callable[[Service, Actor], MemberOf | None]
 def handler(bridges: Bridges) -> Handler:
     """Return a handler of ``{text, channel?, sender?}`` that answers ``{reply}``, null without an answer."""
 
-    def handle(service: Service, actor: Actor, call: Call) -> Answer:
+    def handle(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         try:
             message = msgspec.convert(json_body(call.body), ChatMessage)
         except msgspec.ValidationError as problem:

@@ -1,7 +1,7 @@
 """Exchange of one request and answer over HTTP, apart from any server.
 
-A door is a function from a `Service`, an actor and a `Call` to an `Answer`: it parses, calls one flow, and formats.
-The server has identified the actor and checked the request before.
+A door is a function from a `Service`, an actor and an `HttpCall` to an `HttpAnswer`. It parses, calls one flow, and
+formats. The server has identified the actor and checked the request before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import orjson
 JSON = "application/json"
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     """Request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
     ``path_values`` are the values of its route's ``{name}``; ``pieces`` are a long body as it arrives.
@@ -29,7 +29,7 @@ class Call(NamedTuple):
     pieces: Iterator[bytes] = iter(())
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """Answer to a request: the body, or the ``pieces`` of a long one."""
 
     status: int
@@ -38,11 +38,11 @@ class Answer(NamedTuple):
     pieces: Iterator[bytes] | None = None
 
 
-def json_answer(status: int, document: Any, **headers: str) -> Answer:  # noqa: ANN401 - anything JSON knows
+def json_answer(status: int, document: Any, **headers: str) -> HttpAnswer:  # noqa: ANN401 - anything JSON knows
     """Return a document as an answer; underscores in the names of headers become hyphens.
 
     >>> json_answer(405, {"ok": False}, allow="GET").headers
     {'content-type': 'application/json', 'allow': 'GET'}
     """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, orjson.dumps(document), {"content-type": JSON} | named)
+    return HttpAnswer(status, orjson.dumps(document), {"content-type": JSON} | named)

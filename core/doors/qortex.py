@@ -44,7 +44,7 @@ _SESSION: Final = "session_key"
 _LAGGED: Final = "lagged"
 
 
-class Tool(NamedTuple):
+class QortexCall(NamedTuple):
     """Call of the protocol: its action, its required arguments, and its handler."""
 
     action: Action
@@ -323,13 +323,13 @@ def _short(number: float) -> float:
     return round(number, _DECIMALS)
 
 
-TOOLS: Final[Mapping[str, Tool]] = {
-    "select": Tool("select", ("learner", "candidates"), _select),
-    "observe": Tool("ingest", ("learner", "arm_id"), _observe),
-    "posteriors": Tool("read", ("learner",), _posteriors),
-    "metrics": Tool("read", ("learner",), _metrics),
-    "session_start": Tool("ingest", ("learner", "session_name"), _start),
-    "session_end": Tool("ingest", ("session_id",), _end),
-    "reset": Tool("reset", ("learner",), _reset),
+TOOLS: Final[Mapping[str, QortexCall]] = {
+    "select": QortexCall("select", ("learner", "candidates"), _select),
+    "observe": QortexCall("ingest", ("learner", "arm_id"), _observe),
+    "posteriors": QortexCall("read", ("learner",), _posteriors),
+    "metrics": QortexCall("read", ("learner",), _metrics),
+    "session_start": QortexCall("ingest", ("learner", "session_name"), _start),
+    "session_end": QortexCall("ingest", ("session_id",), _end),
+    "reset": QortexCall("reset", ("learner",), _reset),
 }
 """Calls by name."""

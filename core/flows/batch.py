@@ -26,7 +26,7 @@ from core.records.judged import OBSERVED
 from core.records.observation import reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue
 from core.records.reward import RewardAnswer, RewardOrder
-from core.store.reads import FoundRun, included_arms
+from core.store.reads import RunMatch, included_arms
 from core.store.replies import replies_of, reply_of
 from core.store.transaction import Facts, Transaction
 
@@ -176,7 +176,7 @@ class _Records:
             raise self._unknown(arm)
         return arm_no
 
-    def run(self, name: str) -> FoundRun:
+    def run(self, name: str) -> RunMatch:
         return active_run_of(self.facts, self.known.runs.get(name), name)
 
     def _unknown(self, arm: str) -> UnknownArm:

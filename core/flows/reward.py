@@ -20,7 +20,7 @@ from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.ledger import Entry, add_observations
 from core.store.reads import (
     ArmRow,
-    FoundRun,
+    RunMatch,
     arm_rows,
     find_run,
     find_runs,
@@ -114,7 +114,7 @@ class OrderFacts(NamedTuple):
 
     arm_nos: dict[str, int]
     rows: Mapping[int, ArmRow]
-    runs: Mapping[str, FoundRun]
+    runs: Mapping[str, RunMatch]
     flags: Mapping[tuple[int, int], int]
 
 
@@ -208,12 +208,12 @@ def _created_arm(txn: Transaction, order: RewardOrder) -> int:
     return txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]  # it may be known but hidden
 
 
-def active_run(txn: Facts, name: str) -> FoundRun:
+def active_run(txn: Facts, name: str) -> RunMatch:
     """Return the active run with a name; raises `UnknownRun`."""
     return active_run_of(txn, find_run(txn, name), name)
 
 
-def active_run_of(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
+def active_run_of(txn: Facts, run: RunMatch | None, name: str) -> RunMatch:
     """Return the run if it is active; raises `UnknownRun`."""
     if run is None or not run.standing:
         raise UnknownRun(
@@ -225,7 +225,7 @@ def active_run_of(txn: Facts, run: FoundRun | None, name: str) -> FoundRun:
 
 def run_of_order(
     facts: Facts, order: RewardOrder, arm_no: int, known: OrderFacts
-) -> tuple[FoundRun | None, int]:
+) -> tuple[RunMatch | None, int]:
     """Return the run of a reward, if any, and the flags of its arm; raises `UnknownRun` or `NotApplicable`."""
     if order.run is None:
         return None, 0
@@ -233,7 +233,7 @@ def run_of_order(
     return run, admit(order, run, known.flags.get((run.run_no, arm_no)))
 
 
-def admit(order: RewardOrder, run: FoundRun, flags: int | None) -> int:
+def admit(order: RewardOrder, run: RunMatch, flags: int | None) -> int:
     """Return the flags of the arm in the run; raises `NotApplicable` if the run does not admit the reward."""
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(order.arm, run.run_no)
@@ -245,7 +245,7 @@ def admit(order: RewardOrder, run: FoundRun, flags: int | None) -> int:
     return flags
 
 
-def refuse_newer(txn: Facts, order: RewardOrder, run: FoundRun, arm_no: int) -> None:
+def refuse_newer(txn: Facts, order: RewardOrder, run: RunMatch, arm_no: int) -> None:
     """Raise `Conflict` if the arm has a reward by hand in the run that the caller has not read."""
     newest = None if order.seen is msgspec.UNSET else newest_about(txn, run.run_no, arm_no)
     if newest is None or f"reward-{newest[0]}" == order.seen:

@@ -48,7 +48,7 @@ async def echo(scope, receive, send):
 uvicorn.run(echo, port=int(sys.argv[1]), lifespan="off", log_level="warning", access_log=False)
 """
 _COMMAND: Final = "from dashboard.launch import main; main()"
-_WITHOUT_DOORS: Final = f"from dashboard import server; server.is_of_doors = lambda path: False; {_COMMAND}"
+_WITHOUT_DOORS: Final = f"from dashboard import server; server.is_door_path = lambda path: False; {_COMMAND}"
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.service import Service
 from core.doors.mcp.server import agent
 from core.doors.mcp.tools import call
+from core.doors.service import Service
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context

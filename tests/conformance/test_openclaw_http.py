@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from core.doors.exchange import Call
+from core.doors.exchange import HttpCall
 from core.doors.http import openclaw
 from core.errors import ArmscopeError, Conflict, InvalidInput, NotFound
 from core.records.actor import Actor
@@ -54,7 +54,9 @@ def _ours(vector: Vector, folder: Path) -> Json:
     if not path.startswith(openclaw.PREFIX):  # no route of ours begins otherwise
         return {"handled": False}
     headers = {"content-type": "application/json"}
-    call = Call(request["method"], path, dict(parse_qsl(query)), headers, request.get("body", "").encode())
+    call = HttpCall(
+        request["method"], path, dict(parse_qsl(query)), headers, request.get("body", "").encode()
+    )
     states = {**_posteriors(), **_before(vector)}
     with (
         desk_of(folder, states, vector.input["config"], fate=vector.input["backend"]) as desk,

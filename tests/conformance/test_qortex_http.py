@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import orjson
 import pytest
 
-from core.doors.service import Service
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.qortex import ROUTES
+from core.doors.service import Service
 from core.errors import ArmscopeError, InvalidInput
 from tests.conformance.qortex_calls import (
     OPERATOR,
@@ -57,7 +57,7 @@ def test_a_sequence_is_answered_as_qortex_answers_it(
         del tally[""]
 
 
-def _held(model: Model, request: Request, answer: Answer, theirs: Any, where: str) -> str | None:  # noqa: ANN401
+def _held(model: Model, request: Request, answer: HttpAnswer, theirs: Any, where: str) -> str | None:  # noqa: ANN401
     ours = scrubbed(orjson.loads(answer.body))
     if theirs["status"] >= 500:
         return "5xx"
@@ -79,7 +79,7 @@ def _named(request: Request) -> tuple[str, dict[str, Any]]:
     return _NAMES.get(rest, rest), request["body"]
 
 
-def ask(service: Service, request: Request) -> Answer:
+def ask(service: Service, request: Request) -> HttpAnswer:
     """What a request is answered with: by the handler of the route at its path."""
     path = urlsplit(request["path"])
     for route in ROUTES:
@@ -87,7 +87,7 @@ def ask(service: Service, request: Request) -> Answer:
         found = re.fullmatch(pattern, path.path)
         if found and request["method"] in route.methods:
             body = b"" if request.get("body") is None else json.dumps(request["body"]).encode()
-            call = Call(
+            call = HttpCall(
                 request["method"],
                 path.path,
                 query=dict(parse_qsl(path.query)),
@@ -98,7 +98,7 @@ def ask(service: Service, request: Request) -> Answer:
                 return route.handler(service, OPERATOR, call)
             except ArmscopeError as problem:
                 status = 400 if isinstance(problem, InvalidInput) else 409
-                return Answer(status, orjson.dumps(problem.as_answer()))
+                return HttpAnswer(status, orjson.dumps(problem.as_answer()))
     raise AssertionError(f"no route at {request['method']} {request['path']}")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
-from core.doors.exchange import Call
+from core.doors.exchange import HttpCall
 from core.doors.service import Service
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
@@ -291,7 +291,7 @@ def test_over_http_a_message_is_an_object_with_a_text(room: Room) -> None:
     assert (route.methods, route.path, route.action) == (("POST",), "/api/v1/chat", "read")
 
     def sent(body: bytes, actor: Actor = MARA) -> object:
-        answer = route.handler(room.service, actor, Call("POST", route.path, body=body))
+        answer = route.handler(room.service, actor, HttpCall("POST", route.path, body=body))
         assert answer.status == 200
         return json.loads(answer.body)["reply"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from core.doors.cli import app, main
+from core.doors.cli.program import groups
 from core.doors.verbs import VERBS
 from core.store.schema import HEAD
 from dashboard import launch
@@ -73,6 +75,7 @@ NO_VERBS = {
     "copy",
     "demo",
     "doctor",
+    "help",
     "mcp",
     "member",
     "queue",
@@ -535,20 +538,91 @@ def test_these_are_the_commands() -> None:
     assert set(_commands()) == COMMANDS
 
 
+def _leaves(name: str) -> list[Any]:
+    """Commands of a name: itself, or its sub-commands."""
+    command = _commands()[name]
+    return list(command.commands.values()) if hasattr(command, "commands") else [command]
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_and_every_option_is_explained(name: str) -> None:
-    command = _commands()[name]
-    assert command.help
-    silent = [item.name for item in command.params if not getattr(item, "help", None) and item.name != "help"]
-    assert silent == []
-    assert "--json" in {option for item in command.params for option in item.opts}
+    assert _commands()[name].help
+    for command in _leaves(name):
+        assert command.help
+        silent = [item.name for item in command.params if not getattr(item, "help", None)]
+        assert set(silent) <= {"help"}
+        assert "--json" in {option for item in command.params for option in item.opts}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_has_short_sentences(name: str) -> None:
+    for command in _leaves(name):
+        texts = [command.help, *(getattr(item, "help", None) or "" for item in command.params)]
+        sentences = [part for text in texts for part in re.split(r"(?<=[.;:])\s+|\n\n", text)]
+        assert max(len(sentence.split()) for sentence in sentences) <= 25
+
+
+OWN_WORDS = {
+    ("alert test", "webhook"),
+}
+"""Options that have the name of a verb's field and other words."""
 
 
 def test_help_is_shown_and_is_no_error(shell: Shell) -> None:
-    for arguments in (("--help",), ("reward", "--help")):
+    for arguments in (("--help",), ("reward", "--help"), ("member", "-h"), ("member", "add", "-h")):
         code, out, _ = shell(*arguments)
         assert code == 0
         assert "Usage" in out
+
+
+def test_the_program_alone_lists_its_commands_by_section(shell: Shell) -> None:
+    code, out, err = shell()
+    assert (code, err) == (0, "")
+    assert set(COMMANDS) <= set(out.split())
+    assert groups.OTHER not in {line.rstrip(":") for line in out.splitlines()}
+
+
+def test_help_prints_the_guide(shell: Shell) -> None:
+    names = [topic["name"] for topic in document(shell("help", "--json"))]
+    assert names
+    assert set(names) <= set(shell("help")[1].split())
+    assert shell("help", names[0])[1].startswith("# ")
+    error(shell("help", "no-such-topic", "--json"), 1, "not_found")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("settings",),
+        ("settings", "--json", "list"),
+        ("episodes", "--model", "m", "each", "--limit", "3"),
+        ("episodes", "--environment=sums"),
+        ("episodes", "compare", "--models", "a", "b", "sums"),
+        ("queue", "--quiet"),
+    ],
+)
+def test_a_sub_command_may_follow_options_and_may_be_left_out(filled: Shell, line: tuple[str, ...]) -> None:
+    assert filled(*line)[0] == (1 if "compare" in line else 0)
+
+
+def test_no_function_takes_more_than_12_parameters() -> None:
+    for path in (ROOT / "core/doors/cli").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                assert len([*node.args.args, *node.args.kwonlyargs]) <= 12, node.name
+
+
+@pytest.mark.parametrize("name", ["status", "posteriors", "arms"])
+def test_a_summary_starts_without_the_slow_part_of_scipy(filled: Shell, tmp_path: Path, name: str) -> None:
+    """``scipy.stats`` takes longer to import than the command takes to answer."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from dashboard.launch import main\n"
+        "try: main()\n"
+        "finally: assert 'scipy.stats' not in sys.modules"
+    )
+    line = [sys.executable, "-c", code, "--database", str(tmp_path / "a.db"), name]
+    assert subprocess.run(line, capture_output=True, check=False, cwd=tmp_path).returncode == 0
 
 
 # For people

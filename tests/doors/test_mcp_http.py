@@ -13,7 +13,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from core.doors.exchange import Call
+from core.doors.exchange import HttpCall
 from core.doors.mcp.over_http import ROUTES
 from core.doors.mcp.tools import BY_NAME
 from core.doors.service import Service
@@ -50,7 +50,7 @@ class App:
             await send({"type": "http.response.start", "status": 405, "headers": [(b"allow", b"POST")]})
             await send({"type": "http.response.body", "body": b""})
             return
-        call = Call(scope["method"], scope["path"], headers=headers, body=body)
+        call = HttpCall(scope["method"], scope["path"], headers=headers, body=body)
         answer = await asyncio.to_thread(route.handler, self.service, self.actor, call)
         told = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": told})
@@ -97,7 +97,7 @@ def test_the_sdks_client_goes_round_once(service: Service) -> None:
 def test_what_is_no_message_is_said_to_be_none(service: Service, body: bytes) -> None:
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     (route,) = ROUTES
-    answer = route.handler(service, OPERATOR, Call("POST", "/mcp", headers=headers, body=body))
+    answer = route.handler(service, OPERATOR, HttpCall("POST", "/mcp", headers=headers, body=body))
     assert 200 <= answer.status < 500
     assert "error" in orjson.loads(answer.body)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, own, records, schemas
 from core.doors.http.routes import Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -12,7 +12,7 @@ from core.doors.service import Service
 from core.records.actor import Actor
 
 
-def _openapi(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _openapi(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     return own.document_answer(openapi())
 
 

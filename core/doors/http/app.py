@@ -21,10 +21,10 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.guard import (
-    LOOKING,
     SAFE_HEADERS,
+    SAFE_METHODS,
     Listener,
     Rate,
     allowed_origin,
@@ -107,7 +107,7 @@ class Api:
         except ArmscopeError as problem:
             await self.respond(refused(problem), scope, incoming, send)
 
-    async def respond(self, answer: Answer, scope: Scope, incoming: _Incoming, send: Send) -> None:
+    async def respond(self, answer: HttpAnswer, scope: Scope, incoming: _Incoming, send: Send) -> None:
         """Send an answer, with the safe headers."""
         if answer.status >= 400 and not incoming.is_over:
             await incoming.drain()
@@ -125,7 +125,7 @@ class Api:
             response = Response(answer.body if has_body else b"", answer.status, headers)
         await response(scope, incoming.receive, send)
 
-    def handle(self, route: Route, call: Call) -> Answer:
+    def handle(self, route: Route, call: HttpCall) -> HttpAnswer:
         """Identify the caller, authorise the route's action once, and call the handler; runs in a worker thread."""
         actor: Actor | None = None
         try:
@@ -191,7 +191,7 @@ class _Endpoint:
         self._routes = {**routes, "HEAD": routes["GET"]} if "GET" in routes else routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call: Call = scope["call"]
+        call: HttpCall = scope["call"]
         route = self._any or self._routes.get(call.method)
         if route is None and call.method == "OPTIONS":
             answer = self._options()
@@ -203,7 +203,7 @@ class _Endpoint:
             )
         else:
             if route is not self._any:  # else the handler knows its methods
-                if call.method not in LOOKING:
+                if call.method not in SAFE_METHODS:
                     check_written(call.headers, route.takes)
                 call = call._replace(method=call.method.replace("HEAD", "GET"))
             loop, request = asyncio.get_running_loop(), Request(scope, receive)
@@ -219,7 +219,7 @@ class _Endpoint:
         assert isinstance(receive, _Incoming)  # noqa: S101 - `Api` passes it
         await self._api.respond(answer, scope, receive, send)
 
-    def _options(self) -> Answer:
+    def _options(self) -> HttpAnswer:
         allowed = f"{self._allowed}, OPTIONS"
         headers = {
             "allow": allowed,
@@ -227,20 +227,20 @@ class _Endpoint:
             "access-control-allow-headers": _ALLOWED_HEADERS,
             "access-control-max-age": "600",
         }
-        return Answer(204, b"", headers)
+        return HttpAnswer(204, b"", headers)
 
 
 # Requests
 
 
-def _call(scope: Scope) -> Call:
+def _call(scope: Scope) -> HttpCall:
     """Return a request's method, path as sent, and headers, each name once and in small letters."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     path: bytes = scope.get("raw_path") or scope["path"].encode()
-    return Call(scope["method"], path.partition(b"?")[0].decode("latin-1"), headers=headers)
+    return HttpCall(scope["method"], path.partition(b"?")[0].decode("latin-1"), headers=headers)
 
 
 def _decoded(values: Mapping[str, str]) -> Mapping[str, str]:

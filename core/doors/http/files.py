@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
 
 import msgspec
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
 from core.doors.http.refusals import TooLarge
 from core.doors.http.routes import NDJSON, Route
@@ -46,11 +46,11 @@ _LIMITS: Final = ("max_inflated_bytes", "max_rejected")
 _FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event", *_LIMITS)
 
 
-def _import(context: Context, call: Call) -> Answer:
+def _import(context: Context, call: HttpCall) -> HttpAnswer:
     """Import a transcript or an archive; the first ``?tools_bytes=`` bytes are a list of tools."""
     check_fields(call, *_FIELDS)
-    asked = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
-    request = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **asked}))
+    options = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
+    request = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **options}))
     limits = {
         "inflated_bytes": _count(call, "max_inflated_bytes"),
         "rejected_lines": _count(call, "max_rejected"),
@@ -59,12 +59,12 @@ def _import(context: Context, call: Call) -> Answer:
         n_tools = _n_tools(call)
         sizes = _received(call.pieces, cast("IO[bytes]", tools), n_tools, cast("IO[bytes]", content))
         listed = ReceivedFile(name="tools.json", size_bytes=sizes[0], content=cast("IO[bytes]", tools))
-        sent = ReceivedFile(
+        upload = ReceivedFile(
             name=call.query.get("file", _NAME), size_bytes=sizes[1], content=cast("IO[bytes]", content)
         )
         answer = import_uploaded(
             context,
-            [sent],
+            [upload],
             tools=listed if n_tools else None,
             format=request.format,
             unit=request.unit,
@@ -77,7 +77,7 @@ def _import(context: Context, call: Call) -> Answer:
     return document_answer(verb("import").plain(context, msgspec.structs.replace(answer, hint=hint)))
 
 
-def _count(call: Call, name: str) -> int | None:
+def _count(call: HttpCall, name: str) -> int | None:
     value = call.query.get(name)
     if value is not None and (not re.fullmatch("[0-9]{1,15}", value) or int(value) < 1):
         raise InvalidInput(
@@ -87,7 +87,7 @@ def _count(call: Call, name: str) -> int | None:
     return None if value is None else int(value)
 
 
-def _is_true(call: Call, name: str) -> bool:
+def _is_true(call: HttpCall, name: str) -> bool:
     value = call.query.get(name, "false")
     if value not in {"true", "false"}:
         raise InvalidInput(
@@ -96,14 +96,14 @@ def _is_true(call: Call, name: str) -> bool:
     return value == "true"
 
 
-def _n_tools(call: Call) -> int:
-    sent = call.query.get("tools_bytes", "0")
-    if not re.fullmatch("[0-9]{1,10}", sent) or int(sent) > MOST_BYTES:
+def _n_tools(call: HttpCall) -> int:
+    text = call.query.get("tools_bytes", "0")
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) > MOST_BYTES:
         raise InvalidInput(
             "tools_bytes must be how many bytes of the body are a list of tools, got something else.",
             next_step="Leave it out where there is none.",
         )
-    return int(sent)
+    return int(text)
 
 
 def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[bytes]) -> tuple[int, int]:
@@ -122,32 +122,32 @@ def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[
     return min(n_bytes, n_first), max(0, n_bytes - n_first)
 
 
-def _training(context: Context, call: Call) -> Answer:
+def _training(context: Context, call: HttpCall) -> HttpAnswer:
     """Return training rows, after their manifest if requested."""
-    sent = json_body(call.body)
-    if not isinstance(sent, dict) or "target" in sent:
+    body = json_body(call.body)
+    if not isinstance(body, dict) or "target" in body:
         raise InvalidInput(
             "The body must be one object that says which rows, and no target, got something else.",
             next_step='Send it like {"format": "sft_jsonl"}.',
         )
-    asked = verb("export_training")
+    operation = verb("export_training")
     folder = TemporaryDirectory(prefix="armscope-")
     try:
         target = Path(folder.name) / "rows"
-        request = cast("Any", asked.decode({**sent, "target": str(target)}))
-        result: TrainingAnswer = asked.call(context, request)
+        request = cast("Any", operation.decode({**body, "target": str(target)}))
+        result: TrainingAnswer = operation.call(context, request)
     except BaseException:
         folder.cleanup()
         raise
     if not request.manifest:
         kind = _CSV if request.format == "reward_csv" else NDJSON
-        return Answer(200, b"", {"content-type": kind}, pieces=_file_pieces(folder, target))
+        return HttpAnswer(200, b"", {"content-type": kind}, pieces=_file_pieces(folder, target))
     manifest = msgspec.json.encode(result.manifest)
     headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
-    return Answer(200, b"", headers, pieces=_file_pieces(folder, target, manifest))
+    return HttpAnswer(200, b"", headers, pieces=_file_pieces(folder, target, manifest))
 
 
-def _backup(service: Service, actor: Actor, call: Call) -> Answer:
+def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Return a copy of the full database, with members and texts; only for operators of all learners."""
     check_fields(call)
     context = service.whole(actor)
@@ -158,7 +158,7 @@ def _backup(service: Service, actor: Actor, call: Call) -> Answer:
         folder.cleanup()
         raise
     headers = {"content-type": BYTES, "etag": f'"{result.revision}"'}
-    return Answer(200, b"", headers, pieces=_file_pieces(folder, Path(result.file)))
+    return HttpAnswer(200, b"", headers, pieces=_file_pieces(folder, Path(result.file)))
 
 
 def _file_pieces(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> Iterator[bytes]:
@@ -170,10 +170,12 @@ def _file_pieces(folder: TemporaryDirectory[str], file: Path, first: bytes = b""
             yield piece
 
 
-def _erase(context: Context, call: Call) -> Answer:
+def _erase(context: Context, call: HttpCall) -> HttpAnswer:
     """Erase the texts about a run, session or execution, or a person's name, for good."""
-    asked = verb("erase")
-    return document_answer(asked.plain(context, asked.call(context, asked.decode(json_body(call.body)))))
+    operation = verb("erase")
+    return document_answer(
+        operation.plain(context, operation.call(context, operation.decode(json_body(call.body))))
+    )
 
 
 _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {

@@ -22,7 +22,7 @@ from core.errors import Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of
 
-LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PER_MINUTE: Final = 600
 LAYERS_PER_MINUTE: Final = 100
@@ -68,18 +68,18 @@ def host_of(header: str) -> str | None:
     return None if parts is None else parts[1].strip("[]").lower()
 
 
-def sent_by_proxy(headers: Iterable[str]) -> bool:
+def has_proxy_headers(headers: Iterable[str]) -> bool:
     """Return whether a request came through a proxy.
 
-    >>> sent_by_proxy({"x-forwarded-for": "203.0.113.7"}), sent_by_proxy({"host": "localhost"})
+    >>> has_proxy_headers({"x-forwarded-for": "203.0.113.7"}), has_proxy_headers({"host": "localhost"})
     (True, False)
     """
     return any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
 
 
-def is_of_proxies(name: str) -> bool:
+def is_proxy_header(name: str) -> bool:
     """Return whether proxies add a header of this name."""
-    return sent_by_proxy([name])
+    return has_proxy_headers([name])
 
 
 def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
             "The Host must be a name of this server, got another.",
             next_step="Use localhost, or start it with armscope api --host NAME for each name it has.",
         )
-    if sent_by_proxy(headers):
+    if has_proxy_headers(headers):
         raise Foreign(
             "Without a sign-in, requests must come without a proxy's headers (Forwarded, X-Forwarded-*, X-Real-IP, "
             "Via), got some: behind a proxy every client would seem to be on this machine.",
@@ -107,7 +107,7 @@ def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mappin
         return origin
     is_own = origin == f"{scheme}://{headers.get('host', '')}"
     if origin is None or is_own:
-        if origin is None and method in LOOKING and headers.get("sec-fetch-mode") == "navigate":
+        if origin is None and method in SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate":
             return None  # a followed link: it only reads, and the foreign page can't see the answer
         if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
             return origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from core.doors.exchange import JSON, Answer, Call
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import TooMany, refused
 from core.doors.http.routes import LearnerHandler, Route
 from core.errors import InvalidEvaluation, InvalidInput
@@ -18,7 +18,7 @@ from core.formats.strict import json_body
 def _handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
     """Return a handler that answers with a flow's bytes."""
 
-    def handle(context: Context, call: Call) -> Answer:
+    def handle(context: Context, call: HttpCall) -> HttpAnswer:
         limits: list[TooMany] = []
 
         def work() -> bytes:
@@ -32,7 +32,7 @@ def _handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
         answer = answered(work)
         if limits:  # KAIROS's words, with the status of a limit instead of a failed store
             return refused(limits[0])._replace(body=answer.body)
-        return Answer(answer.status, answer.body, {"content-type": JSON})
+        return HttpAnswer(answer.status, answer.body, {"content-type": JSON})
 
     return handle
 

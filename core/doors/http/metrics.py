@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.flows.context import Context
@@ -163,7 +163,7 @@ def _attention(one: Measures) -> dict[tuple[str, str], int]:
     return counts
 
 
-def metrics(service: Service, actor: Actor, call: Call) -> Answer:
+def metrics(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Return all metrics in the text format, or in OpenMetrics if the client accepts it."""
     monitor = _monitors.setdefault(service.store, Monitor())
     whole = service.whole(actor)
@@ -177,7 +177,7 @@ def metrics(service: Service, actor: Actor, call: Call) -> Answer:
         )
     )
     encode, kind = choose_encoder(call.headers.get("accept", ""))
-    return Answer(200, encode(registry), {"content-type": kind, "vary": "Accept, Authorization"})
+    return HttpAnswer(200, encode(registry), {"content-type": kind, "vary": "Accept, Authorization"})
 
 
 ROUTES: Final[tuple[Route, ...]] = (Route(("GET",), "/metrics", "read", metrics),)

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.doors.exchange import Answer, Call, json_answer
-from core.doors.http.guard import LOOKING, check_written
+from core.doors.exchange import HttpAnswer, HttpCall, json_answer
+from core.doors.http.guard import SAFE_METHODS, check_written
 from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
@@ -45,7 +45,7 @@ _TOO_LONG: Final[_Reply] = (413, {"error": f"The body must have at most {MAX_BOD
 _PAGE: Final = Path(__file__).with_name("openclaw.html").read_bytes()
 
 
-def handle(service: Service, actor: Actor, call: Call) -> Answer:
+def handle(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Answer a request below the prefix.
 
     Raises the errors of the flows, and `NotFound` for the prefix alone. A failure of the store is 503, in the words
@@ -64,7 +64,7 @@ def handle(service: Service, actor: Actor, call: Call) -> Answer:
         queries.revision(context)
         if call.method != endpoint.method:
             return _not_allowed(call, endpoint.method)
-        if endpoint.method not in LOOKING:
+        if endpoint.method not in SAFE_METHODS:
             check_written(call.headers)
         text = endpoint.failed
         status, answer = endpoint.answer(context, call)
@@ -78,11 +78,11 @@ def _closing(status: int) -> dict[str, str]:
     return {"connection": "close"} if status == _TOO_LONG[0] else {}
 
 
-def _not_allowed(call: Call, allowed: str) -> Answer:
-    return Answer(405, b"" if call.method == "HEAD" else b"Method Not Allowed", {"allow": allowed})
+def _not_allowed(call: HttpCall, allowed: str) -> HttpAnswer:
+    return HttpAnswer(405, b"" if call.method == "HEAD" else b"Method Not Allowed", {"allow": allowed})
 
 
-def _page_answer() -> Answer:
+def _page_answer() -> HttpAnswer:
     """Return the page; its policy allows its own script and style by their hashes, and nothing else."""
     hashes = {name: b64encode(sha256(_between(name)).digest()).decode() for name in ("script", "style")}
     policy = "; ".join(
@@ -97,7 +97,7 @@ def _page_answer() -> Answer:
         ]
     )
     headers = {"content-type": "text/html; charset=utf-8", "cache-control": "no-store"}
-    return Answer(200, _PAGE, {**headers, "content-security-policy": policy})
+    return HttpAnswer(200, _PAGE, {**headers, "content-security-policy": policy})
 
 
 def _between(tag: str) -> bytes:
@@ -109,11 +109,11 @@ def _between(tag: str) -> bytes:
 # Queries
 
 
-def _read(query: Callable[[Context], object]) -> Callable[[Context, Call], _Reply]:
+def _read(query: Callable[[Context], object]) -> Callable[[Context, HttpCall], _Reply]:
     return lambda context, _: (200, query(context))
 
 
-def _traces(context: Context, call: Call) -> _Reply:
+def _traces(context: Context, call: HttpCall) -> _Reply:
     query = {name: _whole(name, call.query[name]) for name in ("limit", "offset") if name in call.query}
     page = queries.openclaw_traces(context, **query)
     return 200, {"traces": page.traces, "total": page.total}
@@ -128,7 +128,7 @@ def _whole(name: str, text: str) -> int:
     return int(text)
 
 
-def _timeseries(context: Context, call: Call) -> _Reply:
+def _timeseries(context: Context, call: HttpCall) -> _Reply:
     query = {name: call.query[name] for name in ("metric", "window") if name in call.query}
     points = queries.timeseries(context, **query)  # type: ignore[arg-type]  # the flow refuses any other word
     return 200, {"buckets": [_bucket(one) for one in points]}
@@ -143,7 +143,7 @@ def _bucket(one: queries.Point) -> Json:
 # Acts
 
 
-def _reset(context: Context, call: Call) -> _Reply:
+def _reset(context: Context, call: HttpCall) -> _Reply:
     if len(call.body) > MAX_BODY_BYTES:
         return _TOO_LONG
     done = reset(context, arms=_arms_to_reset(call.body))
@@ -184,7 +184,7 @@ def _no_reset(allowed: str) -> InvalidInput:
     )
 
 
-def _reward(context: Context, call: Call) -> _Reply:
+def _reward(context: Context, call: HttpCall) -> _Reply:
     if len(call.body) > MAX_BODY_BYTES:
         return _TOO_LONG
     body = _reward_body(call.body)
@@ -234,7 +234,7 @@ class _Method(NamedTuple):
 
     method: str
     action: Action
-    answer: Callable[[Context, Call], _Reply]
+    answer: Callable[[Context, HttpCall], _Reply]
     failed: str
 
 

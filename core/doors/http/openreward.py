@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.own import check_fields, document_answer
 from core.doors.http.routes import Route
 from core.doors.terminal import as_plain
@@ -21,7 +21,7 @@ from core.formats.tool_output import lenient
 _AT: Final = "/v1/environments/{owner}/{env}"
 
 
-def _rollouts(context: Context, call: Call) -> Answer:
+def _rollouts(context: Context, call: HttpCall) -> HttpAnswer:
     return document_answer(as_plain(take_events(context, _events(call.body))))
 
 
@@ -39,19 +39,19 @@ def _events(body: bytes) -> list[object]:
     return events
 
 
-def _environment(context: Context, call: Call) -> Answer:
+def _environment(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     return document_answer({"id": _id(environment_no(context, _name(call)))})
 
 
-def _variants(context: Context, call: Call) -> Answer:
+def _variants(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     name = _name(call)
     own = _id(environment_no(context, name))
     return document_answer([{"name": one, "id": f"{own}/{one}"} for one in variants(context, name)])
 
 
-def _difficulty(context: Context, call: Call) -> Answer:
+def _difficulty(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "split", "variant", "model_name")
     split, variant, model = (call.query.get(name) for name in ("split", "variant", "model_name"))
     document = task_difficulty(context, _name(call), split=split, variant=variant, model=model)
@@ -72,7 +72,7 @@ def _task(one: TaskDifficulty) -> dict[str, object]:
     }
 
 
-def _name(call: Call) -> str:
+def _name(call: HttpCall) -> str:
     return f"{call.path_values['owner']}/{call.path_values['env']}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from threading import BoundedSemaphore
 from typing import Final
 
-from core.doors.exchange import JSON, Answer, Call
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import NotJson, TooLarge, TooMany, refused
 from core.doors.http.routes import Route
 from core.errors import ArmscopeError, InvalidInput
@@ -31,7 +31,7 @@ _GZIP: Final = 31
 _PIECE: Final = 1 << 20
 
 
-def _traces(context: Context, call: Call) -> Answer:
+def _traces(context: Context, call: HttpCall) -> HttpAnswer:
     encoding = _encoding(call)
     body = _Body()
     try:
@@ -40,7 +40,9 @@ def _traces(context: Context, call: Call) -> Answer:
         taken = take_spans(context, read_spans(body.whole(), encoding))
     finally:
         body.close()
-    return Answer(200, answer_to(encoding, taken.refused, taken.words), {"content-type": _media(encoding)})
+    return HttpAnswer(
+        200, answer_to(encoding, taken.refused, taken.words), {"content-type": _media(encoding)}
+    )
 
 
 class _Body:
@@ -74,7 +76,7 @@ class _Body:
             _LARGE.release()
 
 
-def _opened(call: Call) -> Iterator[bytes]:
+def _opened(call: HttpCall) -> Iterator[bytes]:
     """Yield the body without its compression."""
     packing = call.headers.get("content-encoding", "identity").lower()
     if packing == "identity":
@@ -108,7 +110,7 @@ def _damaged(why: str) -> InvalidInput:
     )
 
 
-def _encoding(call: Call) -> Encoding:
+def _encoding(call: HttpCall) -> Encoding:
     return "json" if call.headers["content-type"].strip().lower().startswith(JSON) else "protobuf"
 
 
@@ -116,7 +118,7 @@ def _media(encoding: Encoding) -> str:
     return JSON if encoding == "json" else PROTOBUF
 
 
-def _refused(problem: ArmscopeError, call: Call) -> Answer:
+def _refused(problem: ArmscopeError, call: HttpCall) -> HttpAnswer:
     """Return an error in the protocol's shape, with the status and headers of every other door."""
     answer, encoding = refused(problem), _encoding(call)
     words = f"{problem.problem} {problem.next_step}"

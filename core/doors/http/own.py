@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from core.doors import documents
-from core.doors.exchange import JSON, Answer, Call
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import NDJSON, Handler, LearnerHandler, Route
@@ -57,7 +57,7 @@ _MEDIA: Final[Mapping[ExportFormat, str]] = {"jsonl": NDJSON, "json": JSON, "csv
 # Bodies
 
 
-def parsed_input(operation: Verb, call: Call, body: object, bound: Mapping[str, str] = {}) -> Input:
+def parsed_input(operation: Verb, call: HttpCall, body: object, bound: Mapping[str, str] = {}) -> Input:
     """Return a verb's input from a parsed body, the path and the Idempotency-Key header.
 
     ``bound`` are fields of the verb that the path has, by the path's names.
@@ -101,17 +101,17 @@ def _keyed(operation: Verb, key: str, body: dict[str, object]) -> dict[str, obje
 # Answers
 
 
-def document_answer(plain: object, **headers: str) -> Answer:
+def document_answer(plain: object, **headers: str) -> HttpAnswer:
     """Return a document as an answer; underscores in the names of headers become hyphens."""
     try:
         body = orjson.dumps(plain)
     except orjson.JSONEncodeError:
         body = document_bytes(plain)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(200, body, {"content-type": JSON, **named})
+    return HttpAnswer(200, body, {"content-type": JSON, **named})
 
 
-def tagged_answer(context: Context, call: Call, read: Callable[[], object]) -> Answer:
+def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) -> HttpAnswer:
     """Return what ``read`` returns, with an ETag of the learner's revision and the caller's roles; 304 if it matches.
 
     The tag is read first: after a write in between, the answer is newer than its tag.
@@ -119,7 +119,9 @@ def tagged_answer(context: Context, call: Call, read: Callable[[], object]) -> A
     tag = _tag(queries.visibility(context))
     cached = {one.strip().removeprefix("W/") for one in call.headers.get("if-none-match", "").split(",")}
     if tag in cached:
-        return Answer(304, b"", {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"})
+        return HttpAnswer(
+            304, b"", {"etag": tag, "cache-control": "private, no-cache", "vary": "Authorization"}
+        )
     return document_answer(read(), etag=tag, cache_control="private, no-cache", vary="Authorization")
 
 
@@ -129,7 +131,7 @@ def _tag(view: queries.Visibility) -> str:
     return f'"{view.moment.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
 
 
-def _acted(operation: Verb, context: Context, request: Input) -> Answer:
+def _acted(operation: Verb, context: Context, request: Input) -> HttpAnswer:
     return document_answer(operation.plain(context, operation.call(context, request)))
 
 
@@ -137,7 +139,7 @@ def _of_verb(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
     """Return a handler that calls a verb with the body."""
     operation = verb(name)
 
-    def handler(context: Context, call: Call) -> Answer:
+    def handler(context: Context, call: HttpCall) -> HttpAnswer:
         return _acted(operation, context, parsed_input(operation, call, json_body(call.body), bound))
 
     return handler
@@ -147,7 +149,7 @@ def _query_of(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
     """Return a handler that answers with a verb that only reads."""
     operation = verb(name)
 
-    def handler(context: Context, call: Call) -> Answer:
+    def handler(context: Context, call: HttpCall) -> HttpAnswer:
         check_fields(call)
         request = operation.decode({field: call.path_values[at] for field, at in bound.items()})
         return tagged_answer(
@@ -160,17 +162,17 @@ def _query_of(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
 # Lists
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """Part of a list, and the position of the next part (None at the end)."""
 
     items: Sequence[object]
     onward: Sequence[object] | None
 
 
-def _listed(page: Callable[[Context, Any, int], Page], *shape: type | tuple[type, ...]) -> LearnerHandler:
+def _listed(page: Callable[[Context, Any, int], ListPage], *shape: type | tuple[type, ...]) -> LearnerHandler:
     """Return a handler that answers with a page of a list; ``shape`` has the types of its cursor's parts."""
 
-    def handler(context: Context, call: Call) -> Answer:
+    def handler(context: Context, call: HttpCall) -> HttpAnswer:
         check_fields(call, "limit", "cursor")
         cursor, limit = _cursor(call, shape), _limit(call)
         return tagged_answer(context, call, lambda: _page_document(page(context, cursor, limit)))
@@ -178,12 +180,12 @@ def _listed(page: Callable[[Context, Any, int], Page], *shape: type | tuple[type
     return handler
 
 
-def _page_document(page: Page) -> dict[str, object]:
+def _page_document(page: ListPage) -> dict[str, object]:
     onward = None if page.onward is None else urlsafe_b64encode(orjson.dumps(list(page.onward))).decode()
     return {"items": page.items, "next": onward}
 
 
-def _cursor(call: Call, shape: Sequence[type | tuple[type, ...]]) -> list[Any] | None:
+def _cursor(call: HttpCall, shape: Sequence[type | tuple[type, ...]]) -> list[Any] | None:
     text = call.query.get("cursor")
     if text is None:
         return None
@@ -207,7 +209,7 @@ def _cursor(call: Call, shape: Sequence[type | tuple[type, ...]]) -> list[Any] |
     return parts
 
 
-def _limit(call: Call) -> int:
+def _limit(call: HttpCall) -> int:
     text = call.query.get("limit", str(DEFAULT_LIMIT))
     if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MAX_LIMIT:
         raise InvalidInput(
@@ -217,7 +219,7 @@ def _limit(call: Call) -> int:
     return int(text)
 
 
-def check_fields(call: Call, *names: str) -> None:
+def check_fields(call: HttpCall, *names: str) -> None:
     """Refuse fields of a query that the route does not have, such as a misspelt one."""
     for name in call.query:
         if name not in names:
@@ -227,20 +229,20 @@ def check_fields(call: Call, *names: str) -> None:
             )
 
 
-def _by_arm(name: str) -> Callable[[Context, Any, int], Page]:
+def _by_arm(name: str) -> Callable[[Context, Any, int], ListPage]:
     """Return the pages of a verb's list that is sorted by arm id."""
     operation = verb(name)
 
-    def page(context: Context, cursor: list[str] | None, limit: int) -> Page:
+    def page(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
         every = operation.call(context, operation.decode({}))
         rest = [one for one in every if cursor is None or one.arm > cursor[0]]
         items = operation.plain(context, rest[:limit])
-        return Page(cast("list[object]", items), [rest[limit - 1].arm] if len(rest) > limit else None)
+        return ListPage(cast("list[object]", items), [rest[limit - 1].arm] if len(rest) > limit else None)
 
     return page
 
 
-def _environments(context: Context, call: Call) -> Answer:
+def _environments(context: Context, call: HttpCall) -> HttpAnswer:
     """Return environments by name, filtered by the query."""
     check_fields(call, "limit", "cursor", "environment", "model")
     operation, cursor, limit = verb("episodes"), _cursor(call, (str,)), _limit(call)
@@ -252,12 +254,12 @@ def _environments(context: Context, call: Call) -> Answer:
         every = operation.call(context, request)
         rest = [one for one in every if cursor is None or one.environment > cursor[0]]
         onward = [rest[limit - 1].environment] if len(rest) > limit else None
-        return _page_document(Page(cast("list[object]", operation.plain(context, rest[:limit])), onward))
+        return _page_document(ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward))
 
     return tagged_answer(context, call, page)
 
 
-def _findings(context: Context, call: Call) -> Answer:
+def _findings(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the payment pattern and findings of an environment: a list of one."""
     check_fields(call, "limit", "cursor")
     operation, cursor, limit = verb("lint"), _cursor(call, (str,)), _limit(call)
@@ -265,12 +267,12 @@ def _findings(context: Context, call: Call) -> Answer:
 
     def page() -> object:
         items = cast("list[object]", operation.plain(context, operation.call(context, request)))
-        return _page_document(Page(items[: limit if cursor is None else 0], None))
+        return _page_document(ListPage(items[: limit if cursor is None else 0], None))
 
     return tagged_answer(context, call, page)
 
 
-def _models(context: Context, call: Call) -> Answer:
+def _models(context: Context, call: HttpCall) -> HttpAnswer:
     """Return models compared on the same tasks, or on all episodes."""
     check_fields(call, "paired")
     operation, paired = verb("compare"), call.query.get("paired", "true")
@@ -282,72 +284,72 @@ def _models(context: Context, call: Call) -> Answer:
     return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
 
 
-def _runs(context: Context, cursor: list[Any] | None, limit: int) -> Page:
+def _runs(context: Context, cursor: list[Any] | None, limit: int) -> ListPage:
     page = queries.listed_runs(context, cursor=None if cursor is None else Cursor(*cursor), limit=limit)
-    return Page(documents.runs(context, page.rows), page.onward)
+    return ListPage(documents.runs(context, page.rows), page.onward)
 
 
-def _episodes(context: Context, cursor: list[Any] | None, limit: int) -> Page:
+def _episodes(context: Context, cursor: list[Any] | None, limit: int) -> ListPage:
     after = None if cursor is None else EpisodeCursor(*cursor)
     page = queries.episode_list(context, cursor=after, limit=limit)
-    return Page([as_plain(row) for row in page.rows], page.onward)
+    return ListPage([as_plain(row) for row in page.rows], page.onward)
 
 
-def _evaluations(context: Context, cursor: list[int] | None, limit: int) -> Page:
+def _evaluations(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
     before = None if cursor is None else cursor[0]
     page = queries.page_of_evaluations(context, EvaluationFilter(), before=before, limit=limit)
     onward = None if page.onward is None else [page.onward]
-    return Page(documents.evaluations(context, page.rows), onward)
+    return ListPage(documents.evaluations(context, page.rows), onward)
 
 
-def _acts(context: Context, cursor: list[int] | None, limit: int) -> Page:
+def _acts(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
     return _entries(queries.acts(context, before=None if cursor is None else cursor[0], limit=limit))
 
 
-def _audit(context: Context, cursor: list[int] | None, limit: int) -> Page:
+def _audit(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
     return _entries(audit(context, before=None if cursor is None else cursor[0], limit=limit))
 
 
-def _traces(context: Context, cursor: list[str] | None, limit: int) -> Page:
+def _traces(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
     every = traces(context)
     return _after([one.trace for one in every], every, cursor, limit)
 
 
-def _rollouts(context: Context, cursor: list[str] | None, limit: int) -> Page:
+def _rollouts(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
     every = rollouts(context)
     return _after([one.rollout for one in every], every, cursor, limit)
 
 
-def _after(names: Sequence[str], rows: Sequence[object], cursor: list[str] | None, limit: int) -> Page:
+def _after(names: Sequence[str], rows: Sequence[object], cursor: list[str] | None, limit: int) -> ListPage:
     """Return the rows after the one that the cursor names."""
     begin = names.index(cursor[0]) + 1 if cursor is not None and cursor[0] in names else 0
     end = begin + limit
-    return Page([as_plain(one) for one in rows[begin:end]], [names[end - 1]] if end < len(rows) else None)
+    return ListPage([as_plain(one) for one in rows[begin:end]], [names[end - 1]] if end < len(rows) else None)
 
 
-def _entries(page: AuditPage) -> Page:
-    return Page([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
+def _entries(page: AuditPage) -> ListPage:
+    return ListPage([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
 
 
-def _learners(service: Service, actor: Actor, call: Call) -> Answer:
+def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "limit", "cursor")
     operation, cursor, limit = verb("learners"), _cursor(call, (str,)), _limit(call)
     context = service.whole(actor)
     rest = [one for one in operation.call(context, Input()) if cursor is None or one.name > cursor[0]]
     onward = [rest[limit - 1].name] if len(rest) > limit else None
     return document_answer(
-        _page_document(Page(cast("list[object]", operation.plain(context, rest[:limit])), onward))
+        _page_document(ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward))
     )
 
 
 # Routes without a verb, or with several
 
 
-def _version(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _version(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     return document_answer({"name": "armscope", "version": __version__})
 
 
-def _health(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
     with service.store.reading(service.whole(actor).learner):
         return document_answer({"ok": True, "version": __version__})
@@ -358,7 +360,7 @@ _REWARD: Final = verb("reward")
 _REWARD_RUN: Final = verb("reward_run")
 
 
-def _record(context: Context, call: Call) -> Answer:
+def _record(context: Context, call: HttpCall) -> HttpAnswer:
     """Record a run: the verb's input, or a line of armscope's own format."""
     body = json_body(call.body)
     if isinstance(body, dict) and body.get("kind") == "run":
@@ -366,7 +368,7 @@ def _record(context: Context, call: Call) -> Answer:
     return _acted(_RECORD, context, parsed_input(_RECORD, call, body))
 
 
-def _reward(context: Context, call: Call) -> Answer:
+def _reward(context: Context, call: HttpCall) -> HttpAnswer:
     """Reward one arm, or without one every arm of the run."""
     body = json_body(call.body)
     is_whole = isinstance(body, dict) and "arm" not in body and "run" in body
@@ -374,17 +376,17 @@ def _reward(context: Context, call: Call) -> Answer:
     return _acted(operation, context, parsed_input(operation, call, body))
 
 
-def _reward_batch(context: Context, call: Call) -> Answer:
+def _reward_batch(context: Context, call: HttpCall) -> HttpAnswer:
     """Record rewards line by line."""
     return _line_answers(reward_lines(context, lines_of(call.pieces), call.headers.get(_KEY)))
 
 
-def _run_batch(context: Context, call: Call) -> Answer:
+def _run_batch(context: Context, call: HttpCall) -> HttpAnswer:
     """Record runs line by line."""
     return _line_answers(run_lines(context, lines_of(call.pieces)))
 
 
-def _line_answers(results: Iterator[Mapping[str, object]]) -> Answer:
+def _line_answers(results: Iterator[Mapping[str, object]]) -> HttpAnswer:
     """Return one result for each line, after the last line: a client may read nothing before it has sent all."""
 
     def write(target: IO[bytes]) -> None:
@@ -394,7 +396,7 @@ def _line_answers(results: Iterator[Mapping[str, object]]) -> Answer:
     return _file_answer(207, NDJSON, write)
 
 
-def _file_answer(status: int, media: str, write: Callable[[IO[bytes]], object]) -> Answer:
+def _file_answer(status: int, media: str, write: Callable[[IO[bytes]], object]) -> HttpAnswer:
     """Return what ``write`` writes, held in a file while it is large."""
     file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed when it is sent
     try:
@@ -402,7 +404,7 @@ def _file_answer(status: int, media: str, write: Callable[[IO[bytes]], object]) 
     except BaseException:
         file.close()
         raise
-    return Answer(status, b"", {"content-type": media}, pieces=_pieces(file))
+    return HttpAnswer(status, b"", {"content-type": media}, pieces=_pieces(file))
 
 
 def _pieces(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
@@ -412,7 +414,7 @@ def _pieces(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
             yield piece
 
 
-def _export(context: Context, call: Call) -> Answer:
+def _export(context: Context, call: HttpCall) -> HttpAnswer:
     """Return all of a learner at one revision."""
     check_fields(call, "format")
     form = call.query.get("format", "jsonl")
@@ -424,7 +426,7 @@ def _export(context: Context, call: Call) -> Answer:
     return _file_answer(200, _MEDIA[form], lambda target: export_into(context, target, "-", form))
 
 
-def _timeseries(context: Context, call: Call) -> Answer:
+def _timeseries(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "metric", "window")
     metric, window = call.query.get("metric", "tokens"), call.query.get("window", "1d")
 
@@ -437,19 +439,19 @@ def _timeseries(context: Context, call: Call) -> Answer:
     return tagged_answer(context, call, points)
 
 
-def _savings(context: Context, call: Call) -> Answer:
+def _savings(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     return tagged_answer(context, call, lambda: documents.savings(context, queries.savings(context)))
 
 
-def _verify(service: Service, actor: Actor, call: Call) -> Answer:
+def _verify(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call)
     operation, context = verb("verify"), service.whole(actor)
     authorise(actor, operation.action, None)  # the answer names every learner
     return _acted(operation, context, operation.decode({}))
 
 
-def _preview_reset(context: Context, call: Call) -> Answer:
+def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
     """Return what a reset would change."""
     request = cast("Any", parsed_input(verb("reset"), call, json_body(call.body)))
     preview = queries.preview_reset(context, arms=request.arms, types=request.types, target=request.target)
@@ -465,7 +467,7 @@ def _preview_reset(context: Context, call: Call) -> Answer:
     )
 
 
-def _preview_credit(context: Context, call: Call) -> Answer:
+def _preview_credit(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the arms that an episode's credit would move, the largest change first."""
     request = cast("Any", parsed_input(verb("credit_episode"), call, json_body(call.body)))
     return document_answer(as_plain(queries.preview_credit(context, request.uid, request.rule)))

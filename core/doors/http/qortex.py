@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from core.doors.exchange import Answer, Call, json_answer
+from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.routes import Handler, Route
 from core.doors.qortex import TOOLS, call
 from core.doors.service import Service
@@ -19,14 +19,14 @@ _ROOT: Final = "/v1/learning"
 _MAX_DIGITS: Final = 18
 
 
-def _health(service: Service, actor: Actor, request: Call) -> Answer:  # noqa: ARG001 - as every handler
+def _health(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:  # noqa: ARG001 - as every handler
     return json_answer(200, {"status": "ok", "version": __version__})
 
 
 def _by_body(name: str, *, may_be_empty: bool = False) -> Handler:
     """Return the handler of a call whose arguments are the body."""
 
-    def handle(service: Service, actor: Actor, request: Call) -> Answer:
+    def handle(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
         is_empty = may_be_empty and not request.body
         return json_answer(200, call(service, actor, name, {} if is_empty else json_body(request.body)))
 
@@ -36,7 +36,7 @@ def _by_body(name: str, *, may_be_empty: bool = False) -> Handler:
 def _by_path(name: str) -> Handler:
     """Return the handler of a call about the learner in the path."""
 
-    def handle(service: Service, actor: Actor, request: Call) -> Answer:
+    def handle(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
         arguments: dict[str, Any] = {"learner": request.path_values["learner"]}
         return json_answer(200, call(service, actor, name, arguments | _window(request.query)))
 

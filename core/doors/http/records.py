@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.own import AT_LEARNER, check_fields, document_answer, parsed_input, tagged_answer
 from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -55,28 +55,28 @@ def _array_or_fields(value: Any) -> object:  # noqa: ANN401 - any type that the 
     return value.tolist() if hasattr(value, "tolist") else json_form(value)
 
 
-def _request(operation: Verb, call: Call, bound: Mapping[str, str] = {}) -> Input:
+def _request(operation: Verb, call: HttpCall, bound: Mapping[str, str] = {}) -> Input:
     check_fields(call, "input")
     fields = json_body(call.query.get("input", "{}").encode())
     return parsed_input(operation, call, fields, bound)
 
 
 def _report(operation: Verb, bound: Mapping[str, str]) -> LearnerHandler:
-    def handler(context: Context, call: Call) -> Answer:
+    def handler(context: Context, call: HttpCall) -> HttpAnswer:
         request = _request(operation, call, bound)
         return tagged_answer(context, call, lambda: _form(operation.call(context, request)))
 
     return handler
 
 
-def _verified(service: Service, actor: Actor, call: Call) -> Answer:
+def _verified(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Return the verification of every learner."""
     operation = verb("verify")
     authorise(actor, operation.action, None)
     return document_answer(_form(operation.call(service.whole(actor), _request(operation, call))))
 
 
-def _exported(context: Context, call: Call) -> Answer:
+def _exported(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the answer of an export, the observations of a CSV, and the file, one after the other."""
     check_fields(call, "format")
     with ExitStack() as opened:
@@ -92,7 +92,7 @@ def _exported(context: Context, call: Call) -> Answer:
             "armscope-second-bytes": str(0 if second is None else second.stat().st_size),
         }
         files = [Path(answer.file)] if second is None else [second, Path(answer.file)]
-        return Answer(200, b"", headers, pieces=_pieces(opened.pop_all(), first, files))
+        return HttpAnswer(200, b"", headers, pieces=_pieces(opened.pop_all(), first, files))
 
 
 def _pieces(opened: ExitStack, first: bytes, files: list[Path]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import orjson
 
-from core.doors.exchange import JSON, Answer, json_answer
+from core.doors.exchange import JSON, HttpAnswer, json_answer
 from core.doors.http.wording import http_error
 from core.doors.terminal import whole
 from core.errors import (
@@ -105,7 +105,7 @@ def status_of(problem: ArmscopeError) -> int:
     return next((_STATUS[kind] for kind in type(problem).__mro__ if kind in _STATUS), 500)
 
 
-def refused(problem: ArmscopeError) -> Answer:
+def refused(problem: ArmscopeError) -> HttpAnswer:
     """Return an error as an answer, in the one shape of every door."""
     headers = {"content-type": JSON}
     if isinstance(problem, Unidentified):
@@ -116,10 +116,10 @@ def refused(problem: ArmscopeError) -> Answer:
         headers["retry-after"] = str(_BUSY_S)
     elif isinstance(problem, WrongMethod):
         headers["allow"] = problem.allow
-    return Answer(status_of(problem), document_bytes(http_error(problem)), headers)
+    return HttpAnswer(status_of(problem), document_bytes(http_error(problem)), headers)
 
 
-def failed(problem: Exception) -> Answer:
+def failed(problem: Exception) -> HttpAnswer:
     """Return the answer for a fault of the server; only the log has the cause."""
     _LOG.error("a request came to nothing", exc_info=problem)
     document = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from core.doors.exchange import JSON, Answer, Call
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import refused
 from core.doors.service import Service
 from core.errors import ArmscopeError, NotFound
@@ -13,14 +13,14 @@ from core.flows.context import Context
 from core.permissions import Action
 from core.records.actor import Actor
 
-Handler = Callable[[Service, Actor, Call], Answer]
+Handler = Callable[[Service, Actor, HttpCall], HttpAnswer]
 """Plain function, called in a worker thread: it parses, calls one flow, and formats."""
-LearnerHandler = Callable[[Context, Call], Answer]
+LearnerHandler = Callable[[Context, HttpCall], HttpAnswer]
 """Handler of requests about one learner: in its context the route's action is permitted."""
 NDJSON: Final = "application/x-ndjson"
 
 
-def _no_handler(service: Service, actor: Actor, call: Call) -> Answer:  # noqa: ARG001 - a handler
+def _no_handler(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     raise NotFound("There is nothing at this path.", next_step="GET /api/v1/openapi.json lists the paths.")
 
 
@@ -41,5 +41,5 @@ class Route(NamedTuple):
     public: bool = False
     takes: tuple[str, ...] = (JSON,)
     streams: bool = False
-    refuse: Callable[[ArmscopeError, Call], Answer] = lambda problem, _call: refused(problem)
+    refuse: Callable[[ArmscopeError, HttpCall], HttpAnswer] = lambda problem, _call: refused(problem)
     of_learner: LearnerHandler | None = None

@@ -65,7 +65,7 @@ def doors(
     """
     listener = Listener(
         hosts=OWN_NAMES | {name.lower() for name in hosts},
-        origins=foreign_pages(variable("ARMSCOPE_CORS_ORIGIN") or ""),
+        origins=parse_origins(variable("ARMSCOPE_CORS_ORIGIN") or ""),
         local=None if asks_tokens else local_operator(),
         per_minute=per_minute,
     )
@@ -87,19 +87,19 @@ def doors(
     return Api(service, ROUTES, listener=listener, identify=identify, denied=denied)
 
 
-def is_of_doors(path: str) -> bool:
+def is_door_path(path: str) -> bool:
     """Return whether the doors answer a path, even with an error; the pages answer all others.
 
-    >>> is_of_doors("/api/v1/version"), is_of_doors("/runs")
+    >>> is_door_path("/api/v1/version"), is_door_path("/runs")
     (True, False)
     """
     return path.split("/", 2)[1:2] != [] and path.split("/", 2)[1] in _ROOTS
 
 
-def foreign_pages(variable_text: str) -> frozenset[str]:
+def parse_origins(variable_text: str) -> frozenset[str]:
     """Return the origins of foreign pages that may send requests.
 
-    >>> sorted(foreign_pages("https://board.example, http://localhost:3000"))
+    >>> sorted(parse_origins("https://board.example, http://localhost:3000"))
     ['http://localhost:3000', 'https://board.example']
     """
     origins = frozenset(variable_text.replace(",", " ").split())

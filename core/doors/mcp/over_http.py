@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.records.actor import Actor
 
 
-def _message(service: Service, actor: Actor, request: Call) -> Answer:
+def _message(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
     from core.doors.mcp.streamable import answered
 
     return answered(service, actor, request)

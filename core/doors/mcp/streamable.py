@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.mcp.server import make_server
 from core.doors.service import Service
 from core.records.actor import Actor
@@ -16,12 +16,12 @@ from core.records.actor import Actor
 Message = MutableMapping[str, Any]
 
 
-def answered(service: Service, actor: Actor, request: Call) -> Answer:
+def answered(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
     """Return the answer to a message, in a worker thread; the guard has checked Host, Origin, size and identity."""
     return asyncio.run(_answered(lambda: make_server(service, lambda _: actor), request))
 
 
-async def _answered(make: Callable[[], Any], request: Call) -> Answer:
+async def _answered(make: Callable[[], Any], request: HttpCall) -> HttpAnswer:
     manager = StreamableHTTPSessionManager(make(), json_response=True, stateless=True)
     messages: list[Message] = []
     body = [{"type": "http.request", "body": request.body, "more_body": False}]
@@ -41,10 +41,10 @@ async def _answered(make: Callable[[], Any], request: Call) -> Answer:
     content = b"".join(one.get("body", b"") for one in messages if one["type"] == "http.response.body")
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in start["headers"]}
     headers.pop("content-length", None)
-    return Answer(start["status"], content, headers)
+    return HttpAnswer(start["status"], content, headers)
 
 
-def _scope(request: Call) -> dict[str, Any]:
+def _scope(request: HttpCall) -> dict[str, Any]:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()]
     return {
         "type": "http",

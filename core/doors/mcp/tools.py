@@ -30,7 +30,7 @@ ALLOWABLE: Final = ("reset", "export")
 """Tools that an agent may call only if the server is started with ``--allow``."""
 
 
-class Tool(NamedTuple):
+class AgentTool(NamedTuple):
     """Tool with its action, arguments and handler; ``allowed_as`` is its name in `ALLOWABLE`, if any."""
 
     name: str
@@ -38,7 +38,7 @@ class Tool(NamedTuple):
     words: str
     schema: Schema
     call: Callable[[Service, Actor, Arguments], Document]
-    refuse: Callable[[Tool, ArmscopeError], Document]
+    refuse: Callable[[AgentTool, ArmscopeError], Document]
     allowed_as: str | None = None
 
 
@@ -65,7 +65,7 @@ def call(
     return ToolResult(orjson.dumps(document), document)
 
 
-def _acting(tool: Tool, actor: Actor, allowed: frozenset[str] | None) -> Actor:
+def _acting(tool: AgentTool, actor: Actor, allowed: frozenset[str] | None) -> Actor:
     """Return the actor of a call; a further tool is allowed for this call only."""
     if tool.allowed_as is None or allowed is None:
         return actor
@@ -77,7 +77,7 @@ def _acting(tool: Tool, actor: Actor, allowed: frozenset[str] | None) -> Actor:
     return msgspec.structs.replace(actor, grants=(*actor.grants, Grant(role="operate")))
 
 
-def _checked(tool: Tool, arguments: Arguments) -> Arguments:
+def _checked(tool: AgentTool, arguments: Arguments) -> Arguments:
     """Return the arguments if the tool has all of them; its handler checks their values."""
     if tool.schema.get("additionalProperties") is False:
         unknown = sorted(arguments.keys() - tool.schema["properties"].keys())
@@ -94,11 +94,11 @@ def _checked(tool: Tool, arguments: Arguments) -> Arguments:
 # qortex's
 
 
-def _qortex(name: str, words: str) -> Tool:
+def _qortex(name: str, words: str) -> AgentTool:
     def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
         return qortex.call(service, actor, name, arguments)
 
-    return Tool(
+    return AgentTool(
         name=f"qortex_learning_{name}",
         action=qortex.TOOLS[name].action,
         words=words,
@@ -109,7 +109,7 @@ def _qortex(name: str, words: str) -> Tool:
     )
 
 
-def _plainly(tool: Tool, problem: ArmscopeError) -> Document:  # noqa: ARG001 - as every refusal
+def _plainly(tool: AgentTool, problem: ArmscopeError) -> Document:  # noqa: ARG001 - as every refusal
     return problem.as_answer()
 
 
@@ -128,7 +128,7 @@ _EXAMPLES: Final[Mapping[str, Document]] = {
 _MAX_RETRIES: Final = 3
 
 
-def _kairos_refusal(tool: Tool, problem: ArmscopeError) -> Document:
+def _kairos_refusal(tool: AgentTool, problem: ArmscopeError) -> Document:
     """Return an error in KAIROS's words: invalid input with its members and an example, others by code."""
     refused = refusal(problem)
     if refused.status != 400:
@@ -227,7 +227,7 @@ _TABLE: Final = (
         "reset",
         "Start arms again at Beta(1, 1): those named, or all. Nothing is deleted, and a person can take it back.",
     ),
-    Tool(
+    AgentTool(
         "reward",
         "evaluate",
         "Judge one layer of an adapter, or one execution of it: success or failure, with a score from 0 to 1 (of a "
@@ -236,7 +236,7 @@ _TABLE: Final = (
         _reward,
         _kairos_refusal,
     ),
-    Tool(
+    AgentTool(
         "export",
         "export_training",
         "What was judged, as JSON lines to train on: trace_jsonl, reward_jsonl, sft_jsonl or preference_jsonl.",
@@ -245,7 +245,7 @@ _TABLE: Final = (
         _kairos_refusal,
         allowed_as="export",
     ),
-    Tool(
+    AgentTool(
         "why_in_prompt",
         "read",
         "Why each arm was in one run's prompt or left out, and what was observed of it. Use this when a person "
@@ -254,8 +254,8 @@ _TABLE: Final = (
         _object(_verb("run", {"run": "name"})),
         _plainly,
     ),
-    Tool("runs", "read", "The latest runs, newest first, with their uids.", RUNS, _runs, _plainly),
-    Tool(
+    AgentTool("runs", "read", "The latest runs, newest first, with their uids.", RUNS, _runs, _plainly),
+    AgentTool(
         "undo",
         "undo_own",
         "Undo an act that you recorded yourself, by the id in its answer. Nothing is deleted: undoing the undo makes "
@@ -265,6 +265,6 @@ _TABLE: Final = (
         _plainly,
     ),
 )
-BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in _TABLE}
+BY_NAME: Final[Mapping[str, AgentTool]] = {tool.name: tool for tool in _TABLE}
 """Every tool, in the order of the list."""
 OUTPUT: Final = OBJECT

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from core.doors.http.guard import Listener
-from core.doors.http.serving import ROUTES, is_of_doors
+from core.doors.http.serving import ROUTES, is_door_path
 from core.flows import queries
 from core.flows.context import Context
 from core.permissions import Action, may
@@ -133,8 +133,8 @@ def test_without_the_protocols_package_the_other_doors_are_there() -> None:
 
 
 def test_pages_and_doors_share_no_path() -> None:
-    assert not [page.name for page in PAGES if is_of_doors(f"/{page.name}")]
-    assert all(is_of_doors(route.path) for route in ROUTES)
+    assert not [page.name for page in PAGES if is_door_path(f"/{page.name}")]
+    assert all(is_door_path(route.path) for route in ROUTES)
 
 
 def test_nobody_unknown_gets_through_any_door(context: Context, ask_as: Asked) -> None:

@@ -11,13 +11,13 @@ from typing import Any, get_args
 import pytest
 from starlette.types import Message
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, serving
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener, Rate
 from core.doors.http.refusals import TooMany
 from core.doors.http.routes import NDJSON, Route
-from core.doors.http.serving import doors, foreign_pages
+from core.doors.http.serving import doors, parse_origins
 from core.errors import InvalidSetting
 from core.flows import queries
 from core.flows.audit import denials
@@ -102,7 +102,7 @@ def test_what_may_not_come_in_is_told_and_changes_nothing(
 
 
 def test_own_pages_and_those_that_are_named_may_ask(ask_as: Asked) -> None:
-    listed = Listener(local=MARA, origins=foreign_pages("https://board.example"))
+    listed = Listener(local=MARA, origins=parse_origins("https://board.example"))
     asking = ask_as(listed)
     for origin, site in (("http://localhost", "same-origin"), ("https://board.example", "cross-site")):
         found = asking.post(f"{AT}/notes", NOTE, origin=origin, sec_fetch_site=site)
@@ -120,7 +120,7 @@ def test_own_pages_and_those_that_are_named_may_ask(ask_as: Asked) -> None:
 @pytest.mark.parametrize("said", ["*", "board.example", "https://board.example/page", "https://*.example"])
 def test_no_list_of_pages_has_all_of_them(said: str) -> None:
     with pytest.raises(InvalidSetting):
-        foreign_pages(said)
+        parse_origins(said)
 
 
 def test_the_list_of_pages_is_the_environments(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +344,7 @@ async def _slowly(app: Api) -> Message:
 
 
 def test_where_we_fail_nothing_of_why_is_told(context: Context, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(desk: object, actor: Actor, call: Call) -> Answer:
+    def fail(desk: object, actor: Actor, call: HttpCall) -> HttpAnswer:
         raise RuntimeError("arms_canary")
 
     listener = Listener(local=MARA)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core.doors.exchange import Answer, Call
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import openclaw
 from core.doors.service import Service
 from core.errors import ArmscopeError, Conflict, Denied, InvalidInput, UnknownArm, UnknownLearner
@@ -71,10 +71,10 @@ def sent(
     *,
     actor: Actor = MARA,
     body: bytes | None = None,
-) -> Answer:
+) -> HttpAnswer:
     method = "GET" if body is None else "POST"
     return openclaw.handle(
-        service, actor, Call(method, openclaw.PREFIX + path, query, JSON_SENT, body or b"")
+        service, actor, HttpCall(method, openclaw.PREFIX + path, query, JSON_SENT, body or b"")
     )
 
 
@@ -318,7 +318,7 @@ def test_who_may_do_what(service: Service, role: Role) -> None:
 def test_every_route_declares_its_action() -> None:
     declared = {route.path.removeprefix(openclaw.PREFIX): route.action for route in openclaw.ROUTES}
     assert declared == {
-        **dict.fromkeys((*READS, "/dashboard", "/{rest...}"), "read"),
+        **dict.fromkeys((*READS, "", "/dashboard", "/{rest:path}"), "read"),
         "/reward": "reward",
         "/reset": "reset",
     }

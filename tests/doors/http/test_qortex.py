@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from core.doors.exchange import Call
+from core.doors.exchange import HttpCall
 from core.doors.http.qortex import ROUTES
 from core.doors.http.routes import Route
 from core.doors.service import Service
@@ -37,7 +37,7 @@ def route(path: str) -> Route:
 def ask(service: Service, path: str, body: object = None, *, actor: Actor = OPERATOR, **values: str) -> Any:  # noqa: ANN401
     sent = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
     one = route(path)
-    answer = one.handler(service, actor, Call(one.methods[0], one.path, body=sent, path_values=values))
+    answer = one.handler(service, actor, HttpCall(one.methods[0], one.path, body=sent, path_values=values))
     assert answer.status == 200
     return orjson.loads(answer.body)
 
