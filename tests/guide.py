@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, get_args, get_origin
 import msgspec
 import typer.main
 
-import dashboard.sign_in  # noqa: F401 - it has errors of its own
+import core.client  # noqa: F401 - it has errors of its own
+import dashboard.sign_in  # noqa: F401 - likewise
 from core import errors, guide
 from core.doors.cli import app
 from core.doors.http import api, serving

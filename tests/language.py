@@ -73,9 +73,9 @@ def prose(source: str) -> Iterator[tuple[str, str]]:
         if token.type == tokenize.COMMENT:
             yield "comment", token.string
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and id(node) not in first and len(text.split()) >= 4:
-            yield "string", text
+        value = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(value, str) and id(node) not in first and len(value.split()) >= 4:
+            yield "string", value
 
 
 def tokens(source: str) -> Iterator[tokenize.TokenInfo]:

@@ -6,7 +6,7 @@ import math
 from typing import Final, assert_never
 
 from core.records.counts import number_of
-from core.records.judgement import Judgement, Stretch
+from core.records.judgement import Judgement, RecentMean
 
 NOT_OFFERED: Final = "not offered lately"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
@@ -80,7 +80,7 @@ def of_hundred(mean: float) -> str:
     return "fewer than 1" if number < 1 else "more than 99" if number > 99 else str(number)
 
 
-def _counted(seen: Stretch) -> str:
+def _counted(seen: RecentMean) -> str:
     """How many of so many observations referenced it.
 
     >>> _counted(Stretch(since_ms=0, mean=0.0, n=31, mean_before=0.6, n_before=90))

@@ -20,7 +20,7 @@ from core.records.member import MemberRow
 from core.store.bridges import add_sender as store_sender
 from core.store.bridges import is_bridge, member_of_sender, sender_rows
 from core.store.bridges import remove_sender as drop_sender
-from core.store.members import Found, member_by_name
+from core.store.members import MemberMatch, member_by_name
 from core.store.store import Store
 from core.store.transaction import Detail, Transaction
 
@@ -103,7 +103,7 @@ def members_behind(store: Store, actor: Actor) -> Callable[[str, str], Actor | N
 
     def who(channel: str, sender: str) -> Actor | None:
         with store.reading(INSTALLATION) as snapshot:
-            row: Found | None = member_of_sender(snapshot, channel, sender)
+            row: MemberMatch | None = member_of_sender(snapshot, channel, sender)
         return None if row is None or not _is_in(row.member) else row.member.actor
 
     return who

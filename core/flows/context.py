@@ -199,7 +199,7 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     UnknownLearner
         There are several learners and none was named. Callers that concern the ``whole`` database need none.
     """
-    store = Store(settings.database, create=create, read_place=settings.read_database)
+    store = Store(settings.database, create=create, read_location=settings.read_database)
     if settings.learner is not None:
         return Context(store=store, learner=settings.learner, actor=settings.actor)
     try:

@@ -16,7 +16,7 @@ from core.flows.context import Context
 from core.records.episode import Episode, Scale
 from core.records.episode_credit import CREDIT_RULES, CreditAnswer, CreditRule, CreditShare
 from core.records.limits import one_of, shown
-from core.store.episode_credits import Place, Prompted, add_credit, credit_of, prompted
+from core.store.episode_credits import RunArm, Prompted, add_credit, credit_of, prompted
 from core.store.episodes import find_episode
 from core.store.transaction import Facts, Transaction
 
@@ -82,7 +82,7 @@ def credit_in(txn: Transaction, uid: str, rule: CreditRule) -> CreditAnswer:
         uid,
         rule,
         split.reward,
-        [(one.place, weight) for one, weight in split.shares],
+        [(one.key, weight) for one, weight in split.shares],
         actor=txn.actor.name,
         at_ms=txn.now_ms,
     )
@@ -124,7 +124,7 @@ def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Cre
             reward, why="None of its runs is here with arms in its prompt, so nobody can be credited."
         )
     weights = _weights(line, arms, rule)
-    arm_by_key = {one.place: one for one in arms}
+    arm_by_key = {one.key: one for one in arms}
     shares = tuple((arm_by_key[key], weight) for key, weight in sorted(weights.items()))
     return CreditSplit(reward, shares, None if shares else _NO_SHARES.get(rule))
 
@@ -136,14 +136,14 @@ _NO_SHARES: Final[Mapping[CreditRule, str]] = {
 }
 
 
-def _weights(line: Episode, arms: Sequence[Prompted], rule: CreditRule) -> dict[Place, int]:
+def _weights(line: Episode, arms: Sequence[Prompted], rule: CreditRule) -> dict[RunArm, int]:
     match rule:
         case "off":
             return {}
         case "equal":
-            return credited([one.place for one in arms])
+            return credited([one.key for one in arms])
         case "referenced":
-            return credited([one.place for one in arms if one.referenced])
+            return credited([one.key for one in arms if one.referenced])
         case "step":
             tools = _tools(arms)
             return credited_by_payments(
@@ -155,7 +155,7 @@ def _weights(line: Episode, arms: Sequence[Prompted], rule: CreditRule) -> dict[
             assert_never(rule)
 
 
-def _tools(arms: Sequence[Prompted]) -> dict[str, list[Place]]:
+def _tools(arms: Sequence[Prompted]) -> dict[str, list[RunArm]]:
     """Return the tools in the prompts by name: in the runs that referenced them, or else in all runs with them."""
     named: dict[str, list[Prompted]] = defaultdict(list)
     for one in arms:
@@ -163,6 +163,6 @@ def _tools(arms: Sequence[Prompted]) -> dict[str, list[Place]]:
         if kind == "tool":
             named[name].append(one)
     return {
-        name: [one.place for one in arms_of_name if one.referenced] or [one.place for one in arms_of_name]
+        name: [one.key for one in arms_of_name if one.referenced] or [one.key for one in arms_of_name]
         for name, arms_of_name in named.items()
     }

@@ -11,7 +11,7 @@ from core.records.member import Session, check_email
 from core.records.times import HOUR_MS
 from core.records.token import digest_of, is_well_formed
 from core.store.members import (
-    Found,
+    MemberMatch,
     clear_roles,
     end_sessions,
     give_role,
@@ -172,7 +172,7 @@ def unidentified() -> Unidentified:
     )
 
 
-def _invitation(facts: Facts, issuer: str, email: str, now_ms: int) -> Found | None:
+def _invitation(facts: Facts, issuer: str, email: str, now_ms: int) -> MemberMatch | None:
     """Return the invitation of an address, if it can still be taken."""
     try:
         row = invitation(facts, issuer, check_email(email))

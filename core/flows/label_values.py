@@ -15,12 +15,12 @@ from core.store import reads
 from core.store.queues import Placed
 from core.store.reads.arms import places_by_number
 from core.store.reads.reviewable import Candidate, arms_referenced, corrections
-from core.store.transaction import Moment, Snapshot
+from core.store.transaction import SnapshotKey, Snapshot
 
 _SEED: Final = 0
 """Fixed seed, as for chances of inclusion: an arm has one value for every reader."""
 _MOST_CACHED: Final = 4
-_CACHE: Final[dict[tuple[Moment, tuple[int, ...]], Floats]] = {}
+_CACHE: Final[dict[tuple[SnapshotKey, tuple[int, ...]], Floats]] = {}
 _LOCK: Final = Lock()
 
 

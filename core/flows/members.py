@@ -24,7 +24,7 @@ from core.records.parameters import MemberName
 from core.settings import check_learner
 from core.store.bridges import forget_senders
 from core.store.members import (
-    Found,
+    MemberMatch,
     clear_roles,
     end_sessions,
     give_role,
@@ -232,7 +232,7 @@ def members(context: Context) -> tuple[MemberRow, ...]:
         return member_rows(snapshot)
 
 
-def _member(facts: Facts, id_or_name: str) -> Found:
+def _member(facts: Facts, id_or_name: str) -> MemberMatch:
     """Return the member of an id or, if none has it, of a name. Removed members are excluded."""
     number = id_or_name.removeprefix("member-")
     is_number = number != id_or_name and number.isascii() and number.isdigit() and len(number) < 19

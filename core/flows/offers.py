@@ -36,13 +36,13 @@ from core.store.offers import (
     begin_session,
     close_offers,
     end_session,
-    keep_told,
+    remember_report,
     may_grow,
     observe_later,
     session_named,
     waiting_offer,
 )
-from core.store.reads import FoundRun, arm_columns, arm_row, learners, outcome_of, run_of_uid
+from core.store.reads import RunMatch, arm_columns, arm_row, learners, outcome_of, run_of_uid
 from core.store.runs import add_runs
 from core.store.transaction import DECLARED, Detail, Facts, Transaction
 
@@ -158,7 +158,7 @@ def _write_result(
     run_no, is_new = waiting.run_no, not waiting.run_no
     if is_new:
         run_no = _create_run(txn, waiting, result if is_plain else None)
-    keep_told(txn, waiting, arm_no, run_no)
+    remember_report(txn, waiting, arm_no, run_no)
     uid = _uid(txn, waiting.offer_no)
     if is_plain and (is_new or may_grow(txn, run_no)):
         if not is_new:
@@ -202,7 +202,7 @@ def _uid(txn: Transaction, offer_no: int) -> str:
     return f"offer-{offer_no}-{whose}"
 
 
-def _add_row(txn: Transaction, result: Report, arm_no: int, run: FoundRun | None = None) -> str:
+def _add_row(txn: Transaction, result: Report, arm_no: int, run: RunMatch | None = None) -> str:
     amount = Amount.of(result.reward)
     flags = None if run is None or not run.standing else outcome_of(txn, run.run_no, arm_no)
     entry = Entry(

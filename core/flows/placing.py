@@ -18,16 +18,16 @@ from core.records.judged import INCLUDED
 from core.records.judging import EvaluationOrder, Subject
 from core.records.layer import LayerUri, parse_uri
 from core.records.reward import not_in_prompt
-from core.store.reads import FoundRun, find_runs, flags_of, listed_arms
+from core.store.reads import RunMatch, find_runs, flags_of, listed_arms
 from core.store.reads.subjects import near_uids
-from core.store.subjects import FoundExecution, Kind, executions_of, layer_nos, name_subject
+from core.store.subjects import ExecutionMatch, Kind, executions_of, layer_nos, name_subject
 from core.store.transaction import Transaction
 
 _MISSING: Final[dict[Kind, type[UnknownLayer | UnknownExecution]]] = {
     "layer": UnknownLayer,
     "execution": UnknownExecution,
 }
-_NONE: Final = FoundExecution(0, 0, "", 0)
+_NONE: Final = ExecutionMatch(0, 0, "", 0)
 
 
 class ResolvedOrder(msgspec.Struct, frozen=True, gc=False):
@@ -56,8 +56,8 @@ class _Subjects:
         executions = {one.execution for one in orders if one.execution is not None}
         self._uids = {named: _uid(named) for named in layers | executions}
         self._layers = layer_nos(txn, {self._uids[named] for named in layers})
-        self._executions: dict[str, FoundExecution] = {}
-        self._runs: dict[str, FoundRun] = {}
+        self._executions: dict[str, ExecutionMatch] = {}
+        self._runs: dict[str, RunMatch] = {}
         self._arms: dict[str, int] = {}
         self._flags: dict[tuple[int, int], int] = {}
         if executions:
@@ -91,12 +91,12 @@ class _Subjects:
             self._layers[uid] = self._created("layer", order.layer, uid, create=order.create)
         return self._layers[uid]
 
-    def _execution(self, order: EvaluationOrder, uid: str) -> FoundExecution:
+    def _execution(self, order: EvaluationOrder, uid: str) -> ExecutionMatch:
         """Return an execution. A created one stays unknown if its run is not active."""
         if uid not in self._executions:
             number = self._created("execution", order.execution, uid, create=order.create)
             self._executions |= executions_of(self.txn, [uid])
-            return self._executions.get(uid, FoundExecution(number, 0, "", 0))
+            return self._executions.get(uid, ExecutionMatch(number, 0, "", 0))
         return self._executions[uid]
 
     def _created(self, kind: Kind, named: str | None, uid: str, *, create: bool) -> int:

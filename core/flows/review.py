@@ -34,7 +34,7 @@ from core.records.review import (
     check_skip_reason,
 )
 from core.records.times import iso
-from core.store.queues import Item, Queue, add_aside, find_queue
+from core.store.queues import Item, Queue, add_skip, find_queue
 from core.store.reads.reviewable import named_item, texts_of
 from core.store.reads.reviewed import judged_last, suggestion_of
 from core.store.replies import reply_of
@@ -217,7 +217,7 @@ def exclude_item(context: Context, queue: str, item: int, reason: str) -> ItemAn
             reason=reason_text,
             final=may(txn.actor, "queue", txn.name),
         )
-        act = f"aside-{add_aside(txn, line)}"
+        act = f"aside-{add_skip(txn, line)}"
         txn.audit("aside", act, {"queue": board.queue.id, "item": item, "reason": reason_text})
         _clear(txn, board.queue, item)
         state = board_of(txn, board.queue, txn.now_ms).state(item)
@@ -408,7 +408,7 @@ def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None
     is_mine = me in board.judged.get(number, {}) or one.control != ""
     if is_mine or (held is not None and held.until_ms > board.now_ms):
         return
-    if not board.is_open(number) or not board.has_place(number, me):
+    if not board.is_open(number) or not board.has_room(number, me):
         ended = "" if held is None else f"Your hold ended at {iso(held.until_ms)}, and it"
         raise Conflict(
             f"{ended or f'Item {number} of {board.queue.id}'} is {_reason_taken(board, number, me)}. "

@@ -28,7 +28,7 @@ from core.records.times import iso
 from core.store.episodes import keyed, retell_episodes
 from core.store.reads import learners
 from core.store.rollouts import (
-    KeptRollout,
+    StoredRollout,
     drop_rollout_texts,
     due_rollouts,
     forget_rollouts,
@@ -76,7 +76,7 @@ class _Upload:
             self._messages[uid] = {index: _MESSAGE.decode(content) for index, content in contents.items()}
 
     def _take(self, event: RolloutEvent) -> None:
-        rollout = self.rollouts.get(event.rollout, KeptRollout(event.rollout))
+        rollout = self.rollouts.get(event.rollout, StoredRollout(event.rollout))
         if isinstance(event, Message):
             known = self._messages[event.rollout].get(event.index)
             check_known(known, event)
@@ -185,10 +185,10 @@ def _stored_form(txn: Transaction, event: RolloutEvent) -> RolloutEvent:
     return structs.replace(event, content=content, args_digest=args, meta_digest=meta)
 
 
-def _write_episodes(txn: Transaction, due: Sequence[KeptRollout]) -> tuple[tuple[str, ...], int]:
+def _write_episodes(txn: Transaction, due: Sequence[StoredRollout]) -> tuple[tuple[str, ...], int]:
     """Write rollouts as episodes. Return their uids, and how many events repeated a reward."""
     episodes: list[Episode] = []
-    noted: list[tuple[KeptRollout, str]] = []
+    noted: list[tuple[StoredRollout, str]] = []
     n_repeated = 0
     for one in due:
         rollouts = Rollouts()
@@ -213,7 +213,7 @@ def _write_episodes(txn: Transaction, due: Sequence[KeptRollout]) -> tuple[tuple
     return tuple(one.uid for one in episodes), n_repeated
 
 
-def _events(facts: Facts, one: KeptRollout) -> list[RolloutEvent]:
+def _events(facts: Facts, one: StoredRollout) -> list[RolloutEvent]:
     events: list[RolloutEvent] = [_STARTED.decode(one.started)]
     if one.updated:
         events.append(_UPDATED.decode(one.updated))
@@ -260,7 +260,7 @@ def rollouts(context: Context) -> list[RolloutRow]:
         return [_row(one) for one in listed_rollouts(snapshot, _LISTED)]
 
 
-def _row(one: KeptRollout) -> RolloutRow:
+def _row(one: StoredRollout) -> RolloutRow:
     return RolloutRow(
         rollout=one.uid, events=one.n_events, last_at=iso(one.last_ms) or "", said=one.said or None
     )

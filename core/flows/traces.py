@@ -20,13 +20,13 @@ from core.records.counts import number_of
 from core.records.run import Run
 from core.records.times import HOUR_MS, iso
 from core.records.trace import Settled, SpansTaken, TraceRow, TraceState
-from core.store.offers import told_sessions
+from core.store.offers import reported_sessions
 from core.store.reads import learners
 from core.store.runs import add_runs
 from core.store.traces import (
     MAX_SPANS,
     TRACES,
-    KeptTrace,
+    StoredTrace,
     Packed,
     due_traces,
     forget_old,
@@ -34,7 +34,7 @@ from core.store.traces import (
     keep_spans,
     known_ranks,
     listed_traces,
-    note_told,
+    note_settled,
     spans_of,
 )
 from core.store.transaction import Facts, Transaction
@@ -49,7 +49,7 @@ _LISTED: Final = 1_000
 class _TraceRun(NamedTuple):
     """A trace with its run, or with the reason why it has none."""
 
-    trace: KeptTrace
+    trace: StoredTrace
     n_spans: int
     run: Run | None
     problem: str
@@ -105,7 +105,7 @@ def settle_traces(context: Context) -> Settled:
         unread |= dict.fromkeys(one.problem for one in results if one.problem)
 
 
-def _runs_of(facts: Facts, due: Sequence[KeptTrace]) -> Iterator[_TraceRun]:
+def _runs_of(facts: Facts, due: Sequence[StoredTrace]) -> Iterator[_TraceRun]:
     for trace in due:
         spans = [unpacked(content) for content in spans_of(facts, trace.uid)]
         run = run_or_reason(spans) if spans else "Its spans are gone."
@@ -118,14 +118,14 @@ def _runs_of(facts: Facts, due: Sequence[KeptTrace]) -> Iterator[_TraceRun]:
 def _record(txn: Transaction, results: Sequence[_TraceRun]) -> int:
     """Record runs, and return how many are new or longer. A run no longer than the stored one is left out."""
     runs = [one.run for one in results if one.run is not None]
-    ranks, passive = known_ranks(txn, [run.uid for run in runs]), told_sessions(txn)
+    ranks, passive = known_ranks(txn, [run.uid for run in runs]), reported_sessions(txn)
     batch = [
         judge(run, txn.settings, "passive" if run.session in passive else None)
         for run in runs
         if run.rank > ranks.get(run.uid, -1)
     ]
     add_runs(txn, batch)
-    note_told(txn, [(one.trace.uid, one.n_spans, one.problem) for one in results])
+    note_settled(txn, [(one.trace.uid, one.n_spans, one.problem) for one in results])
     return len(batch)
 
 
@@ -150,7 +150,7 @@ def traces(context: Context) -> list[TraceRow]:
         return [_row(one) for one in listed_traces(snapshot, _LISTED)]
 
 
-def _row(one: KeptTrace) -> TraceRow:
+def _row(one: StoredTrace) -> TraceRow:
     is_recorded = one.n_told > 0 and not one.said
     state: TraceState = (
         "unread" if one.said else "rootless" if is_recorded and not one.is_rooted else "waiting"

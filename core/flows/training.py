@@ -33,7 +33,7 @@ from core.records.training import (
     TrainingOptions,
     TrainingQuery,
 )
-from core.store.reads.training import Told, TrainingFilter, all_pairs, judged_pairs, texts_of_pair
+from core.store.reads.training import JudgedPair, TrainingFilter, all_pairs, judged_pairs, texts_of_pair
 from core.store.transaction import Snapshot
 from core.version import __version__
 
@@ -215,16 +215,16 @@ def _and_unjudged(
 
 
 def _preferences(
-    snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts, judged: Iterator[list[Told]]
+    snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts, judged: Iterator[list[JudgedPair]]
 ) -> Iterator[bytes]:
     """Read the pairs twice: first find the best of each group by numbers alone, then read their texts."""
     thresholds: Thresholds = snapshot.settings.thresholds
-    texts: Callable[[Told], Told] = lambda row: _with_texts(snapshot, row)  # noqa: E731
+    texts: Callable[[JudgedPair], JudgedPair] = lambda row: _with_texts(snapshot, row)  # noqa: E731
     for chosen, rejected in counts.best(judged, texts):
         pair = [chosen, msgspec.structs.replace(rejected, instruction=chosen.instruction)]
         yield from preference_jsonl(pair, thresholds, pairing=query.pairing)
 
 
-def _with_texts(snapshot: Snapshot, row: Told) -> Told:
+def _with_texts(snapshot: Snapshot, row: JudgedPair) -> JudgedPair:
     instruction, response = texts_of_pair(snapshot, row.execution_no, row.layer_no)
     return row._replace(instruction=instruction, response=response)

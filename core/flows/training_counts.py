@@ -33,8 +33,8 @@ from core.records.training import (
 from core.secrecy import SecretKind, secrets_in_all
 from core.statistics.agreement import Agreement, Metric, against_rest, agreement
 from core.statistics.clusters import held_out
-from core.store.evaluations import given_name
-from core.store.reads.training import Told
+from core.store.evaluations import stored_name
+from core.store.reads.training import JudgedPair
 from core.store.rubrics import rubric_of
 from core.store.transaction import Snapshot
 
@@ -54,7 +54,7 @@ class _Candidate(NamedTuple):
     """Best row of a group so far, without its texts."""
 
     stated: float
-    row: Told
+    row: JudgedPair
 
 
 @dataclass
@@ -92,19 +92,19 @@ class TrainingCounts:
     # Rows
 
     def rows(
-        self, judged: Iterable[Sequence[Told]], accepts: Callable[[Grade], bool], *, once: bool = False
+        self, judged: Iterable[Sequence[JudgedPair]], accepts: Callable[[Grade], bool], *, once: bool = False
     ) -> Iterator[TrainingRow]:
         """Yield the accepted rows, each one line; ``once``: one per pair."""
         for part in judged:
             yield from self._rows_of(self._eligible(part, accepts), once=once)
 
-    def unjudged(self, pairs: Iterable[Sequence[Told]]) -> Iterator[TrainingRow]:
+    def unjudged(self, pairs: Iterable[Sequence[JudgedPair]]) -> Iterator[TrainingRow]:
         """Yield the rows of pairs without an evaluation so far."""
         for part in pairs:
             yield from self._rows_of([row for row in part if _pair(row) not in self._used_pairs])
 
     def best(
-        self, judged: Iterable[Sequence[Told]], with_texts: Callable[[Told], Told]
+        self, judged: Iterable[Sequence[JudgedPair]], with_texts: Callable[[JudgedPair], JudgedPair]
     ) -> Iterator[tuple[TrainingRow, TrainingRow]]:
         """Yield the best eligible success and failure of each group that has both.
 
@@ -128,10 +128,10 @@ class TrainingCounts:
             self._write_both(chosen, rejected, pair)
             yield pair
 
-    def _group(self, row: Told) -> str:
+    def _group(self, row: JudgedPair) -> str:
         return row.digest if self._query.pairing == "prompt" else f"{row.layer}:{row.layer_index}"
 
-    def _compare(self, group: _BestOfGroup, row: Told) -> None:
+    def _compare(self, group: _BestOfGroup, row: JudgedPair) -> None:
         known = getattr(group, row.outcome)
         stated = row.score or 0.0
         if known is not None:
@@ -139,7 +139,7 @@ class TrainingCounts:
         if known is None or stated > known.stated:
             setattr(group, row.outcome, _Candidate(stated, row._replace(instruction=None, response=None)))
 
-    def _eligible(self, part: Sequence[Told], accepts: Callable[[Grade], bool]) -> list[Told]:
+    def _eligible(self, part: Sequence[JudgedPair], accepts: Callable[[Grade], bool]) -> list[JudgedPair]:
         """Return the rows with an accepted grade. Every evaluation is counted, even if it becomes no row."""
         thresholds, who = self._thresholds, self._raters
         grades = [
@@ -165,12 +165,12 @@ class TrainingCounts:
             self._left_out["claimed"] += len(eligible) - len(proven)
         return proven
 
-    def _is_unproven(self, row: Told) -> bool:
+    def _is_unproven(self, row: JudgedPair) -> bool:
         """Return whether only an untrusted token claims the rater, and the format is for tuning a model."""
         tunes = self._query.format in {"sft_jsonl", "preference_jsonl"}
         return tunes and bool(row.claimed_by) and row.claimed_by not in self._trusted
 
-    def _rows_of(self, part: Sequence[Told], *, once: bool = False) -> list[TrainingRow]:
+    def _rows_of(self, part: Sequence[JudgedPair], *, once: bool = False) -> list[TrainingRow]:
         """Return the rows that pass all checks, and count why others do not."""
         first, rows = self._n_rows, []
         for row, kinds in zip(part, self._secrets(part), strict=True):
@@ -184,7 +184,7 @@ class TrainingCounts:
         self._texts.extend([hash((row.instruction, row.response)) for row in training_rows])
         return training_rows
 
-    def _is_row(self, row: Told, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
+    def _is_row(self, row: JudgedPair, kinds: tuple[SecretKind, ...], *, once: bool = False) -> bool:
         """Return whether a pair may be a row; count the reason if not."""
         reason = self._reason_against(row, once=once)
         if reason is None and kinds:
@@ -197,7 +197,7 @@ class TrainingCounts:
             self._used_pairs.add(_pair(row))
         return True
 
-    def _reason_against(self, row: Told, *, once: bool) -> str | None:
+    def _reason_against(self, row: JudgedPair, *, once: bool) -> str | None:
         if row.instruction is None or row.response is None:
             return "no_text"
         if once and _pair(row) in self._used_pairs:
@@ -205,7 +205,7 @@ class TrainingCounts:
         is_shaped = _is_object(row.instruction) and _is_object(row.response)
         return None if is_shaped else "other_shape"
 
-    def _secrets(self, part: Sequence[Told]) -> list[tuple[SecretKind, ...]]:
+    def _secrets(self, part: Sequence[JudgedPair]) -> list[tuple[SecretKind, ...]]:
         """Return the kinds of secrets that each row may hold, in its texts and its feedback."""
         in_texts = secrets_in_all([f"{row.instruction}\n{row.response}" for row in part])
         if self._writes_feedback and any(row.feedback is not None for row in part):
@@ -221,7 +221,7 @@ class TrainingCounts:
             return False
         return self._query.include_reward or self._query.format in {"reward_jsonl", "reward_csv"}
 
-    def _suspect(self, row: Told, kinds: tuple[str, ...]) -> None:
+    def _suspect(self, row: JudgedPair, kinds: tuple[str, ...]) -> None:
         self._n_suspicions += 1
         if len(self._suspicions) < MOST_LISTED:
             is_written = self._query.with_secrets and self._query.format != "preference_jsonl"
@@ -230,14 +230,16 @@ class TrainingCounts:
                 Suspicion(line=line, execution=row.execution, layer=row.layer, kinds=kinds)
             )
 
-    def _write_both(self, chosen: Told, rejected: Told, pair: tuple[TrainingRow, TrainingRow]) -> None:
+    def _write_both(
+        self, chosen: JudgedPair, rejected: JudgedPair, pair: tuple[TrainingRow, TrainingRow]
+    ) -> None:
         self._link(chosen)
         self._link(rejected)
         self._link(chosen._replace(digest=rejected.digest))
         self._texts.append(hash((pair[0].instruction, pair[0].response, pair[1].response)))
         self._n_rows += 1
 
-    def _link(self, row: Told) -> None:
+    def _link(self, row: JudgedPair) -> None:
         self._sessions.append(_name_of(_session(row)))
         self._digests.append(_signed(row.digest))
         self._line_of_link.append(self._n_rows)
@@ -378,7 +380,7 @@ def _column(numbers: array[int]) -> Ints:
     return np.frombuffer(numbers, dtype=np.int64)
 
 
-def _training_row(row: Told) -> TrainingRow:
+def _training_row(row: JudgedPair) -> TrainingRow:
     reward = None
     if row.evaluation_no:
         blank = row.blank
@@ -386,9 +388,9 @@ def _training_row(row: Told) -> TrainingRow:
             outcome=row.outcome,
             score=row.score,
             feedback=row.feedback,
-            rater=row.rater or given_name("", blank, 0),
-            llm_model_id=row.model or given_name("", blank, 1),
-            rubric_version=row.rubric or given_name("", blank, 2),
+            rater=row.rater or stored_name("", blank, 0),
+            llm_model_id=row.model or stored_name("", blank, 1),
+            rubric_version=row.rubric or stored_name("", blank, 2),
             rated_at_ms=row.rated_ms,
         )
     return TrainingRow(
@@ -412,7 +414,7 @@ def _is_object(text: str) -> bool:
     return text[:1] == "{" or text.lstrip()[:1] == "{"
 
 
-def _pair(row: Told) -> int:
+def _pair(row: JudgedPair) -> int:
     return row.execution_no << _LAYER_BITS | row.layer_no
 
 
@@ -422,7 +424,7 @@ def _digest_of(text: str) -> int:
     )
 
 
-def _session(row: Told) -> str:
+def _session(row: JudgedPair) -> str:
     return row.session or f"execution {row.execution}"
 
 

@@ -144,12 +144,12 @@ def open_sources(
     if tools_file is not None:
         supplied = tools.supplied(tools_file, limits, names.get(tools_file))
     forced = None if format is None else _format(format)
-    with ExitStack() as kept:
-        spool = kept.enter_context(Spool(limits))
+    with ExitStack() as stack:
+        spool = stack.enter_context(Spool(limits))
         opening = _Opening(forced, unit, supplied, limits, names, spool, each_event)
         for path, is_named in _files(paths, opening.skipped):
             opening.take(path, is_named=is_named)
-        kept.pop_all()
+        stack.pop_all()
     return Opened(sources=tuple(opening.sources.values()), skipped=tuple(opening.skipped), close=spool.close)
 
 
@@ -188,20 +188,20 @@ class _Opening:
         if whole is not None:  # one source, whichever was named
             path, file = whole, file.removesuffix(path.name) + whole.name
         head = head_of(path, file, self.limits)
-        found = _recognised(head)
-        is_whole = found is not None or (self.forced is not None and self.forced.reads_zips)
+        recognised = _recognised(head)
+        is_whole = recognised is not None or (self.forced is not None and self.forced.reads_zips)
         if head.shape in _ARCHIVES and not is_whole:
             if closed is not None:
                 raise UnreadableSource(f"{closed[0]} ({file}).", next_step=closed[1])
             self._unpack(path, file, is_zip=head.shape == "archive")
             return
-        source = self._source(path, file, head, found)
+        source = self._source(path, file, head, recognised)
         self.sources.setdefault(path.resolve(), source)
 
     def _unpack(self, path: Path, file: str, *, is_zip: bool) -> None:
         """The files of an archive, like those of a folder."""
 
-        def is_wanted(name: str) -> bool:
+        def is_read(name: str) -> bool:
             parts = [part for part in name.split("/") if part not in {".", ".."}]
             is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
             if is_hidden:
@@ -210,13 +210,13 @@ class _Opening:
 
         n_before, n_skipped = len(self.sources), len(self.skipped)
         reports = []
-        for found in self.spool.unpack(path, file, is_zip=is_zip, wanted=is_wanted):
-            if is_report(found.path):
-                reports.append(found)  # their sessions may come later
+        for member in self.spool.unpack(path, file, is_zip=is_zip, is_read=is_read):
+            if is_report(member.path):
+                reports.append(member)  # their sessions may come later
             else:
-                self._take_member(found)
-        for found in reports:
-            self._take_member(found)
+                self._take_member(member)
+        for member in reports:
+            self._take_member(member)
         if len(self.sources) == n_before:
             reason = self.skipped[n_skipped].reason if len(self.skipped) > n_skipped else "It is empty."
             raise UnreadableSource(
@@ -225,19 +225,19 @@ class _Opening:
                 next_step="Check what was packed.",
             )
 
-    def _take_member(self, found: Spooled) -> None:
+    def _take_member(self, member: Spooled) -> None:
         try:
-            self._take(found.path, found.file, closed=_INSIDE)
+            self._take(member.path, member.file, closed=_INSIDE)
         except UnreadableSource as error:
-            self._leave_out(found.file, error)
-            found.path.unlink()
+            self._leave_out(member.file, error)
+            member.path.unlink()
 
     def _leave_out(self, file: str, error: UnreadableSource) -> None:
         reason = error.problem.replace(f" ({file})", "")  # many files may have the same one
         self.skipped.append(Skipped(file=file, reason=reason, next_step=error.next_step))
 
-    def _source(self, path: Path, file: str, head: Head, found: Format | None) -> Source:
-        format = self.forced or found
+    def _source(self, path: Path, file: str, head: Head, recognised: Format | None) -> Source:
+        format = self.forced or recognised
         if format is None:
             raise _foreign(file, head)
         chosen = _unit(format, self.unit)
@@ -251,7 +251,7 @@ class _Opening:
             limits=self.limits,
             by_domain=taken if format.names_domain else None,
             each_event=self.each_event,
-            seems=None if found is None or found is format else found.name,
+            seems=None if recognised is None or recognised is format else recognised.name,
         )
         return Source(
             file=file,
@@ -268,9 +268,9 @@ def recognise(path: Path, limits: Limits | None = None) -> str | None:
     none that we know.
     """
     head = head_of(path, _shown(path), limits or Limits())
-    found = _recognised(head)
-    if found is not None:
-        return found.name
+    recognised = _recognised(head)
+    if recognised is not None:
+        return recognised.name
     if head.shape in _ARCHIVES:
         return "archive"
     return tools.NAME if is_tools(head) else None

@@ -160,7 +160,7 @@ import msgspec
 from core.errors import InvalidInput, UnreadableSource
 from core.formats.bundle import is_bundle, unpacked
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, Prior
@@ -337,7 +337,7 @@ def _make_room(known: dict[tuple[bytes, InventoryKind], Inventory] | dict[str, A
         known.clear()
 
 
-class SentRuns:
+class RunDecoder:
     """Runs as a program sends them, a line each."""
 
     def __init__(self) -> None:
@@ -349,8 +349,8 @@ class SentRuns:
         Raises `InvalidInput` for what is no run, and for one that says what came of it: that is found out here.
         """
         try:
-            found = _RUN.decode(line)
-            entry = _run_entry(found, self._inventories)
+            line_run = _RUN.decode(line)
+            entry = _run_entry(line_run, self._inventories)
         except msgspec.ValidationError as problem:
             raise InvalidInput(
                 f"A run must be as our own lines have it, got one of which this is wrong: {problem}.",
@@ -422,7 +422,7 @@ def _run(line: _Run, inventory: Inventory) -> Run:
 
 
 def _ended(text: str) -> tuple[int, bool]:
-    ended_at_ms, is_naive = moment(text)
+    ended_at_ms, is_naive = utc_ms_of(text)
     if ended_at_ms is None:
         raise Flaw("has an ended_at that is not an ISO 8601 time since 1970")
     return ended_at_ms, is_naive

@@ -51,13 +51,13 @@ def unpacked(reading: Reading, progress: Progress | None) -> Iterator[Reading]:
     with TemporaryDirectory(prefix="armscope-") as folder:
         lines = Path(folder) / LINES
         with (
-            reading.told_errors(),
+            reading.report_errors(),
             Archive(reading.path, reading.file, reading.limits, progress) as archive,
             lines.open("wb") as target,
         ):
-            wanted = _wanted(archive.read(MANIFEST))
-            found = archive.copy(LINES, target)
-        if wanted is None or isinstance(found, Damage) or found != wanted:
+            expected = _expected_hash(archive.read(MANIFEST))
+            copied = archive.copy(LINES, target)
+        if expected is None or isinstance(copied, Damage) or copied != expected:
             raise UnreadableSource(
                 f"An export's lines must be the ones that its manifest names, but these aren't ({reading.file}).",
                 next_step="Copy the zip again from where it came; nothing of it was read.",
@@ -65,7 +65,7 @@ def unpacked(reading: Reading, progress: Progress | None) -> Iterator[Reading]:
         yield replace(reading, path=lines, shape="lines")
 
 
-def _wanted(manifest: bytes | Damage) -> str | None:
+def _expected_hash(manifest: bytes | Damage) -> str | None:
     """The hash that the lines should have."""
     if isinstance(manifest, Damage):
         return None

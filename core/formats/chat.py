@@ -15,7 +15,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Outside, Progress, Rejected
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Head, Piece, Reading, first_keys
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
@@ -179,7 +179,7 @@ class Record:
 class Segment:
     """A segment of a conversation, still growing; ``asked`` is the user's text at its start."""
 
-    asked: str | None = None
+    user_text: str | None = None
     n_replies: int = 0
     n_foreign: int = 0
     calls: list[Call] = field(default_factory=list)
@@ -219,7 +219,7 @@ def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[
         if message.role == "assistant":
             current.add(message, unknown)
         elif message.opens_turn:
-            current = Segment(asked=message.text)
+            current = Segment(user_text=message.text)
             opened.append(current)
     return before, opened
 
@@ -230,15 +230,15 @@ def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
     for message in messages:
         if message.role == "assistant":
             whole.add(message, unknown)
-        elif whole.asked is None and message.opens_turn:
-            whole.asked = message.text
+        elif whole.user_text is None and message.opens_turn:
+            whole.user_text = message.text
     return whole
 
 
 def lists_messages(head: Head, name: str) -> bool:
     """Return whether a field holds messages with a role."""
-    found = re.search(rb'"%b"\s*:\s*\[\s*\{' % name.encode(), head.start)
-    return found is not None and "role" in first_keys(head.start[found.end() - 1 :])
+    match = re.search(rb'"%b"\s*:\s*\[\s*\{' % name.encode(), head.start)
+    return match is not None and "role" in first_keys(head.start[match.end() - 1 :])
 
 
 Decode = Callable[[bytes], Record]
@@ -270,16 +270,16 @@ def read(
         record = decode(raw)
         return record, record.identity or ordinals.identity(raw)
 
-    for number, raw, found in reading.records(identified, pieces=pieces(progress)):
-        if isinstance(found, Rejected):
-            yield found
+    for number, raw, decoded in reading.records(identified, pieces=pieces(progress)):
+        if isinstance(decoded, Rejected):
+            yield decoded
             continue
-        record, source = found
+        record, source = decoded
         inventory, rank = record.declared or reading.supplied, len(record.messages)
         if inventory is None:
             called = called or _called(reading, pieces, decode)
             inventory, rank = called.inventory, record.rank or called.n_records
-        one = _Found(
+        one = _RecordRuns(
             format_name=format_name,
             reading=reading,
             number=number,
@@ -297,7 +297,7 @@ def read(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class _RecordRuns:
     """A record in its place, ready to become runs."""
 
     format_name: str
@@ -330,14 +330,14 @@ class _Found:
         whole = episode(record.messages, Unknown())
         if whole.n_foreign and not whole.calls:
             return None
-        at_ms, _ = moment(record.ended_at)
+        at_ms, _ = utc_ms_of(record.ended_at)
         answers = [message.text for message in record.messages if message.role == _TOOL]
-        told: Sequence[str | None] = answers
+        answered: Sequence[str | None] = answers
         if len(answers) != len(whole.calls):  # which is of which is not known
-            told = [None] * len(whole.calls)
+            answered = [None] * len(whole.calls)
         calls = [
             Step(number=number, name=call.name, asked=call.metadata or None, answered=answer)
-            for number, (call, answer) in enumerate(zip(whole.calls, told, strict=True))
+            for number, (call, answer) in enumerate(zip(whole.calls, answered, strict=True))
         ]
         outcome = Step(
             number=len(calls),
@@ -362,7 +362,7 @@ class _Found:
 
     def _entries(self) -> Iterator[Entry]:
         if self.reading.unit == "episode":
-            yield self._told(episode(self.record.messages, self.unknown), self.source, is_last=True)
+            yield self._run_of(episode(self.record.messages, self.unknown), self.source, is_last=True)
             return
         before, opened = turns(self.record.messages, self.unknown)
         if before.n_replies or not opened:
@@ -374,9 +374,9 @@ class _Found:
                 no_user_text=not opened,
             )
         for ordinal, segment in enumerate(opened):
-            yield self._told(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
+            yield self._run_of(segment, f"{self.source}/{ordinal}", is_last=ordinal == len(opened) - 1)
 
-    def _told(self, segment: Segment, identity: str, *, is_last: bool) -> Run | Rejected:
+    def _run_of(self, segment: Segment, identity: str, *, is_last: bool) -> Run | Rejected:
         if segment.n_foreign and not segment.calls:
             reason = self.unknown.no_call_is_known(segment.n_foreign)
             return Rejected(file=self.reading.file, line=self.number, reason=reason)
@@ -387,7 +387,7 @@ class _Found:
         how its last turn did.
         """
         is_whole = self.reading.unit == "episode"
-        ended_at_ms, is_naive = moment(self.record.ended_at if is_whole else segment.ended_at)
+        ended_at_ms, is_naive = utc_ms_of(self.record.ended_at if is_whole else segment.ended_at)
         return Run(
             uid=f"{self.format_name}/{self.reading.unit}/{identity}",
             inventory=self.inventory,
@@ -406,7 +406,7 @@ class _Found:
             calls=tuple(segment.calls),
             texts=tuple(segment.texts),
             empty=segment.n_replies == 0,
-            prompt=segment.asked,
+            prompt=segment.user_text,
             reply=segment.texts[-1] if segment.texts else None,
         )
 
@@ -419,16 +419,16 @@ class _Ordinals:
     """
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
+        self._ids: set[int] = set()
         self._repeats: dict[int, int] = {}
 
     def identity(self, raw: bytes) -> str:
         digest = hashlib.sha256(_CANONICAL.encode(msgspec.json.decode(raw))).digest()[:16]
         short = int.from_bytes(digest[:8])
         ordinal = 0
-        if short in self._seen:
+        if short in self._ids:
             ordinal = self._repeats[short] = self._repeats.get(short, 0) + 1
-        self._seen.add(short)
+        self._ids.add(short)
         return f"{digest.hex()}-{ordinal}"
 
 

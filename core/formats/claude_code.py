@@ -236,14 +236,14 @@ class _Prompt(Prompt):
 
     @property
     def usage(self) -> Usage | None:
-        read = written = cached = kept = 0
+        read = written = cached = long_cached = 0
         for part in self.usages.values():
             read += part.input_tokens or 0
             written += part.output_tokens or 0
             cached += part.cache_read_input_tokens or 0
-            kept += part.cache_creation_input_tokens or 0
-        found = Usage(input=read, output=written, cache_read=cached, cache_write=kept)
-        return None if found.tokens is None else found
+            long_cached += part.cache_creation_input_tokens or 0
+        usage = Usage(input=read, output=written, cache_read=cached, cache_write=long_cached)
+        return None if usage.tokens is None else usage
 
 
 @dataclass
@@ -265,7 +265,7 @@ class _Session(Session[_Prompt, _Line]):
     _open: _Prompt | None = None
     _offered: frozenset[str] | None = None
     _is_pending: bool = False
-    _seen_calls: set[str] = field(default_factory=set)
+    _call_ids: set[str] = field(default_factory=set)
     _owners: dict[str, _Prompt] = field(default_factory=dict)
 
     def add(self, line: _Line, raw: bytes) -> None:
@@ -345,7 +345,7 @@ class _Session(Session[_Prompt, _Line]):
             self._touch(line)
         elif not (line.is_meta or line.is_compact_summary or text.startswith(_NOT_PROMPTS)) and text.strip():
             opened = self._begin(_identity(line, raw))
-            opened.last_time, opened.asked = line.timestamp, text
+            opened.last_time, opened.request = line.timestamp, text
 
     def _add_reply(self, line: _Line, raw: bytes) -> None:
         message = line.message or _NO_MESSAGE
@@ -403,10 +403,10 @@ class _Session(Session[_Prompt, _Line]):
 
     def _add_calls(self, run: _Prompt, raw: msgspec.Raw) -> None:
         try:
-            told = _CALLS.decode(raw)
+            calls = _CALLS.decode(raw)
         except UNDECODABLE:
-            told = []
-        for call in told if isinstance(told, list) else [told]:
+            calls = []
+        for call in calls if isinstance(calls, list) else [calls]:
             name = call.tool_name or call.name
             if name:
                 self._add_call(run, name, call.tool_use_id or call.id, call.tool_input or call.input)
@@ -416,9 +416,9 @@ class _Session(Session[_Prompt, _Line]):
 
     def _add_call(self, run: _Prompt, name: str, identity: str | None, arguments: msgspec.Raw) -> None:
         if identity is not None:
-            n_seen = len(self._seen_calls)
-            self._seen_calls.add(identity)
-            if len(self._seen_calls) == n_seen:
+            n_before = len(self._call_ids)
+            self._call_ids.add(identity)
+            if len(self._call_ids) == n_before:
                 return
         run.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
 

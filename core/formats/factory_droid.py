@@ -18,7 +18,7 @@ from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress
 from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading
-from core.formats.sessions import Prompt, Session, read_stretches
+from core.formats.sessions import Prompt, Session, read_segments
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.unknown import Unknown
 from core.records.limits import Label
@@ -101,7 +101,7 @@ def _has_marks(line: dict[str, msgspec.Raw]) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    return read_stretches(reading, progress, _decode, _begin, _header_of)
+    return read_segments(reading, progress, _decode, _begin, _header_of)
 
 
 def _begin(unknown: Unknown) -> _Session:
@@ -144,7 +144,7 @@ class _Session(Session[_Prompt, _Line]):
     format_name = NAME
 
     _stood: set[str] = field(default_factory=set)
-    _seen_calls: set[str] = field(default_factory=set)
+    _call_ids: set[str] = field(default_factory=set)
 
     def add(self, line: _Line, raw: bytes) -> None:
         self.is_repeated(line.id, line.parent_id)
@@ -173,8 +173,8 @@ class _Session(Session[_Prompt, _Line]):
             self.unknown.line(f"message of {message.role}")
         elif any(block.type == "tool_result" for block in blocks):
             self._touch(line)
-        elif asked := _REMINDER.sub("", "\n".join(block.text or "" for block in blocks)).strip():
-            self.prompts.append(_Prompt(entry, asked=asked, last_time=line.timestamp))
+        elif text := _REMINDER.sub("", "\n".join(block.text or "" for block in blocks)).strip():
+            self.prompts.append(_Prompt(entry, request=text, last_time=line.timestamp))
 
     def _add_reply(self, line: _Line, blocks: list[_Block], entry: str) -> None:
         """A reply before the first prompt makes a run of its own."""
@@ -196,9 +196,9 @@ class _Session(Session[_Prompt, _Line]):
     def _is_new(self, block: _Block) -> bool:
         if block.id is None:
             return True
-        n_seen = len(self._seen_calls)
-        self._seen_calls.add(block.id)
-        return len(self._seen_calls) > n_seen
+        n_before = len(self._call_ids)
+        self._call_ids.add(block.id)
+        return len(self._call_ids) > n_before
 
     def _touch(self, line: _Line) -> None:
         if self.prompts and line.timestamp is not None:

@@ -21,7 +21,7 @@ import msgspec
 from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE, Flaw
@@ -162,13 +162,13 @@ class _Prompt(Prompt):
 
     @property
     def usage(self) -> Usage | None:
-        found = Usage(
+        usage = Usage(
             input=sum(tokens.input or 0 for tokens in self.tokens),
             output=sum(tokens.output or 0 for tokens in self.tokens),
             cache_read=sum(tokens.cached or 0 for tokens in self.tokens),
             total=sum(tokens.sum for tokens in self.tokens) or None,
         )
-        return None if found.tokens is None else found
+        return None if usage.tokens is None else usage
 
 
 @dataclass
@@ -179,8 +179,8 @@ class _Session(Session[_Prompt, _Piece]):
 
     kind: str | None = None
     _is_listed: bool = False
-    _kept: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    _seen_calls: set[str] = field(default_factory=set)
+    _longest: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    _call_ids: set[str] = field(default_factory=set)
 
     def add(self, line: _Piece, raw: bytes) -> None:
         if line.type is not None:
@@ -189,8 +189,8 @@ class _Session(Session[_Prompt, _Piece]):
             if part is not None:
                 self.kind = part.kind or self.kind
                 self._is_listed |= part.messages is not None
-                for place, message in enumerate(part.messages or (), start=1):
-                    self._keep(place, bytes(message), _IDENTIFIED.decode(message).id)
+                for position, message in enumerate(part.messages or (), start=1):
+                    self._keep(position, bytes(message), _IDENTIFIED.decode(message).id)
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         if self.kind == _SUBAGENT:
@@ -201,7 +201,7 @@ class _Session(Session[_Prompt, _Piece]):
             )
             return
         messages = []
-        for identity, (number, raw) in self._kept.items():
+        for identity, (number, raw) in self._longest.items():
             try:
                 messages.append((identity, _MESSAGE.decode(raw)))
             except UNDECODABLE as error:
@@ -220,19 +220,19 @@ class _Session(Session[_Prompt, _Piece]):
 
     def _keep(self, number: int, raw: bytes, identity: str | None) -> None:
         name = plain(identity) or digest_of(raw)
-        if name in self._kept:
-            facts, known = _n_facts(raw), _n_facts(self._kept[name][1])
+        if name in self._longest:
+            facts, known = _n_facts(raw), _n_facts(self._longest[name][1])
             if facts < known:
                 if not facts:  # it can't be read, which is to be said
-                    self._kept[f"{name} {number}"] = (number, raw)
+                    self._longest[f"{name} {number}"] = (number, raw)
                 return
-        self._kept[name] = (number, raw)
+        self._longest[name] = (number, raw)
 
     def _add_message(self, identity: str, message: _Message) -> None:
         self.n_facts += 1
         if message.type == "user":
             if message.text.strip():
-                self.prompts.append(_Prompt(identity, asked=message.text, last_time=message.timestamp))
+                self.prompts.append(_Prompt(identity, request=message.text, last_time=message.timestamp))
         elif message.type == "gemini":
             self._add_reply(identity, message)
         elif message.type == "error":
@@ -262,8 +262,8 @@ class _Session(Session[_Prompt, _Piece]):
     def _is_new(self, call: _Call) -> bool:
         if call.id is None:
             return True
-        is_new = call.id not in self._seen_calls
-        self._seen_calls.add(call.id)
+        is_new = call.id not in self._call_ids
+        self._call_ids.add(call.id)
         return is_new
 
 
@@ -280,12 +280,12 @@ def _by_time(messages: list[tuple[str, _Message]]) -> list[tuple[str, _Message]]
     latest = 0
     times = []
     for _, message in messages:
-        at_ms, _ = moment(message.timestamp)
+        at_ms, _ = utc_ms_of(message.timestamp)
         latest = latest if at_ms is None else at_ms
         times.append(latest)
     if all(before <= after for before, after in pairwise(times)):
         return messages
-    return [messages[place] for place in sorted(range(len(messages)), key=times.__getitem__)]
+    return [messages[index] for index in sorted(range(len(messages)), key=times.__getitem__)]
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)

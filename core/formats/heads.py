@@ -76,10 +76,10 @@ def _head_of_text(start: bytes) -> Head:
         return Head(
             shape="array", start=start, keys=frozenset(first_keys(start)), lines=tuple(_records(whole(start)))
         )
-    told = start.rstrip()
-    n_lines = told.count(b"\n") + 1
-    is_spread = n_lines == 1 and b"\r" in told  # lines that end in CR alone are one line
-    lines = tuple(_records([told] if is_spread else start.split(b"\n")))
+    text = start.rstrip()
+    n_lines = text.count(b"\n") + 1
+    is_spread = n_lines == 1 and b"\r" in text  # lines that end in CR alone are one line
+    lines = tuple(_records([text] if is_spread else start.split(b"\n")))
     if not lines and start.startswith(b"{"):
         # No line is a whole object: one is spread over several, or one such after another; small objects inside it
         # may have a line of their own, but an indented one.

@@ -137,7 +137,7 @@ def _document(reading: Reading, progress: Progress | None) -> tuple[_Eval, Piece
 
 
 def _archived_header(reading: Reading) -> _Eval:
-    with reading.told_errors(), Archive(reading.path, reading.file, reading.limits) as archive:
+    with reading.report_errors(), Archive(reading.path, reading.file, reading.limits) as archive:
         name = next((name for name in _HEADERS if name in archive.names), _HEADERS[0])
         header = archive.read(name) if name in archive.names else Damage("has no header", "archive")
     checked = reading.checked(1, header)
@@ -151,7 +151,10 @@ def _archived_header(reading: Reading) -> _Eval:
 
 def _archived(reading: Reading) -> Pieces:
     def pieces(progress: Progress | None) -> Iterator[Piece]:
-        with reading.told_errors(), Archive(reading.path, reading.file, reading.limits, progress) as archive:
+        with (
+            reading.report_errors(),
+            Archive(reading.path, reading.file, reading.limits, progress) as archive,
+        ):
             samples = [name for name in archive.names if name.startswith(_SAMPLES) and name.endswith(".json")]
             for number, name in enumerate(samples, start=1):
                 yield number, archive.read(name)
@@ -194,8 +197,10 @@ class _Samples:
 
     def _offered(self, sample: _Sample) -> Inventory | None:
         """All tools that any request to the model listed; None = the log keeps no requests."""
-        asked = [event for event in sample.events or () if event.event == "model"]
-        lists = [self.lists.inventory(bytes(event.tools)) for event in asked if bytes(event.tools) != b"null"]
+        requests = [event for event in sample.events or () if event.event == "model"]
+        lists = [
+            self.lists.inventory(bytes(event.tools)) for event in requests if bytes(event.tools) != b"null"
+        ]
         distinct = list({id(inventory): inventory for inventory in lists}.values())
         if len(distinct) <= 1:
             return distinct[0] if distinct else None
@@ -218,12 +223,12 @@ def _attached(sample: _Sample) -> list[Message]:
 
 
 def _whole(part: Part, attachments: dict[str, msgspec.Raw]) -> Part:
-    return part if part.text is None else Part(text=_kept(part.text, attachments))
+    return part if part.text is None else Part(text=_attached_text(part.text, attachments))
 
 
-def _kept(text: str, attachments: dict[str, msgspec.Raw]) -> str:
-    kept = attachments.get(text.removeprefix(_ATTACHED)) if text.startswith(_ATTACHED) else None
-    return text if kept is None else msgspec.json.decode(kept, type=str)
+def _attached_text(text: str, attachments: dict[str, msgspec.Raw]) -> str:
+    attached = attachments.get(text.removeprefix(_ATTACHED)) if text.startswith(_ATTACHED) else None
+    return text if attached is None else msgspec.json.decode(attached, type=str)
 
 
 def _reward(sample: _Sample) -> float | None:
@@ -240,15 +245,15 @@ def _reward(sample: _Sample) -> float | None:
 
 def _usage(sample: _Sample) -> Usage | None:
     """All models' tokens; whether a provider's input contains the cached ones shows only in its total."""
-    told = list((sample.model_usage or {}).values())
-    found = Usage(
-        input=sum(usage.input_tokens or 0 for usage in told),
-        output=sum(usage.output_tokens or 0 for usage in told),
-        cache_read=sum(usage.input_tokens_cache_read or 0 for usage in told),
-        cache_write=sum(usage.input_tokens_cache_write or 0 for usage in told),
-        total=sum(usage.total for usage in told) or None,
+    usages = list((sample.model_usage or {}).values())
+    total = Usage(
+        input=sum(usage.input_tokens or 0 for usage in usages),
+        output=sum(usage.output_tokens or 0 for usage in usages),
+        cache_read=sum(usage.input_tokens_cache_read or 0 for usage in usages),
+        cache_write=sum(usage.input_tokens_cache_write or 0 for usage in usages),
+        total=sum(usage.total for usage in usages) or None,
     )
-    return None if found.tokens is None else found
+    return None if total.tokens is None else total
 
 
 def _last_time(sample: _Sample) -> str | None:

@@ -21,7 +21,7 @@ import orjson
 
 from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
 from core.evaluate import known_grade
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.strict import UNDECODABLE, check, reason
 from core.records.evaluation import (
     EVALUATION_OUTCOMES,
@@ -106,8 +106,8 @@ def reward_input(value: object) -> RewardInput:
     layer = _layer(value.get("uri"))
     wrong = sorted(_wrong(value, layer))
     if layer is None or wrong:
-        said = ", ".join(f"{name} {_allowed(name)}, got {_got(value, name)}" for name in wrong)
-        raise InvalidEvaluation(f"{said}.", next_step=_NEXT, fields=tuple(wrong))
+        problems = ", ".join(f"{name} {_allowed(name)}, got {_got(value, name)}" for name in wrong)
+        raise InvalidEvaluation(f"{problems}.", next_step=_NEXT, fields=tuple(wrong))
     return RewardInput(
         layer=layer,
         outcome=value["outcome"],
@@ -122,11 +122,11 @@ def _layer(uri: object) -> LayerUri | None:
     if not isinstance(uri, str):
         return None
     try:
-        found = parse_uri(uri)
+        layer_uri = parse_uri(uri)
     except InvalidEvaluation:
         return None
     is_older = uri.startswith("kairos://mem/")
-    return found if isinstance(found, LayerUri) and found.raw == uri and not is_older else None
+    return layer_uri if isinstance(layer_uri, LayerUri) and layer_uri.raw == uri and not is_older else None
 
 
 def _wrong(value: Mapping[str, object], layer: LayerUri | None) -> Iterator[str]:
@@ -185,7 +185,7 @@ class _Answer(msgspec.Struct, gc=False):
     next_call: None = None
 
 
-def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
+def reward_output(reward: RewardInput, graded: Grade, at_ms: int) -> bytes:
     """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds).
 
     >>> given = RewardInput(layer=LayerUri.parse("kairos://mem/" + 36 * "a"), outcome="success")
@@ -195,13 +195,13 @@ def reward_output(given: RewardInput, graded: Grade, at_ms: int) -> bytes:
     b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
     """
     row = _Row(
-        given.layer.raw,
-        given.outcome,
+        reward.layer.raw,
+        reward.outcome,
         _plain(graded.normalized_score),
-        given.feedback,
-        given.rater,
-        given.rubric_version,
-        given.llm_model_id,
+        reward.feedback,
+        reward.rater,
+        reward.rubric_version,
+        reward.llm_model_id,
         graded.grader_kind,
         graded.label,
         graded.exportable_for_sft,
@@ -451,16 +451,16 @@ def sft_jsonl(
     for row in rows:
         if row.reward is None:
             continue
-        said, rated_at = _said_of(row.reward, thresholds), _time(row.reward.rated_at_ms)
-        if not said:
+        evaluation, rated_at = _reward_members(row.reward, thresholds), _time(row.reward.rated_at_ms)
+        if not evaluation:
             continue
-        asked = orjson.dumps(_encode(_INSTRUCTION.decode(row.instruction)).decode())
+        instruction = orjson.dumps(_encode(_INSTRUCTION.decode(row.instruction)).decode())
         answered = orjson.dumps(_encode(_RESPONSE.decode(row.response)).decode())
         source = _source(row.adapter_uri, row.layer_uri, row.layer_index)
         if include_reward:
             when = b"" if rated_at is None else b',"rated_at":"%b"' % rated_at.encode()
-            source = b'%b,"reward":%b%b}' % (source, said, when)
-        yield _SAMPLE % (asked, answered, source)
+            source = b'%b,"reward":%b%b}' % (source, evaluation, when)
+        yield _SAMPLE % (instruction, answered, source)
 
 
 def preference_jsonl(
@@ -540,19 +540,19 @@ def canonical_uri(uri: str) -> str:
     'not a URI'
     """
     try:
-        found = parse_uri(uri)
+        parsed = parse_uri(uri)
     except InvalidEvaluation:
         return uri
-    return found.uri if isinstance(found, LayerUri) else uri
+    return parsed.uri if isinstance(parsed, LayerUri) else uri
 
 
 def _group(row: TrainingRow, pairing: Pairing) -> bytes:
     """Return a digest that identifies a row's group: instructions are long, and two rows per group are held."""
     if pairing == "layer":
-        said = f"{canonical_uri(row.layer_uri).lower()}:{row.layer_index}".encode()
+        identity = f"{canonical_uri(row.layer_uri).lower()}:{row.layer_index}".encode()
     else:
-        said = msgspec.json.encode(msgspec.json.decode(row.instruction), order="sorted")
-    return blake2b(said, digest_size=16).digest()
+        identity = msgspec.json.encode(msgspec.json.decode(row.instruction), order="sorted")
+    return blake2b(identity, digest_size=16).digest()
 
 
 def _stated(row: TrainingRow) -> float:
@@ -605,11 +605,11 @@ def _record(reward: Reward, graded: Grade) -> _Record:
     )
 
 
-def _said_of(reward: Reward, thresholds: Thresholds) -> bytes:
+def _reward_members(reward: Reward, thresholds: Thresholds) -> bytes:
     """A reward's record but for its end, which is when it was given; nothing where it is not good enough."""
-    said = (reward.outcome, reward.score, reward.feedback, reward.rater)
+    values = (reward.outcome, reward.score, reward.feedback, reward.rater)
     of = (reward.rubric_version, reward.llm_model_id, thresholds)
-    return _sampled(*said, *of) if reward.feedback is None else _sampled.__wrapped__(*said, *of)
+    return _sampled(*values, *of) if reward.feedback is None else _sampled.__wrapped__(*values, *of)
 
 
 @lru_cache(maxsize=4096)
@@ -681,7 +681,7 @@ class _RewardRead(msgspec.Struct, gc=False):
     rated_at: str | None = None
 
 
-class _Place(msgspec.Struct, gc=False):
+class _RowOrigin(msgspec.Struct, gc=False):
     execution_id: str
     adapter_uri: str
     layer_uri: str
@@ -689,7 +689,7 @@ class _Place(msgspec.Struct, gc=False):
     timestamp: str | None = None
 
 
-class _TraceLine(_Place, gc=False, kw_only=True):
+class _TraceLine(_RowOrigin, gc=False, kw_only=True):
     instruction: dict[str, msgspec.Raw]
     response: dict[str, msgspec.Raw]
     reward: _RewardRead | None = None
@@ -699,7 +699,7 @@ class _RewardLine(msgspec.Struct, gc=False):
     instruction: dict[str, msgspec.Raw]
     response: dict[str, msgspec.Raw]
     reward: _RewardRead
-    metadata: _Place
+    metadata: _RowOrigin
 
 
 _TRACE_LINE: Final = msgspec.json.Decoder(_TraceLine)
@@ -719,9 +719,9 @@ def read_trace(line: bytes) -> TrainingRow:
     True
     """
     check(line, MAX_DEPTH)
-    found = _TRACE_LINE.decode(line)
-    instruction, response = _rejoined(found.instruction), _rejoined(found.response)
-    return _row(found, instruction, response, found.reward)
+    trace = _TRACE_LINE.decode(line)
+    instruction, response = _rejoined(trace.instruction), _rejoined(trace.response)
+    return _row(trace, instruction, response, trace.reward)
 
 
 def read_rewarded(line: bytes) -> TrainingRow:
@@ -735,18 +735,18 @@ def read_rewarded(line: bytes) -> TrainingRow:
     True
     """
     check(line, MAX_DEPTH)
-    found = _REWARD_LINE.decode(line)
-    instruction, response = _rejoined(_there(found.instruction)), _rejoined(_there(found.response))
-    return _row(found.metadata, instruction, response, found.reward)
+    line_read = _REWARD_LINE.decode(line)
+    instruction, response = _rejoined(_there(line_read.instruction)), _rejoined(_there(line_read.response))
+    return _row(line_read.metadata, instruction, response, line_read.reward)
 
 
-def _row(place: _Place, instruction: str, response: str, reward: _RewardRead | None) -> TrainingRow:
+def _row(origin: _RowOrigin, instruction: str, response: str, reward: _RewardRead | None) -> TrainingRow:
     return TrainingRow(
-        execution=storable("execution_id", place.execution_id),
-        adapter_uri=storable("adapter_uri", place.adapter_uri),
-        layer_uri=storable("layer_uri", place.layer_uri),
-        layer_index=place.layer_index,
-        at_ms=moment(place.timestamp)[0],
+        execution=storable("execution_id", origin.execution_id),
+        adapter_uri=storable("adapter_uri", origin.adapter_uri),
+        layer_uri=storable("layer_uri", origin.layer_uri),
+        layer_index=origin.layer_index,
+        at_ms=utc_ms_of(origin.timestamp)[0],
         instruction=instruction,
         response=response,
         reward=None if reward is None else _reward(reward),
@@ -765,7 +765,7 @@ def _reward(read: _RewardRead) -> Reward:
         rater=read.rater,
         rubric_version=read.rubric_version,
         llm_model_id=read.llm_model_id,
-        rated_at_ms=moment(read.rated_at)[0],
+        rated_at_ms=utc_ms_of(read.rated_at)[0],
     )
 
 

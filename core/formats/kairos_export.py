@@ -65,21 +65,21 @@ def read_export(body: bytes) -> ExportCall:
         raise InvalidEvaluation(
             f"An export must be asked for by an object, got {shown(value)}.", next_step=_NEXT, fields=(ROOT,)
         )
-    asked = {"format": "skill_zip", "include_reward": True, "all_adapters": False, "adapters": [], **value}
-    wrong = [name for name in _ALLOWED if not _is_right(name, asked)]
+    request = {"format": "skill_zip", "include_reward": True, "all_adapters": False, "adapters": [], **value}
+    wrong = [name for name in _ALLOWED if not _is_right(name, request)]
     if wrong:
-        said = ", ".join(f"{name} {_ALLOWED[name]}, got {shown(asked.get(name))}" for name in wrong)
-        raise InvalidEvaluation(f"{said}.", next_step=_NEXT, fields=tuple(sorted(wrong)))
-    return _call(asked)
+        problems = ", ".join(f"{name} {_ALLOWED[name]}, got {shown(request.get(name))}" for name in wrong)
+        raise InvalidEvaluation(f"{problems}.", next_step=_NEXT, fields=tuple(sorted(wrong)))
+    return _call(request)
 
 
-def _call(asked: Mapping[str, object]) -> ExportCall:
-    uri, names = str(asked.get("uri", "")), asked["adapters"]
-    found = parse_uri(uri) if uri else None
+def _call(request: Mapping[str, object]) -> ExportCall:
+    uri, names = str(request.get("uri", "")), request["adapters"]
+    parsed = parse_uri(uri) if uri else None
     adapters = [str(name) for name in names] if isinstance(names, list) else []
-    if found is not None and not isinstance(found, LayerUri):
-        adapters.append(found.id)
-    if found is None and not adapters and not asked["all_adapters"]:
+    if parsed is not None and not isinstance(parsed, LayerUri):
+        adapters.append(parsed.id)
+    if parsed is None and not adapters and not request["all_adapters"]:
         raise InvalidEvaluation(
             "An export must name a layer or adapters, or ask for all adapters, got neither.",
             next_step=_NEXT,
@@ -87,10 +87,10 @@ def _call(asked: Mapping[str, object]) -> ExportCall:
         )
     return ExportCall(
         uri=uri,
-        format=str(asked["format"]),
-        include_reward=bool(asked["include_reward"]),
-        is_base64="delivery" in asked,
-        layer=found if isinstance(found, LayerUri) else None,
+        format=str(request["format"]),
+        include_reward=bool(request["include_reward"]),
+        is_base64="delivery" in request,
+        layer=parsed if isinstance(parsed, LayerUri) else None,
         adapters=tuple(_named(name) for name in adapters),
     )
 
@@ -99,10 +99,10 @@ def _named(adapter: str) -> str:
     return adapter if adapter.lower().startswith("kairos:") else f"kairos://adapter/{adapter}"
 
 
-def _is_right(name: str, asked: Mapping[str, object]) -> bool:
-    if name not in asked:
+def _is_right(name: str, request: Mapping[str, object]) -> bool:
+    if name not in request:
         return True
-    value = asked[name]
+    value = request[name]
     if name == "uri":
         return isinstance(value, str) and _is_exportable(value)
     if name == "adapters":
@@ -120,10 +120,10 @@ def _is_right(name: str, asked: Mapping[str, object]) -> bool:
 
 def _is_exportable(uri: str) -> bool:
     try:
-        found = parse_uri(uri)
+        parsed = parse_uri(uri)
     except InvalidEvaluation:
         return False
-    return isinstance(found, LayerUri) or found.kind == "adapter"
+    return isinstance(parsed, LayerUri) or parsed.kind == "adapter"
 
 
 class _Answer(msgspec.Struct, omit_defaults=True, gc=False):
@@ -143,13 +143,13 @@ def export_output(call: ExportCall, content: bytes, n_items: int) -> bytes:
     >>> export_output(call, b"", 0).decode()[:50]
     '{"uri":"kairos://adapter/all","format":"sft_jsonl"'
     """
-    told = base64.b64encode(content) if call.is_base64 else content
+    content_out = base64.b64encode(content) if call.is_base64 else content
     return msgspec.json.encode(
         _Answer(
             call.uri or (call.adapters[0] if call.adapters else "kairos://adapter/all"),
             call.format,
             "application/jsonl",
-            told.decode(),
+            content_out.decode(),
             n_items,
             sha256(content).hexdigest(),
             "base64" if call.is_base64 else msgspec.UNSET,

@@ -66,7 +66,7 @@ class _Row(NamedTuple):
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    telling = _Telling(reading.file, Counter(_execution(of) for _, _, of in reading.records(_OF.decode)))
+    telling = _RowReader(reading.file, Counter(_execution(of) for _, _, of in reading.records(_OF.decode)))
     for number, _, row in reading.records(_row, progress):
         yield from (row,) if isinstance(row, Rejected) else telling.row(number, row)
     yield from telling.rest()
@@ -99,9 +99,9 @@ def _row(raw: bytes) -> _Row:
 
 
 def _evaluation(execution: str, layer: str, reward: Reward) -> EvaluationLine:
-    said = (execution, layer, *msgspec.structs.astuple(reward))
+    identity = (execution, layer, *msgspec.structs.astuple(reward))
     return EvaluationLine(
-        id=CONTENT_PREFIX + digest_of(msgspec.json.encode(said)),
+        id=CONTENT_PREFIX + digest_of(msgspec.json.encode(identity)),
         layer=layer,
         execution=execution,
         outcome=reward.outcome,
@@ -115,7 +115,7 @@ def _evaluation(execution: str, layer: str, reward: Reward) -> EvaluationLine:
 
 
 @dataclass
-class _Telling:
+class _RowReader:
     """Rows, as they come; ``left`` counts those of each execution that are still to come."""
 
     file: str
@@ -143,15 +143,15 @@ class _Telling:
         """Executions some of whose rows could not be read."""
         yield from self.open.values()
 
-    def _take(self, told: ExecutionLine) -> bool:
+    def _take(self, execution: ExecutionLine) -> bool:
         """Put a row's pair to those of its execution; whether it is one, or is there already, word for word."""
-        known, (pair,) = self.open.get(told.uid), told.pairs
+        known, (pair,) = self.open.get(execution.uid), execution.pairs
         if known is None:
-            self.open[told.uid] = told
+            self.open[execution.uid] = execution
             return True
         same = next((one for one in known.pairs if one.layer == pair.layer), None)
         if same is None:
-            self.open[told.uid] = msgspec.structs.replace(known, pairs=(*known.pairs, pair))
+            self.open[execution.uid] = msgspec.structs.replace(known, pairs=(*known.pairs, pair))
         return same is None or same == pair
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.spans import Span, attributes_of
 from core.formats.strict import UNDECODABLE
@@ -110,12 +110,12 @@ def _traced(trace: _Trace, observations: Sequence[_Observation]) -> Traced:
 
 
 def _step(one: _Observation) -> Step:
-    ended_ms, is_naive = moment(one.end_time)
+    ended_ms, is_naive = utc_ms_of(one.end_time)
     return Step(
         id=one.id,
         parent=one.parent_observation_id,
         span=_span(one),
-        started_ms=moment(one.start_time)[0],
+        started_ms=utc_ms_of(one.start_time)[0],
         ended_ms=ended_ms,
         naive_time=is_naive,
         failed=one.level == "ERROR",
@@ -151,8 +151,8 @@ def _usage(one: _Observation) -> Tokens | None:
     )
 
 
-def _sum(one: _Observation, is_wanted: Callable[[str], bool]) -> int:
-    return sum(round(tokens or 0) for name, tokens in one.usage.items() if is_wanted(name))
+def _sum(one: _Observation, counts: Callable[[str], bool]) -> int:
+    return sum(round(tokens or 0) for name, tokens in one.usage.items() if counts(name))
 
 
 def _total(one: _Observation) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeVar
 
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 
 
 class Line(Protocol):
@@ -31,7 +31,7 @@ class Order:
     A line must follow its predecessor. Lines without predecessors must be in order of time.
     """
 
-    _seen: set[str] = field(default_factory=set)
+    _ids: set[str] = field(default_factory=set)
     _awaited: set[str] = field(default_factory=set)
     _latest: str = ""
     _is_overtaken: bool = False
@@ -40,18 +40,18 @@ class Order:
 
     def is_repeated(self, identity: str | None, followed: str | None) -> bool:
         """Return whether a line with this id came before, and record its predecessor."""
-        seen = self._seen
+        ids = self._ids
         if followed is not None:
             self._is_linked = True
-            if followed not in seen:
+            if followed not in ids:
                 self._awaited.add(followed)
         if identity is None:
             return False
-        n_seen = len(seen)
-        seen.add(identity)
+        n_before = len(ids)
+        ids.add(identity)
         if self._awaited and identity in self._awaited:
             self._is_overtaken = True
-        return len(seen) == n_seen
+        return len(ids) == n_before
 
     def note_time(self, timestamp: str | None) -> None:
         """Take in when a line was written."""
@@ -66,35 +66,35 @@ class Order:
     def is_mixed_with(self, other: Order) -> bool:
         """Return whether lines of both follow each other; without predecessors, whether some are out of order."""
         if self._is_linked or other._is_linked:
-            return not self._awaited.isdisjoint(other._seen) or not other._awaited.isdisjoint(self._seen)
+            return not self._awaited.isdisjoint(other._ids) or not other._awaited.isdisjoint(self._ids)
         return self._is_falling or other._is_falling
 
 
 def in_order(lines: list[tuple[W, bytes]]) -> Iterator[tuple[W, bytes]]:
     """Return the lines in the order of writing: each after its predecessor, else by time, else as they are."""
     places: dict[str, int] = {}
-    for place, (line, _) in enumerate(lines):
+    for position, (line, _) in enumerate(lines):
         if line.uuid is not None:
-            places.setdefault(line.uuid, place)
+            places.setdefault(line.uuid, position)
     followers: dict[int, list[int]] = {}
     waiting: list[tuple[int, int]] = []
     at = 0
-    for place, (line, _) in enumerate(lines):
+    for position, (line, _) in enumerate(lines):
         before = places.get(line.parent_uuid or "")
-        at = at if (told := moment(line.timestamp)[0]) is None else told
-        if before is None or before == place:
-            waiting.append((at, place))
+        at = at if (at_ms := utc_ms_of(line.timestamp)[0]) is None else at_ms
+        if before is None or before == position:
+            waiting.append((at, position))
         else:
-            followers.setdefault(before, []).append(place)
+            followers.setdefault(before, []).append(position)
     heapify(waiting)
     is_left = [True] * len(lines)
     while waiting:
-        since, place = heappop(waiting)
-        is_left[place] = False
-        yield lines[place]
-        for follower in followers.pop(place, ()):
-            told, _ = moment(lines[follower][0].timestamp)
-            heappush(waiting, (since if told is None else told, follower))
+        since, position = heappop(waiting)
+        is_left[position] = False
+        yield lines[position]
+        for follower in followers.pop(position, ()):
+            at_ms, _ = utc_ms_of(lines[follower][0].timestamp)
+            heappush(waiting, (since if at_ms is None else at_ms, follower))
     yield from (
         line for line, left in zip(lines, is_left, strict=True) if left
     )  # they follow each other in a ring

@@ -8,7 +8,7 @@ from typing import Final
 _YEAR_10000_MS: Final = 253_402_300_800_000
 
 
-def moment(told: str | float | None) -> tuple[int | None, bool]:
+def utc_ms_of(text: str | float | None) -> tuple[int | None, bool]:
     """UTC milliseconds of an ISO 8601 time, and whether it named no zone and was taken as UTC.
 
     A number is milliseconds already. A time that can't be read, or lies before 1970, is unknown.
@@ -16,12 +16,12 @@ def moment(told: str | float | None) -> tuple[int | None, bool]:
     >>> moment("2026-01-06T13:32:06.680Z"), moment("1970-01-01T00:00:01"), moment("soon"), moment(5.0)
     ((1767706326680, False), (1000, True), (None, False), (5, False))
     """
-    if isinstance(told, (int, float)):
-        return (round(told), False) if 0 <= told < _YEAR_10000_MS else (None, False)
+    if isinstance(text, (int, float)):
+        return (round(text), False) if 0 <= text < _YEAR_10000_MS else (None, False)
     try:
-        found = datetime.fromisoformat(told or "")
-        is_naive = found.tzinfo is None
-        aware = found.replace(tzinfo=UTC) if is_naive else found
+        parsed = datetime.fromisoformat(text or "")
+        is_naive = parsed.tzinfo is None
+        aware = parsed.replace(tzinfo=UTC) if is_naive else parsed
         millis = round(aware.timestamp() * 1000)
     except (ValueError, OverflowError):  # the zone may push a time out of the calendar
         return None, False

@@ -38,14 +38,14 @@ class _Usage(msgspec.Struct):
     def usage(self) -> Usage | None:
         details = self.prompt_tokens_details
         cached = 0 if details is None else details.cached_tokens or 0
-        found = Usage(
+        usage = Usage(
             input=max((self.prompt_tokens or 0) - cached, 0) or self.input_tokens or 0,
             output=self.completion_tokens or self.output_tokens or 0,
             cache_read=cached or self.cache_read_input_tokens or 0,
             cache_write=self.cache_creation_input_tokens or 0,
             total=self.total_tokens or None,  # zero everywhere means unknown
         )
-        return None if found.tokens is None else found
+        return None if usage.tokens is None else usage
 
 
 class _Chat(msgspec.Struct):

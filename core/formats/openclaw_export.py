@@ -16,7 +16,7 @@ import msgspec
 from core.formats.carried import Belief, beyond, carried
 from core.formats.entries import Entry, Progress, Rejected, Stated
 from core.formats.identity import digest_of, plain
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, check_key
@@ -125,36 +125,42 @@ def _rejected(reading: Reading, what: str, number: int, error: BaseException, ra
 
 
 def _beliefs(reading: Reading, raws: Sequence[msgspec.Raw], *, is_compared: bool) -> Iterator[Entry]:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, raw in enumerate(raws, start=1):
         try:
-            told = _once(_POSTERIOR.decode(bytes(raw)), seen)
+            posterior = _once(_POSTERIOR.decode(bytes(raw)), ids)
             if is_compared:
-                yield _stated(reading, told)
+                yield _stated(reading, posterior)
             else:
-                yield from carried(_belief(told), "an OpenClaw export")
+                yield from carried(_belief(posterior), "an OpenClaw export")
         except UNDECODABLE as error:
             yield _rejected(reading, "Posterior", number, error, bytes(raw))
 
 
-def _once(told: _Posterior, seen: set[str]) -> _Posterior:
-    if check_key(told.arm_id) in seen:
+def _once(posterior: _Posterior, ids: set[str]) -> _Posterior:
+    if check_key(posterior.arm_id) in ids:
         raise Flaw("names an arm that has one already")
-    seen.add(told.arm_id)
-    return told
+    ids.add(posterior.arm_id)
+    return posterior
 
 
-def _stated(reading: Reading, told: _Posterior) -> Stated:
-    return Stated(file=reading.file, arm=told.arm_id, alpha=told.alpha, beta=told.beta, pulls=told.pulls)
+def _stated(reading: Reading, posterior: _Posterior) -> Stated:
+    return Stated(
+        file=reading.file,
+        arm=posterior.arm_id,
+        alpha=posterior.alpha,
+        beta=posterior.beta,
+        pulls=posterior.pulls,
+    )
 
 
-def _belief(told: _Posterior) -> Belief:
+def _belief(posterior: _Posterior) -> Belief:
     return Belief(
-        arm=told.arm_id,
-        success_micro=beyond("alpha", told.alpha),
-        failure_micro=beyond("beta", told.beta),
-        pulls=told.pulls,
-        at_ms=moment(told.last_updated)[0],
+        arm=posterior.arm_id,
+        success_micro=beyond("alpha", posterior.alpha),
+        failure_micro=beyond("beta", posterior.beta),
+        pulls=posterior.pulls,
+        at_ms=utc_ms_of(posterior.last_updated)[0],
     )
 
 
@@ -165,7 +171,7 @@ def _run(raw: bytes) -> Run:
     trace = _TRACE.decode(raw)
     arms = _merged(trace.arms)
     identity = plain(trace.trace_id) or plain(trace.run_id) or digest_of(_canonical(raw))
-    ended_at_ms, is_naive = moment(trace.timestamp)
+    ended_at_ms, is_naive = utc_ms_of(trace.timestamp)
     return Run(
         uid=f"{NAME}/prompt/{identity}",
         inventory=Inventory(
@@ -193,13 +199,13 @@ def _run(raw: bytes) -> Run:
 
 def _merged(arms: list[_TracedArm]) -> list[_TracedArm]:
     """Each arm once: two files of one name are one arm, in if either is, used if either was."""
-    found: dict[str, _TracedArm] = {}
+    merged: dict[str, _TracedArm] = {}
     for arm in arms:
-        known = found.setdefault(arm.arm_id, arm)
+        known = merged.setdefault(arm.arm_id, arm)
         if known is not arm:
             known.included |= arm.included
             known.referenced |= arm.referenced
-    return list(found.values())
+    return list(merged.values())
 
 
 def _canonical(raw: bytes) -> bytes:
@@ -212,17 +218,17 @@ def _status(trace: _Trace) -> Status:
     return "completed" if bytes(trace.error) in _NO_ERRORS else "error"
 
 
-def _usage(told: _Usage | None) -> Usage | None:
-    if told is None:
+def _usage(reported: _Usage | None) -> Usage | None:
+    if reported is None:
         return None
-    found = Usage(
-        input=told.input or 0,
-        output=told.output or 0,
-        cache_read=told.cache_read or 0,
-        cache_write=told.cache_write or 0,
-        total=told.total or told.total_tokens or None,
+    usage = Usage(
+        input=reported.input or 0,
+        output=reported.output or 0,
+        cache_read=reported.cache_read or 0,
+        cache_write=reported.cache_write or 0,
+        total=reported.total or reported.total_tokens or None,
     )
-    return None if found.tokens is None else found
+    return None if usage.tokens is None else usage
 
 
 def _millis(duration: float) -> int:

@@ -154,15 +154,15 @@ def _beside(path: Path, own: tuple[str, ...], other: tuple[str, ...]) -> Path | 
     stem = next((path.name.removesuffix(end) for end in own if path.name.endswith(end)), None)
     if not stem:
         return None
-    found = (path.with_name(stem + end) for end in other)
-    return next((one for one in found if one.is_file()), None)
+    paths = (path.with_name(stem + end) for end in other)
+    return next((one for one in paths if one.is_file()), None)
 
 
 def _json_of(content: bytes) -> bytes:
-    found = _JSON.search(content)
-    if found is None:
+    match = _JSON.search(content)
+    if match is None:
         raise Flaw("has no whole JSON object that begins on a line of its own")
-    return found[0]
+    return match[0]
 
 
 def _report(meta: _Meta) -> Report:

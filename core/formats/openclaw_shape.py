@@ -107,8 +107,8 @@ def _usage(usage: Usage) -> Json:
         "cacheRead": usage.cache_read,
         "cacheWrite": usage.cache_write,
     }
-    told: Json = dict(parts) if any(parts.values()) else dict.fromkeys(parts)
-    return {**told, "total": usage.tokens}
+    document: Json = dict(parts) if any(parts.values()) else dict.fromkeys(parts)
+    return {**document, "total": usage.tokens}
 
 
 def _arm(key: str, included: bool, referenced: bool, cost: int | None) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.openclaw_learning import ArmState, BaselineRuns, Config, Summary
 from core.records.times import instant
 
@@ -25,9 +25,9 @@ def status_text(summary: Summary, config: Config, arms: Sequence[ArmState]) -> s
 def _lines(summary: Summary, config: Config, arms: Sequence[ArmState]) -> Iterator[str]:
     yield f"Learning Layer Status  [{config.phase.upper()}]"
     yield ""
-    said = "  |  ".join(_settings(config))
-    if said:
-        yield f"  {said}"
+    words = "  |  ".join(_settings(config))
+    if words:
+        yield f"  {words}"
         yield ""
     if summary.trace_count == 0:
         yield "No observations recorded yet. Run some agent messages to start collecting data."
@@ -99,8 +99,8 @@ def _table(arms: Sequence[ArmState]) -> str:
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = zip(cells, widths, strict=True)
-    told = [first[0].ljust(first[1]), *[cell.rjust(width) for cell, width in others]]
-    return f"│ {' │ '.join(told)} │"
+    parts = [first[0].ljust(first[1]), *[cell.rjust(width) for cell, width in others]]
+    return f"│ {' │ '.join(parts)} │"
 
 
 def _fixed(value: float, digits: int) -> str:
@@ -112,7 +112,7 @@ def _date(at: int | str) -> str:
     """A day as Americans write it, in UTC; 0 and "" are no times."""
     if not at:
         return _NONE
-    at_ms, _ = moment(at)
+    at_ms, _ = utc_ms_of(at)
     if at_ms is None:
         return "Invalid Date"
     day = instant(at_ms)

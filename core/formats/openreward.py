@@ -77,18 +77,18 @@ _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def read_event(raw: bytes) -> RolloutEvent | None:
     """Return the stored part of an event, None for an unknown type. Raises `Flaw` or a decoding error."""
-    return _kept(_EVENT.decode(raw))
+    return _stored_event(_EVENT.decode(raw))
 
 
-def event_of(found: object) -> RolloutEvent | None:
+def event_of(document: object) -> RolloutEvent | None:
     """Return the same of a decoded event, which may hold NaN; raises `Flaw`."""
     try:
-        return _kept(msgspec.convert(found, _Event))
+        return _stored_event(msgspec.convert(document, _Event))
     except msgspec.ValidationError as problem:
         raise Flaw(f"is none that can be read: {problem}") from problem
 
 
-def _kept(event: _Event) -> RolloutEvent | None:
+def _stored_event(event: _Event) -> RolloutEvent | None:
     if event.event_type == "rollout":
         return Started(
             rollout=_id(event.event_id),
@@ -106,11 +106,11 @@ def _kept(event: _Event) -> RolloutEvent | None:
     return _message_of(event) if event.event_type == "message" else None
 
 
-def _id(said: str) -> str:
-    found = plain(said)
-    if found is None:
+def _id(text: str) -> str:
+    identity = plain(text)
+    if identity is None:
         raise Flaw("has an id without a character")
-    return found
+    return identity
 
 
 @dataclass
@@ -139,11 +139,11 @@ class Rollouts:
 
     def take(self, raw: bytes) -> None:
         """Add an event. Raises `Flaw` for one that contradicts an earlier one with its id."""
-        found = read_event(raw)
-        if found is None:
+        event = read_event(raw)
+        if event is None:
             self.n_unknown += 1
         else:
-            self.add(found)
+            self.add(event)
 
     def add(self, event: RolloutEvent) -> None:
         """The same of one that was read."""
@@ -193,8 +193,8 @@ class Rollouts:
 
     def _steps(self, messages: Sequence[Message]) -> Iterator[Step]:
         calls = {one.call_id: one for one in messages if one.type == _CALL and one.call_id is not None}
-        for place, message in enumerate(messages):
-            after = messages[place + 1] if place + 1 < len(messages) else None
+        for index, message in enumerate(messages):
+            after = messages[index + 1] if index + 1 < len(messages) else None
             is_repeated = not self._each_event and after is not None and after.goes_on(message)
             self.n_repeated += is_repeated
             called = calls.get(message.call_id or "") if message.type == _RESULT else None
@@ -249,7 +249,7 @@ def _message_of(event: _Event) -> Message:
 
 def _step(message: Message, called: Message | None, *, is_repeated: bool) -> Step:
     is_answer = message.side == "answer"
-    sent = called if is_answer else message
+    result = called if is_answer else message
     return Step(
         number=message.index,
         kind="call" if message.type in {_RESULT, _CALL} else "message",
@@ -257,12 +257,12 @@ def _step(message: Message, called: Message | None, *, is_repeated: bool) -> Ste
         reward=None if is_repeated else message.reward,
         finished=message.finished and not is_repeated,
         at_ms=message.at_ms,
-        n_chars_in=None if sent is None else sent.n_chars,
+        n_chars_in=None if result is None else result.n_chars,
         n_chars_out=message.n_chars if is_answer else None,
-        asked=None if sent is None else sent.content,
+        asked=None if result is None else result.content,
         answered=message.content if is_answer else None,
         note=message.note,
-        args_digest=None if sent is None else sent.args_digest,
+        args_digest=None if result is None else result.args_digest,
         meta_digest=message.meta_digest,
     )
 
@@ -281,7 +281,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         for number, piece in pieces:
             yield from _document(reading, number, piece)
     else:
-        yield from _told_by(reading, _events(reading, pieces), Rollouts(each_event=reading.each_event))
+        yield from _entries_of(reading, _events(reading, pieces), Rollouts(each_event=reading.each_event))
 
 
 def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[Entry]:
@@ -290,13 +290,13 @@ def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[
         yield checked
         return
     try:
-        found = _RECORDINGS.decode(checked)
+        recordings = _RECORDINGS.decode(checked)
     except UNDECODABLE as error:
         raise reading.damaged(error, checked) from None
-    for name, batch in found.rollouts.items():
-        prefix = f"{digest_of_value([found.source, name])}/"
+    for name, batch in recordings.rollouts.items():
+        prefix = f"{digest_of_value([recordings.source, name])}/"
         events = ((number, bytes(raw)) for number, raw in enumerate(batch.events, start=1))
-        yield from _told_by(
+        yield from _entries_of(
             reading, events, Rollouts(each_event=reading.each_event, prefix=prefix), is_whole=True
         )
 
@@ -318,7 +318,7 @@ def _events(reading: Reading, pieces: Iterator[Piece]) -> Iterator[tuple[int, by
             yield number, event
 
 
-def _told_by(
+def _entries_of(
     reading: Reading,
     events: Iterator[tuple[int, bytes] | Rejected],
     rollouts: Rollouts,
@@ -335,13 +335,13 @@ def _told_by(
             rollouts.take(raw)
         except UNDECODABLE as error:
             yield reading.rejected(number, error, raw)
-    for found in rollouts.episodes():
-        yield Rejected(file=reading.file, line=None, reason=found) if isinstance(found, str) else found
-    for told in rollouts.events():
+    for entry in rollouts.episodes():
+        yield Rejected(file=reading.file, line=None, reason=entry) if isinstance(entry, str) else entry
+    for waiting_events in rollouts.events():
         if not is_whole:
-            yield RolloutEvents(told)
-        elif not isinstance(told[0], Started):
-            waiting, uid = number_of(len(told), "event"), shown(told[0].rollout)
+            yield RolloutEvents(waiting_events)
+        elif not isinstance(waiting_events[0], Started):
+            waiting, uid = number_of(len(waiting_events), "event"), shown(waiting_events[0].rollout)
             yield Rejected(
                 file=reading.file,
                 line=None,

@@ -74,11 +74,11 @@ class _Exchange(msgspec.Struct):
     @property
     def stream(self) -> list[_Event]:
         """The events that were answered, however they were written down."""
-        found = self.events if self.sse is None else self.sse
-        if found is None:
-            told = self.response_text if self.response_text is not None else self.response_body
-            found = list(events_in(told)) if isinstance(told, str) else []
-        return found
+        events = self.events if self.sse is None else self.sse
+        if events is None:
+            body = self.response_text if self.response_text is not None else self.response_body
+            events = list(events_in(body)) if isinstance(body, str) else []
+        return events
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -143,26 +143,28 @@ def _answer(exchange: _Exchange, before: str = "") -> _Answer:
     events = exchange.stream
     task_id = next((one.data for one in events if one.event == "task_id"), None)
     if not events and isinstance(exchange.response_body, dict):
-        return _told(exchange.response_body, None)
+        return _answer_of(exchange.response_body, None)
     last = next((one for one in events if one.event in _ENDS), None)
     arrived = "".join(one.data for one in events if one.event in {"chunk", "end"})
     if last is not None and last.event == "error":
         return _Answer(note="error", task_id=task_id)
     for whole in (arrived, before + arrived) if last is not None else ():
         try:
-            return _told(lenient(whole), task_id)
+            return _answer_of(lenient(whole), task_id)
         except ValueError:
             continue
     return _Answer(note="cut", task_id=task_id, arrived=before + arrived)
 
 
-def _told(found: object, task_id: str | None) -> _Answer:
-    if not isinstance(found, dict):
+def _answer_of(document: object, task_id: str | None) -> _Answer:
+    if not isinstance(document, dict):
         return _Answer(note="error", task_id=task_id)
-    output = found.get("output")
-    if found.get("ok") is True and isinstance(output, dict):
+    output = document.get("output")
+    if document.get("ok") is True and isinstance(output, dict):
         return _Answer(output=output, task_id=task_id)
-    return _Answer(note="episode_finished" if found.get("reason") == FINISHED else "error", task_id=task_id)
+    return _Answer(
+        note="episode_finished" if document.get("reason") == FINISHED else "error", task_id=task_id
+    )
 
 
 @dataclass
@@ -214,31 +216,31 @@ def _step(number: int, body: Mapping[str, Any], answer: _Answer, at_ms: int | No
     return step if answer.output is None else answered(step, answer.output)
 
 
-def called(name: object, told: object, note: StepNote | None = None) -> Step:
+def called(name: object, arguments: object, note: StepNote | None = None) -> Step:
     """A call as a step, before it is known what it was answered; ``note`` says why it never was.
 
     >>> called("submit", {"answer": 3}, "error").n_chars_in
     13
     """
-    asked = None if told is None else json.dumps(told, ensure_ascii=False)
+    text = None if arguments is None else json.dumps(arguments, ensure_ascii=False)
     return Step(
         number=0,
         name=storable(name),
-        args_digest=digest_of_value(told),
+        args_digest=digest_of_value(arguments),
         note=note,
         refused=note == FINISHED,
-        n_chars_in=None if asked is None else len(asked),
-        asked=asked,
+        n_chars_in=None if text is None else len(text),
+        asked=text,
     )
 
 
-def answered(step: Step, told: Mapping[str, Any]) -> Step:
+def answered(step: Step, document: Mapping[str, Any]) -> Step:
     """The same with the tool output that it was answered.
 
     >>> answered(called("look", {}), {"blocks": [], "reward": 0.1, "finished": False}).reward
     0.1
     """
-    output = read_output(told)
+    output = read_output(document)
     return msgspec.structs.replace(
         step,
         reward=output.paid.reward,
@@ -285,12 +287,12 @@ class Recorder:
         """Episodes whose sessions were never deleted, and why one can't be."""
         for session in self._open.values():
             try:
-                found = session.episode(self._prefix)
+                episode = session.episode(self._prefix)
             except InvalidInput as problem:
                 yield problem
             else:
-                if found is not None:
-                    yield found
+                if episode is not None:
+                    yield episode
 
     def _begun(self, session: str, exchange: _Exchange) -> _Session:
         ordinal = self._created.get(session, 0)
@@ -313,7 +315,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         for number, piece in pieces:
             yield from _document(reading, number, piece)
     else:
-        yield from _told_by(reading, pieces, Recorder())
+        yield from _entries_of(reading, pieces, Recorder())
 
 
 def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[Entry]:
@@ -322,26 +324,26 @@ def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[
         yield checked
         return
     try:
-        found = _RECORDINGS.decode(checked)
+        recordings = _RECORDINGS.decode(checked)
     except UNDECODABLE as error:
         raise reading.damaged(error, checked) from None
-    for name, recording in found.episodes.items():
-        prefix = f"{digest_of_value([found.source, name])}/"
+    for name, recording in recordings.episodes.items():
+        prefix = f"{digest_of_value([recordings.source, name])}/"
         pieces: Iterable[Piece] = (
             (number, bytes(raw)) for number, raw in enumerate(recording.exchanges, start=1)
         )
-        yield from _told_by(reading, pieces, Recorder(prefix))
+        yield from _entries_of(reading, pieces, Recorder(prefix))
 
 
-def _told_by(reading: Reading, pieces: Iterable[Piece], recorder: Recorder) -> Iterator[Entry]:
+def _entries_of(reading: Reading, pieces: Iterable[Piece], recorder: Recorder) -> Iterator[Entry]:
     mended = ((number, _mended(piece, reading.limits.depth)) for number, piece in pieces)
     for number, raw, exchange in reading.records(_EXCHANGE.decode, pieces=mended):
         try:
-            found = exchange if isinstance(exchange, Rejected) else recorder.take(exchange)
+            entry = exchange if isinstance(exchange, Rejected) else recorder.take(exchange)
         except (Flaw, InvalidInput) as error:
-            found = reading.rejected(number, error, raw)
-        if found is not None:
-            yield found
+            entry = reading.rejected(number, error, raw)
+        if entry is not None:
+            yield entry
     for left in recorder.rest():
         if isinstance(left, InvalidInput):
             yield Rejected(file=reading.file, line=None, reason=left.problem)
@@ -364,13 +366,13 @@ def _mended(piece: bytes | Damage, depth: int) -> bytes | Damage:
 
 def _joined(line: bytes) -> bytes:
     try:
-        found = json.loads(line)
-        name = "sse" if found.get("sse") is not None else "events"
-        pieces = [one for one in found[name] if one.get("event") in {"chunk", "end"}]
+        event = json.loads(line)
+        name = "sse" if event.get("sse") is not None else "events"
+        pieces = [one for one in event[name] if one.get("event") in {"chunk", "end"}]
         whole = "".join(one["data"] for one in pieces)
-        others = [one for one in found[name] if one not in pieces]
-        told = whole.encode("utf-16", "surrogatepass").decode("utf-16")
-        return orjson.dumps({**found, name: [*others, {"event": "end", "data": told}]})
+        others = [one for one in event[name] if one not in pieces]
+        text = whole.encode("utf-16", "surrogatepass").decode("utf-16")
+        return orjson.dumps({**event, name: [*others, {"event": "end", "data": text}]})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return line
 

@@ -37,7 +37,7 @@ _READ: Final = re.compile(
     r"session\.id|langfuse\.session\.id|langfuse\.observation\.type|traceloop\.(span\.kind|entity\.\w+))$"
 )
 """Attributes that are read; `core.formats.spans` says what for."""
-_GIVEN: Final = (
+_INPUT_KEYS: Final = (
     "input.value",
     "gen_ai.tool.call.arguments",
     "tool_arguments",
@@ -114,28 +114,28 @@ def unpacked(content: bytes) -> TracedSpan:
     return _UNPACK(zlib.decompress(content))
 
 
-class Sent(NamedTuple):
+class RequestSpans(NamedTuple):
     """Content of a request: spans, and the reasons against its refused ones."""
 
     spans: list[TracedSpan]
     refused: list[str]
 
 
-def read_spans(body: bytes, encoding: Encoding) -> Sent:
+def read_spans(body: bytes, encoding: Encoding) -> RequestSpans:
     """The spans of a request.
 
     Raises `InvalidInput`, which never repeats what was sent, for what is no such request at all; a span that has no
     sound ids, or is larger than 4 MiB, is refused by itself.
     """
-    told = _of_protobuf(body) if encoding == "protobuf" else _of_json(body)
+    raw_spans = _of_protobuf(body) if encoding == "protobuf" else _of_json(body)
     spans: list[TracedSpan] = []
     refused: list[str] = []
-    for one in told:
+    for one in raw_spans:
         try:
             spans.append(_checked(one))
         except Flaw as flaw:
             refused.append(str(flaw))
-    return Sent(spans, refused)
+    return RequestSpans(spans, refused)
 
 
 def run_of(spans: Iterable[TracedSpan]) -> Run:
@@ -149,13 +149,13 @@ def run_of(spans: Iterable[TracedSpan]) -> Run:
     ).run(NAME)
 
 
-def told_by(spans: Iterable[TracedSpan]) -> Run | str:
+def run_or_reason(spans: Iterable[TracedSpan]) -> Run | str:
     """Return the run of one trace's spans, or why there is none."""
     try:
         return run_of(spans)
     except UNDECODABLE as problem:
-        said = reason(problem, b"")
-        return said if said.endswith(".") else f"It {said}."
+        words = reason(problem, b"")
+        return words if words.endswith(".") else f"It {words}."
 
 
 # Spans → steps
@@ -180,18 +180,18 @@ def _span(one: TracedSpan) -> Span:
         type=_type(attributes),
         name=_text(attributes.get("traceloop.entity.name")) or one.name,
         attributes=attributes,
-        input=_first(attributes, _GIVEN),
+        input=_first(attributes, _INPUT_KEYS),
         output=_first(attributes, _CAME),
     )
 
 
 def _type(attributes: Mapping[str, object]) -> str:
     """TOOL or GENERATION where something else than the usual attributes says so."""
-    told = _text(attributes.get("langfuse.observation.type")) or ""
-    if told or attributes.get("traceloop.span.kind") == "tool":
-        return told.upper() or "TOOL"
-    is_said = "openinference.span.kind" in attributes or "gen_ai.operation.name" in attributes
-    return "GENERATION" if not is_said and _first(attributes, _MODELS) is not None else ""
+    kind = _text(attributes.get("langfuse.observation.type")) or ""
+    if kind or attributes.get("traceloop.span.kind") == "tool":
+        return kind.upper() or "TOOL"
+    has_kind = "openinference.span.kind" in attributes or "gen_ai.operation.name" in attributes
+    return "GENERATION" if not has_kind and _first(attributes, _MODELS) is not None else ""
 
 
 def _usage(attributes: Mapping[str, object]) -> Tokens | None:
@@ -201,19 +201,19 @@ def _usage(attributes: Mapping[str, object]) -> Tokens | None:
     return Tokens(read, written, cache_read, cache_write, total or read + written)
 
 
-def _count(told: object) -> int:
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told < 1 << 62:
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 62:
         return 0
-    return round(told)
+    return round(value)
 
 
 def _first(attributes: Mapping[str, object], names: Iterable[str]) -> object:
-    told = (attributes.get(name) for name in names)
-    return next((one for one in told if one is not None and one != ""), None)
+    values = (attributes.get(name) for name in names)
+    return next((one for one in values if one is not None and one != ""), None)
 
 
-def _text(told: object) -> str | None:
-    return told if isinstance(told, str) and told else None
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 # A request → spans
@@ -221,27 +221,27 @@ def _text(told: object) -> str | None:
 
 def _checked(one: TracedSpan) -> TracedSpan:
     """A span with sound ids, and of its attributes those that are read."""
-    for name, told in (("trace_id", one.trace), ("span_id", one.id), ("span_id", one.parent or one.id)):
-        if len(told) != _SIZE[name] or not set(told) <= _HEX or set(told) == _NO_ID:
+    for name, identifier in (("trace_id", one.trace), ("span_id", one.id), ("span_id", one.parent or one.id)):
+        if len(identifier) != _SIZE[name] or not set(identifier) <= _HEX or set(identifier) == _NO_ID:
             raise Flaw(f"A span's {name} must be {_SIZE[name]} hexadecimal digits, not all 0.")
-    found = msgspec.structs.replace(one, attributes=_kept(one))
+    checked = msgspec.structs.replace(one, attributes=_read_attributes(one))
     try:
-        n_bytes = len(_PACK(found))
+        n_bytes = len(_PACK(checked))
     except (OverflowError, msgspec.MsgspecError, UnicodeEncodeError):
         raise Flaw("A span's values must be text in UTF-8 and numbers of 64 bits.") from None
     if n_bytes > MAX_SPAN_BYTES:
         raise Flaw(f"A span must be at most {MAX_SPAN_BYTES >> 20} MiB.")
-    return found
+    return checked
 
 
-def _kept(one: TracedSpan) -> dict[str, Any]:
-    kept = {name: value for name, value in one.attributes.items() if _READ.match(name)}
-    span = _span(msgspec.structs.replace(one, attributes=kept))
+def _read_attributes(one: TracedSpan) -> dict[str, Any]:
+    attributes = {name: value for name, value in one.attributes.items() if _READ.match(name)}
+    span = _span(msgspec.structs.replace(one, attributes=attributes))
     if not span.is_reply:
-        is_tool = span.type == "TOOL" or span.kind == "TOOL" or "gen_ai.tool.name" in kept
-        unread = _ANSWERED if is_tool or "ai.toolCall.name" in kept else (*_ANSWERED, *_GIVEN)
-        kept = {name: value for name, value in kept.items() if name not in unread}
-    return kept
+        is_tool = span.type == "TOOL" or span.kind == "TOOL" or "gen_ai.tool.name" in attributes
+        unread = _ANSWERED if is_tool or "ai.toolCall.name" in attributes else (*_ANSWERED, *_INPUT_KEYS)
+        attributes = {name: value for name, value in attributes.items() if name not in unread}
+    return attributes
 
 
 def _of_protobuf(body: bytes) -> Iterator[TracedSpan]:
@@ -368,11 +368,11 @@ def _of_json(body: bytes) -> Iterator[TracedSpan]:
         raise _no_request(reason(problem, body)) from None
 
 
-def _number(told: int | str) -> int:
+def _number(value: int | str) -> int:
     """An integer of 64 bits, which JSON may have as a text."""
-    if isinstance(told, str) and not _DIGITS.fullmatch(told):
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
         raise Flaw("holds a number that is none")
-    number = int(told)
+    number = int(value)
     if not -(1 << 63) <= number < 1 << 64:
         raise Flaw("holds an integer of more than 64 bits")
     return number
@@ -397,8 +397,8 @@ def answer_to(encoding: Encoding, n_refused: int, words: str) -> bytes:
     b''
     """
     if encoding == "json":
-        told = {"rejectedSpans": str(n_refused), "errorMessage": words}
-        return msgspec.json.encode({"partialSuccess": told} if n_refused or words else {})
+        rejected = {"rejectedSpans": str(n_refused), "errorMessage": words}
+        return msgspec.json.encode({"partialSuccess": rejected} if n_refused or words else {})
     from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
 
     if not (n_refused or words):

@@ -27,7 +27,7 @@ from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.openclaw_report import Report, report_beside
 from core.formats.reading import Format, Head, Reading
-from core.formats.sessions import Prompt, Session, read_stretches
+from core.formats.sessions import Prompt, Session, read_segments
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.unknown import Unknown
 from core.records.limits import Label, Tokens
@@ -142,10 +142,10 @@ def _is_message(line: dict[str, msgspec.Raw]) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    found = report_beside(reading)
-    if isinstance(found, Rejected):
-        yield found
-    report = found if isinstance(found, Report) else None
+    beside = report_beside(reading)
+    if isinstance(beside, Rejected):
+        yield beside
+    report = beside if isinstance(beside, Report) else None
     if report is not None and _n_sessions(reading) > 1:
         report = None
         yield Skipped(
@@ -158,7 +158,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     def begin(unknown: Unknown) -> _Session:
         return _Session(unknown=unknown, inventory=inventory, report=report)
 
-    yield from read_stretches(reading, progress, _decode, begin, _header_of)
+    yield from read_segments(reading, progress, _decode, begin, _header_of)
 
 
 def _n_sessions(reading: Reading) -> int:
@@ -200,12 +200,12 @@ class _Prompt(Prompt):
     n_cache_read: int = 0
     n_cache_write: int = 0
     n_total: int = 0
-    said: str | None = None
+    last_text: str | None = None
 
     @property
     def reply(self) -> str | None:
         """The agent's last message; other texts are not held where no detector needs them."""
-        return self.said
+        return self.last_text
 
     def add_usage(self, usage: _Usage) -> None:
         parts = (usage.input or 0, usage.output or 0, usage.cache_read or 0, usage.cache_write or 0)
@@ -240,7 +240,7 @@ class _Session(Session[_Prompt, _Line]):
     header: str | None = None
     provider: str | None = None
     model: str | None = None
-    _seen_entries: set[bytes] = field(default_factory=set)
+    _entry_ids: set[bytes] = field(default_factory=set)
     _plain_calls: dict[str, Call] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -305,13 +305,13 @@ class _Session(Session[_Prompt, _Line]):
             self._touch(line)
         elif message.text.strip():
             opened = self._open(line, message)
-            opened.last_time, opened.asked = line.timestamp, message.text
+            opened.last_time, opened.request = line.timestamp, message.text
 
     def _stood_before(self, line: _Line, raw: bytes) -> bool:
         entry = f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw.strip())
         digest = hashlib.blake2b(entry, digest_size=12).digest()
-        is_repeated = digest in self._seen_entries
-        self._seen_entries.add(digest)
+        is_repeated = digest in self._entry_ids
+        self._entry_ids.add(digest)
         return is_repeated
 
     def _open(self, line: _Line, message: _Message) -> _Prompt:
@@ -328,7 +328,7 @@ class _Session(Session[_Prompt, _Line]):
         self._touch(line)
         if message.usage is not None:
             run.add_usage(message.usage)
-        run.said = message.text or run.said
+        run.last_text = message.text or run.last_text
         for block in message.blocks:
             if block.type == "toolCall" and block.name:
                 run.calls.append(self._call(block.name, bytes(block.arguments)))
@@ -354,8 +354,8 @@ class _Session(Session[_Prompt, _Line]):
 
 def _identity(line: _Line, message: _Message) -> str:
     """Time and id of the entry; without an id, time and hash of what it says."""
-    said = plain(line.id) or digest_of(message.text.encode())
-    return f"{_time(line)}/{said}"
+    identity = plain(line.id) or digest_of(message.text.encode())
+    return f"{_time(line)}/{identity}"
 
 
 def _time(line: _Line) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from core.errors import InvalidInput, UnreadableSource
 from core.formats.carried import Belief, beyond, carried
 from core.formats.entries import Entry, Progress, Rejected, Remark
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, reason
@@ -52,7 +52,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     except (sqlite3.Error, OSError, UnicodeDecodeError) as problem:  # a message may quote what is no text
         raise _unreadable(reading.file, problem) from None
     for arm_id, gathered in sorted(arms.items()):
-        yield from _told(reading, arm_id, gathered)
+        yield from _entries_of(reading, arm_id, gathered)
     n_merged = sum(gathered.n_contexts > 1 for gathered in arms.values())
     if n_merged:
         yield Remark(
@@ -84,7 +84,7 @@ class _Gathered:
             self.pulls += _count(pulls)
         except InvalidInput as problem:
             self.problem = problem.problem
-        at_ms = _moment(last_updated)
+        at_ms = _utc_ms_of(last_updated)
         if at_ms is not None:
             self.at_ms = max(at_ms, self.at_ms or 0)
 
@@ -100,7 +100,7 @@ def _arms(reading: Reading) -> dict[bytes, _Gathered]:
     return arms
 
 
-def _told(reading: Reading, arm_id: bytes, gathered: _Gathered) -> Iterator[Entry]:
+def _entries_of(reading: Reading, arm_id: bytes, gathered: _Gathered) -> Iterator[Entry]:
     """The belief in an arm, or why there is none: a sum of some of its contexts would be no belief."""
     try:
         if gathered.problem is not None:
@@ -118,9 +118,9 @@ def _told(reading: Reading, arm_id: bytes, gathered: _Gathered) -> Iterator[Entr
         yield Rejected(file=reading.file, line=None, reason=f"Arm {name}: {reason(problem, arm_id)}")
 
 
-def _moment(told: object) -> int | None:
+def _utc_ms_of(value: object) -> int | None:
     """A number could be seconds or milliseconds, so only texts are times."""
-    return moment(told.decode(errors="replace"))[0] if isinstance(told, bytes) else None
+    return utc_ms_of(value.decode(errors="replace"))[0] if isinstance(value, bytes) else None
 
 
 def _count(value: object) -> int:

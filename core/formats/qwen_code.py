@@ -46,7 +46,7 @@ class _Part(msgspec.Struct, rename="camel"):
     file_data: msgspec.Raw = msgspec.Raw(b"")
 
     @property
-    def said(self) -> str:
+    def text_said(self) -> str:
         """The text, unless it is a thought."""
         return "" if self.thought else self.text or ""
 
@@ -153,9 +153,9 @@ def _is_of_no_interest(raw: bytes) -> bool:
         return False
 
 
-def _kind_of(raw: bytes, place: int) -> str:
+def _kind_of(raw: bytes, index: int) -> str:
     """Return the kind of an unknown part: the names of its fields."""
-    part = _MESSAGE_OF.decode(raw).message.parts[place]
+    part = _MESSAGE_OF.decode(raw).message.parts[index]
     return "+".join(sorted(_FIELDS.decode(part))) or "empty"
 
 
@@ -169,14 +169,14 @@ class _Prompt(Prompt):
 
     @property
     def usage(self) -> Usage | None:
-        told = self.usages.values()
-        found = Usage(
-            input=sum(one.prompt_token_count or 0 for one in told),
-            output=sum(one.candidates_token_count or 0 for one in told),
-            cache_read=sum(one.cached_content_token_count or 0 for one in told),
-            total=sum(one.sum for one in told) or None,
+        usages = self.usages.values()
+        usage = Usage(
+            input=sum(one.prompt_token_count or 0 for one in usages),
+            output=sum(one.candidates_token_count or 0 for one in usages),
+            cache_read=sum(one.cached_content_token_count or 0 for one in usages),
+            total=sum(one.sum for one in usages) or None,
         )
-        return None if found.tokens is None else found
+        return None if usage.tokens is None else usage
 
 
 @dataclass
@@ -184,7 +184,7 @@ class _Session(Session[_Prompt, _Line]):
     format_name = NAME
 
     _stood: set[bytes] = field(default_factory=set)
-    _seen_calls: set[str] = field(default_factory=set)
+    _call_ids: set[str] = field(default_factory=set)
 
     def add(self, line: _Line, raw: bytes) -> None:
         self.is_repeated(line.uuid, line.parent_uuid)
@@ -219,10 +219,10 @@ class _Session(Session[_Prompt, _Line]):
         return len(self._stood) == n_stood
 
     def _add_prompt(self, line: _Line, message: _Message, raw: bytes) -> None:
-        said = [part.said for part in message.parts if not part.said.startswith(_HOOK_CONTEXT)]
-        if "".join(said).strip():
-            asked = "\n".join(part for part in said if part)
-            self.prompts.append(_Prompt(_identity(line, raw), asked=asked, last_time=line.timestamp))
+        texts = [part.text_said for part in message.parts if not part.text_said.startswith(_HOOK_CONTEXT)]
+        if "".join(texts).strip():
+            request = "\n".join(part for part in texts if part)
+            self.prompts.append(_Prompt(_identity(line, raw), request=request, last_time=line.timestamp))
 
     def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
         """A reply before the first prompt makes a run of its own."""
@@ -234,22 +234,22 @@ class _Session(Session[_Prompt, _Line]):
         self._touch(line)
         if line.usage_metadata is not None:
             run.usages[_identity(line, raw)] = line.usage_metadata
-        for place, part in enumerate(message.parts):
+        for index, part in enumerate(message.parts):
             if part.function_call is not None:
                 self._add_call(run, part.function_call)
-            elif part.said:
-                run.texts.append(part.said)
+            elif part.text_said:
+                run.texts.append(part.text_said)
             elif not part.is_known:
-                run.n_foreign += self.unknown.block(part.type or _kind_of(raw, place))
+                run.n_foreign += self.unknown.block(part.type or _kind_of(raw, index))
         if message.tool_calls or (message.content and not message.parts):
             self.unknown.field("tool_calls" if message.tool_calls else "content")
             run.n_foreign += 1
 
     def _add_call(self, run: _Prompt, call: _Function) -> None:
         if call.id is not None:
-            n_seen = len(self._seen_calls)
-            self._seen_calls.add(call.id)
-            if len(self._seen_calls) == n_seen:
+            n_before = len(self._call_ids)
+            self._call_ids.add(call.id)
+            if len(self._call_ids) == n_before:
                 return
         run.calls.append(Call(name=call.name, metadata=metadata(bytes(call.args))))
 

@@ -101,44 +101,44 @@ class Reading:
                 raw = piece
                 try:
                     check(raw, self.limits.depth)
-                    found = decode(raw)
+                    decoded = decode(raw)
                 except UNDECODABLE as error:
                     refused = self.rejected(number, error, raw)
                 else:
                     n_bad, most = 0, self.limits.rejected_lines
-                    yield number, raw, found
+                    yield number, raw, decoded
                     continue
-            for at, value, told in self._several(number, raw, refused, decode):
-                if isinstance(told, Rejected):
+            for at, value, problem in self._several(number, raw, refused, decode):
+                if isinstance(problem, Rejected):
                     n_bad += 1
                 else:
                     n_bad, most = 0, self.limits.rejected_lines
-                yield at, value, told
+                yield at, value, problem
                 if n_bad == most:
                     yield number, b"", self._exhausted(n_bad)
                     return
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         """The lines of the file, the elements of the array that it is, or all of it as one."""
-        with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
+        with self.report_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
             yield from content.lines() if self.shape == "lines" else self._elements(content)
 
     def _several(
         self, number: int, raw: bytes, refused: Rejected, decode: Callable[[bytes], T]
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
         """Yield the records in the position of one; if it is only one, the reason against it."""
-        for place, value in enumerate(following(raw), start=1):
+        for position, value in enumerate(following(raw), start=1):
             if value is raw:
                 yield number, raw, refused
                 return
-            at = number if self.shape == "lines" else place
+            at = number if self.shape == "lines" else position
             try:
                 check(value, self.limits.depth)
-                found = decode(value)
+                decoded = decode(value)
             except UNDECODABLE as error:
                 yield at, value, self.rejected(at, error, value)
             else:
-                yield at, value, found
+                yield at, value, decoded
 
     def _exhausted(self, n_bad: int) -> Rejected:
         return Rejected(
@@ -152,7 +152,7 @@ class Reading:
         """Fields of the one object that the file is, all checked but the list of records ``unchecked``,
         whose elements `records` checks one by one.
         """
-        with self.told_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
+        with self.report_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
             document = content.document()
         try:
             fields = _FIELDS.decode(document)
@@ -185,7 +185,7 @@ class Reading:
         )
 
     @contextmanager
-    def told_errors(self) -> Iterator[None]:
+    def report_errors(self) -> Iterator[None]:
         """Errors of the disk while the file is read, as ours."""
         try:
             yield

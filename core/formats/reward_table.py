@@ -60,13 +60,13 @@ def read_table(text: str) -> RewardTable:
     read = _json_lines(plain) if plain.lstrip().startswith("{") else _rows(plain)
     lines: list[BatchLine] = []
     bad: dict[int, ArmscopeError] = {}
-    for number, found in read:
+    for number, line in read:
         if len(lines) + len(bad) == MAX_BATCH:
             raise _too_long()
-        if isinstance(found, BatchLine):
-            lines.append(found)
+        if isinstance(line, BatchLine):
+            lines.append(line)
         else:
-            bad[number] = found
+            bad[number] = line
     if not lines and not bad:
         raise InvalidInput(
             "A table must have a line for each reward, got none.",
@@ -122,10 +122,10 @@ def _json_lines(text: str) -> Iterator[Read]:
 
 def _json_line(number: int, line: str) -> BatchLine | ArmscopeError:
     try:
-        said = msgspec.json.decode(line.strip().encode(errors="replace"), type=dict[str, Any])
-        if said.get("value") is None and said.get("outcome") is None:
+        document = msgspec.json.decode(line.strip().encode(errors="replace"), type=dict[str, Any])
+        if document.get("value") is None and document.get("outcome") is None:
             return _nothing("")
-        return msgspec.convert({**said, "line": number}, BatchLine)
+        return msgspec.convert({**document, "line": number}, BatchLine)
     except msgspec.MsgspecError as problem:
         fields = "arm, value, outcome, run, reason, kind"
         return InvalidInput(
@@ -217,9 +217,9 @@ def _judged(value: str, outcome: str) -> tuple[float | None, RewardOutcome | Non
     cells = [cell for cell in (value, outcome) if cell]
     if not cells:
         raise _nothing("")
-    found = [judged(cell) for cell in cells]
-    numbers = [number for number, _ in found if number is not None]
-    words = [word for _, word in found if word is not None]
+    judgements = [judged(cell) for cell in cells]
+    numbers = [number for number, _ in judgements if number is not None]
+    words = [word for _, word in judgements if word is not None]
     return (numbers[0] if numbers else None), (words[0] if words else None)
 
 
@@ -258,10 +258,10 @@ def _run(text: str) -> str | None:
 def _kind(text: str) -> RewardKind | None:
     if not text:
         return None
-    found = next((name for name in _KINDS if name == text.casefold()), None)
-    if found is None:
+    kind = next((name for name in _KINDS if name == text.casefold()), None)
+    if kind is None:
         raise InvalidInput(
             f"A kind must be one of {', '.join(_KINDS)}, or nothing, got {text[:_SHOWN_CHARS]!r}.",
             next_step="Leave it out, and the run decides.",
         )
-    return found
+    return kind

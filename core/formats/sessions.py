@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
 from core.formats.line_order import Line, Order, in_order
-from core.formats.moments import moment
+from core.formats.moments import utc_ms_of
 from core.formats.reading import Reading
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
@@ -33,7 +33,7 @@ class Prompt(ABC):
     """
 
     identity: str
-    asked: str | None = None
+    request: str | None = None
     status: Status = "completed"
     provider: str | None = None
     model: str | None = None
@@ -123,7 +123,7 @@ class Session(Order, ABC, Generic[P, L]):
         return Rejected(file=reading.file, line=None, reason=self.unknown.no_call_is_known(n_foreign))
 
     def _run(self, prompt: P, inventory: Inventory) -> Run:
-        ended_at_ms, is_naive = moment(prompt.last_time)
+        ended_at_ms, is_naive = utc_ms_of(prompt.last_time)
         return Run(
             uid=f"{self.format_name}/prompt/{prompt.identity}",
             inventory=inventory,
@@ -143,7 +143,7 @@ class Session(Order, ABC, Generic[P, L]):
             calls=tuple(prompt.calls),
             texts=tuple(prompt.texts),
             empty=prompt.n_replies == 0,
-            prompt=prompt.asked,
+            prompt=prompt.request,
             reply=prompt.reply,
         )
 
@@ -168,7 +168,7 @@ def read_named(
     yield from _Named(reading, begin, decode).entries(progress)
 
 
-def read_stretches(
+def read_segments(
     reading: Reading,
     progress: Progress | None,
     decode: Callable[[bytes], L | None],
@@ -179,7 +179,7 @@ def read_stretches(
 
     ``header_of`` returns the identity of a header line, None for all other lines.
     """
-    yield from _Stretches(reading, begin, decode, header_of).entries(progress)
+    yield from _Segments(reading, begin, decode, header_of).entries(progress)
 
 
 @dataclass
@@ -240,11 +240,11 @@ class _Sessions(ABC, Generic[K, P, L]):
 
     def _put_in_order(self) -> Iterator[Entry]:
         for now in _batches(self.disordered, self.reading.limits.document_bytes):
-            found: dict[K, list[tuple[L, bytes]]] = {}
+            ordered: dict[K, list[tuple[L, bytes]]] = {}
             for _, key, raw, line in self.lines(None):
                 if key in now and not isinstance(line, Rejected):
-                    found.setdefault(key, []).append((line, raw))
-            for key, lines in found.items():
+                    ordered.setdefault(key, []).append((line, raw))
+            for key, lines in ordered.items():
                 session = self.begun(key, Unknown())  # what isn't understood was counted before
                 for line, raw in self.sorted(lines):
                     session.add(line, raw)
@@ -301,7 +301,7 @@ class _Named(_Sessions[str | None, P, N]):
 
 
 @dataclass
-class _Stretches(_Sessions[int, P, L]):
+class _Segments(_Sessions[int, P, L]):
     """Segments by number; 0 precedes the first header."""
 
     decode: Callable[[bytes], L | None]
@@ -310,15 +310,15 @@ class _Stretches(_Sessions[int, P, L]):
 
     def lines(self, progress: Progress | None) -> Iterator[tuple[int, int, bytes, L | Rejected]]:
         """The same header again goes on with the same session."""
-        stretch, latest = 0, None
+        segment, latest = 0, None
         for number, raw, line in self.reading.records(self.decode, progress):
             if line is None:
                 continue
             if not isinstance(line, Rejected):
                 header = self.header_of(line)
                 if header is not None and header != latest:
-                    stretch, latest = stretch + 1, header
-            yield number, max(stretch, self._first), raw, line
+                    segment, latest = segment + 1, header
+            yield number, max(segment, self._first), raw, line
 
     def over(self, key: int, number: int) -> Iterable[int]:  # noqa: ARG002 - a header says it
         return list(self.open) if key > 1 else ()

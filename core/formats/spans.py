@@ -57,7 +57,7 @@ _PHASE: Final = re.compile(r"\.(success|finish|error|retry)(-\d+)?$")
 
 
 @dataclass(frozen=True)
-class Asked:
+class SpanCall:
     """A call in a reply or span; ``id`` None = it has none."""
 
     name: str
@@ -97,7 +97,7 @@ class Span:
         )
 
     @cached_property
-    def asked(self) -> list[Asked]:
+    def calls_requested(self) -> list[SpanCall]:
         """Calls that a reply asks for, from the first place that has any."""
         if not self.is_reply:
             return []
@@ -106,7 +106,7 @@ class Span:
             _calls_in(opened(self.attributes.get("gen_ai.output.messages"))),
             _calls_in(opened(self.output)),
         )
-        return next((found for place in places if (found := list(place))), [])
+        return next((calls for candidate in places if (calls := list(candidate))), [])
 
     @property
     def asks_for_tools(self) -> bool:
@@ -142,11 +142,11 @@ def opened(value: object) -> object:
 
 def attributes_of(metadata: object) -> dict[str, object]:
     """All attributes of an observation: those that were sent, beside those the exporter made of them."""
-    told = opened(metadata)
-    if not isinstance(told, dict):
+    document = opened(metadata)
+    if not isinstance(document, dict):
         return {}
-    sent = opened(told.get("attributes"))
-    return {**told, **sent} if isinstance(sent, dict) else told
+    attributes = opened(document.get("attributes"))
+    return {**document, **attributes} if isinstance(attributes, dict) else document
 
 
 def offered(span: Span) -> Iterator[tuple[str, object]]:
@@ -162,10 +162,10 @@ def offered(span: Span) -> Iterator[tuple[str, object]]:
     yield from _tools(span.definitions)
     if span.is_reply:
         yield from _held(opened(span.input))
-        yield from _told_as_messages(opened(span.input))
+        yield from _as_messages(opened(span.input))
 
 
-def tool_called(span: Span) -> Asked | None:
+def tool_called(span: Span) -> SpanCall | None:
     """The call that a span of a tool is, None = it is no tool's.
 
     Raises `Flaw` for a tool's span that doesn't say whose.
@@ -182,7 +182,7 @@ def tool_called(span: Span) -> Asked | None:
     if not name or name == _MERGED or _PHASE.search(span.name):
         return None
     identity = _either(attributes, "gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id")
-    return Asked(_checked(name), _identity(identity), span.input)
+    return SpanCall(_checked(name), _identity(identity), span.input)
 
 
 def texts(span: Span) -> Iterator[str]:
@@ -192,14 +192,14 @@ def texts(span: Span) -> Iterator[str]:
     yield from words or _words_in(opened(span.output), _MAX_LEVELS)
 
 
-def asked_for(span: Span) -> str | None:
+def user_text(span: Span) -> str | None:
     """Return the user's last text before a reply; None if its input has none."""
     messages = _flat_messages(span.attributes)
     if not messages:
-        told = opened(_either(span.attributes, "gen_ai.input.messages", "gen_ai.prompt")) or opened(
+        messages_in = opened(_either(span.attributes, "gen_ai.input.messages", "gen_ai.prompt")) or opened(
             span.input
         )
-        messages = _either(told, "messages") or told
+        messages = _either(messages_in, "messages") or messages_in
     if isinstance(messages, str):
         return messages or None
     for message in reversed(messages) if isinstance(messages, list) else ():
@@ -212,13 +212,13 @@ def asked_for(span: Span) -> str | None:
 
 def _flat_messages(attributes: dict[str, object]) -> object:
     """Return messages that have one attribute per field, in their order; empty without any."""
-    found: dict[int, dict[str, object]] = {}
+    messages: dict[int, dict[str, object]] = {}
     for key, value in attributes.items():
         part = _FLAT_INPUT.fullmatch(key)
         if part is not None:
             name = "role" if part["field"].endswith("role") else "content"
-            found.setdefault(int(part["place"]), {})[name] = value
-    return [message for _, message in sorted(found.items())]
+            messages.setdefault(int(part["place"]), {})[name] = value
+    return [message for _, message in sorted(messages.items())]
 
 
 def _words_of(message: object) -> Iterator[str]:
@@ -247,7 +247,7 @@ def _held(value: object) -> Iterator[tuple[str, object]]:
             yield from _tools(_either(holder, key))
 
 
-def _told_as_messages(value: object) -> Iterator[tuple[str, object]]:
+def _as_messages(value: object) -> Iterator[tuple[str, object]]:
     """One framework hands the schemas of its tools to the exporter as messages of a tool."""
     for message in value if isinstance(value, list) else ():
         content = opened(_either(message, "content"))
@@ -274,29 +274,29 @@ def _named(tool: object) -> tuple[str, object]:
 
 def _listed(value: object) -> list[tuple[str | None, object]]:
     """The parts of a list, or of an object with the names they have there."""
-    told = opened(value)
-    if isinstance(told, dict):
-        return list(told.items())
-    return [(None, part) for part in told] if isinstance(told, list) else []
+    opened_value = opened(value)
+    if isinstance(opened_value, dict):
+        return list(opened_value.items())
+    return [(None, part) for part in opened_value] if isinstance(opened_value, list) else []
 
 
 # --- calls ------------------------------------------------------------------------------------------------
 
 
-def _flat_calls(attributes: dict[str, object]) -> Iterator[Asked]:
+def _flat_calls(attributes: dict[str, object]) -> Iterator[SpanCall]:
     parts: dict[str, dict[str, object]] = {}
     for key, value in attributes.items():
-        found = _FLAT_CALL.fullmatch(key)
-        if found is not None:
-            place, part = found["place"] or found["place2"], found["part"] or found["part2"]
-            parts.setdefault(place, {})[part.removeprefix("function.")] = value
+        match = _FLAT_CALL.fullmatch(key)
+        if match is not None:
+            index, part = match["place"] or match["place2"], match["part"] or match["part2"]
+            parts.setdefault(index, {})[part.removeprefix("function.")] = value
     for _, call in sorted(parts.items()):
         name = _text(call.get("name"))
         if name:
-            yield Asked(_checked(name), _identity(call.get("id")), opened(call.get("arguments")))
+            yield SpanCall(_checked(name), _identity(call.get("id")), opened(call.get("arguments")))
 
 
-def _calls_in(value: object, levels: int = _MAX_LEVELS) -> Iterator[Asked]:
+def _calls_in(value: object, levels: int = _MAX_LEVELS) -> Iterator[SpanCall]:
     """Calls in a reply of any of the usual shapes."""
     if levels == 0:
         return
@@ -314,7 +314,7 @@ def _calls_in(value: object, levels: int = _MAX_LEVELS) -> Iterator[Asked]:
             yield from _calls_in(opened(value.get(key)), levels - 1)
 
 
-def _call(part: dict[str, object]) -> Asked | None:
+def _call(part: dict[str, object]) -> SpanCall | None:
     """The call that this very part of a reply is."""
     kind = part.get("type")
     named = next((part[key] for key in ("function", "function_call", "functionCall") if key in part), None)
@@ -324,7 +324,7 @@ def _call(part: dict[str, object]) -> Asked | None:
     if not isinstance(name, str) or not name:
         return None
     arguments = opened(_either(named, "arguments", "args", "input"))
-    return Asked(_checked(name), _identity(_either(part, "id", "call_id")), arguments)
+    return SpanCall(_checked(name), _identity(_either(part, "id", "call_id")), arguments)
 
 
 def _is_bare_call(part: dict[str, object]) -> bool:

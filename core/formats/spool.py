@@ -49,7 +49,7 @@ class Spool:
         self._limits = limits
         self._folder: TemporaryDirectory[str] | None = None
         self._stems: dict[str, int] = {}
-        self._seen: Counter[str] = Counter()
+        self._ids: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         return self
@@ -72,22 +72,26 @@ class Spool:
             self._folder = TemporaryDirectory(prefix="armscope-")
         return Path(self._folder.name)
 
-    def place(self, name: str) -> Path:
+    def path_for(self, name: str) -> Path:
         """Return a path for a file of this name.
 
         Files whose names differ in the ending only share a folder. Files with equal names get different folders.
         """
         ending = next((one for one in _ENDINGS if name.endswith(one)), "")
         stem = self._stems.setdefault(name.removesuffix(ending), len(self._stems))
-        place = self.folder / f"{self._seen[name]:04d}" / f"{stem:06d}{ending}"
-        self._seen[name] += 1
-        place.parent.mkdir(exist_ok=True)
-        return place
+        path = self.folder / f"{self._ids[name]:04d}" / f"{stem:06d}{ending}"
+        self._ids[name] += 1
+        path.parent.mkdir(exist_ok=True)
+        return path
 
     def pipe(self, path: Path) -> Spooled:
         """All that comes through standard input, or another pipe, until it is closed."""
         file = STANDARD_INPUT if str(path) in _STANDARD else str(path)
-        with self._told(file), self._opened(path) as content, self.place(file).open("wb") as target:
+        with (
+            self._report_errors(file),
+            self._opened(path) as content,
+            self.path_for(file).open("wb") as target,
+        ):
             first = content.read(_FIRST_BYTES)
             if is_binary(first):  # what never ends is not waited for
                 raise UnreadableSource(
@@ -100,50 +104,50 @@ class Spool:
         return Spooled(Path(target.name), file)
 
     def unpack(
-        self, path: Path, file: str, *, is_zip: bool, wanted: Callable[[str], bool]
+        self, path: Path, file: str, *, is_zip: bool, is_read: Callable[[str], bool]
     ) -> Iterator[Spooled]:
-        """The files of a tar, or of a zip, whose names are ``wanted``, one by one; the caller deletes what it has no
+        """The files of a tar, or of a zip, whose names are ``is_read``, one by one; the caller deletes what it has no
         use for.
         """
-        with self._told(file):
-            yield from (self._of_zip if is_zip else self._of_tar)(path, file, wanted)
+        with self._report_errors(file):
+            yield from (self._of_zip if is_zip else self._of_tar)(path, file, is_read)
 
     def _opened(self, path: Path) -> IO[bytes] | nullcontext[IO[bytes]]:
         return nullcontext(sys.stdin.buffer) if str(path) in _STANDARD else path.open("rb", buffering=0)
 
-    def _of_tar(self, path: Path, file: str, wanted: Callable[[str], bool]) -> Iterator[Spooled]:
+    def _of_tar(self, path: Path, file: str, is_read: Callable[[str], bool]) -> Iterator[Spooled]:
         with Bytes(path, file, self._limits) as content:
             for number, member in enumerate(members(content), start=1):
                 self._count(number, file)
-                if not wanted(member.name):
+                if not is_read(member.name):
                     continue
-                yield self._put(member, f"{file}/{told_name(member.name)}")
+                yield self._put(member, f"{file}/{shown_name(member.name)}")
                 if not member.is_whole:
                     raise self._broken(file, "ends in the middle")
             if content.damage is not None:
                 raise self._broken(file, content.damage)
 
-    def _of_zip(self, path: Path, file: str, wanted: Callable[[str], bool]) -> Iterator[Spooled]:
+    def _of_zip(self, path: Path, file: str, is_read: Callable[[str], bool]) -> Iterator[Spooled]:
         with path.open("rb") as raw:
             if raw.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
                 raise self._broken(file, "is compressed once more as a whole")
         with Archive(path, file, self._limits) as archive:
             for number, name in enumerate(archive.names, start=1):
                 self._count(number, file)
-                if name.endswith("/") or not wanted(name):
+                if name.endswith("/") or not is_read(name):
                     continue
-                place = self.place(f"{file}/{name}")
-                with place.open("wb") as target:
-                    found = archive.copy(name, target)
-                if isinstance(found, Damage):
-                    raise self._broken(file, f"has an entry that {found.reason} ({name[:60]!a})")
-                yield Spooled(place, f"{file}/{told_name(name)}")
+                target_path = self.path_for(f"{file}/{name}")
+                with target_path.open("wb") as target:
+                    copied = archive.copy(name, target)
+                if isinstance(copied, Damage):
+                    raise self._broken(file, f"has an entry that {copied.reason} ({name[:60]!a})")
+                yield Spooled(target_path, f"{file}/{shown_name(name)}")
 
     def _put(self, content: _Stream, name: str) -> Spooled:
-        place = self.place(name)
-        with place.open("wb") as target:
+        path = self.path_for(name)
+        with path.open("wb") as target:
             self._copy(content, target, name)
-        return Spooled(place, name)
+        return Spooled(path, name)
 
     def _copy(self, content: _Stream, target: IO[bytes], file: str, n_bytes: int = 0) -> None:
         while piece := content.read(MIB):
@@ -172,7 +176,7 @@ class Spool:
         )
 
     @contextmanager
-    def _told(self, file: str) -> Iterator[None]:
+    def _report_errors(self, file: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -183,7 +187,7 @@ class Spool:
             ) from None
 
 
-def told_name(name: str) -> str:
+def shown_name(name: str) -> str:
     """A foreign name for a report: text, on one line, of bounded length.
 
     >>> told_name("a" + chr(10) + "b.jsonl")

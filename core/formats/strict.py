@@ -26,7 +26,7 @@ _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _STEP: Final = np.zeros(256, dtype=np.int8)
 _STEP[list(b"[{")] = 1
 _STEP[list(b"]}")] = -1
-_BYTE_PLACE: Final = re.compile(r"\(byte (\d+)\)")
+_BYTE_POSITION: Final = re.compile(r"\(byte (\d+)\)")
 _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
 
@@ -68,11 +68,11 @@ def _outside_strings(raw: bytes) -> Iterable[bytes]:
     backslash before them, unless that is escaped itself; then the pieces are looked at one by one.
     """
     if b'\\\\"' in raw:
-        return _told_apart(raw)
+        return _separated(raw)
     return b"".join(raw.split(b'\\"')).split(b'"')[::2]
 
 
-def _told_apart(raw: bytes) -> Iterator[bytes]:
+def _separated(raw: bytes) -> Iterator[bytes]:
     is_string = False
     for piece in raw.split(b'"'):
         if not is_string:
@@ -109,10 +109,10 @@ def reason(error: BaseException, raw: bytes) -> str:
 
 
 def _malformed(message: str, raw: bytes) -> str:
-    place = _BYTE_PLACE.search(message)
-    if place is None:
+    position = _BYTE_POSITION.search(message)
+    if position is None:
         return "is cut off in the middle"
-    at = int(place[1])
+    at = int(position[1])
     if "invalid character" in message and at == len(raw.rstrip(b"\r\n")):
         return "is cut off in the middle"  # a string went on to the end of the line, which none may hold
     number = _NO_NUMBER.match(raw, at) or _NO_NUMBER.match(raw, max(at - 1, 0))

@@ -39,7 +39,7 @@ class _Message(Message):
     agent: str | None = None
 
 
-class _Seen(msgspec.Struct):
+class _FirstStep(msgspec.Struct):
     role: str
     is_demo: bool | None = None
     tool_calls: msgspec.Raw = msgspec.Raw(b"null")
@@ -81,7 +81,7 @@ class _File(msgspec.Struct):
 
 _FILE: Final = msgspec.json.Decoder(_File)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
-_SEEN: Final = msgspec.json.Decoder(_Seen)
+_FIRST_STEP: Final = msgspec.json.Decoder(_FirstStep)
 _CONFIG: Final = msgspec.json.Decoder(_Config)
 
 
@@ -100,17 +100,17 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 def _record(raw: bytes) -> Record:
     file = _FILE.decode(raw)
-    told = file.messages if file.history is None else file.history
-    if told is None:
+    history = file.messages if file.history is None else file.history
+    if history is None:
         raise Flaw("holds neither a history nor messages")
-    messages = _own([_MESSAGE.decode(message) for message in told])
+    messages = _own([_MESSAGE.decode(message) for message in history])
     replies = [message for message in messages if message.role == "assistant"]
     if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:
         raise Flaw("holds commands as text only, so the called tools are unknown")
     info = file.info or _Info()
     return Record(
         messages=messages,
-        identity=_identity(file, told),
+        identity=_identity(file, history),
         rank=len(messages),
         model=_model(file, info),
         usage=_usage(info.model_stats),
@@ -125,13 +125,13 @@ def _own(messages: Sequence[_Message]) -> list[_Message]:
     return [message for message in shown if message.role != "assistant" or message.agent == first]
 
 
-def _identity(file: _File, told: Sequence[msgspec.Raw]) -> str:
+def _identity(file: _File, history: Sequence[msgspec.Raw]) -> str:
     """Return the constant part of a growing file: its first step, and the calls, with their ids, of the first reply."""
-    messages = [_SEEN.decode(message) for message in told]
-    own = (place for place, one in enumerate(messages) if one.role == "assistant" and not one.is_demo)
-    first = next(own, len(told) - 1)
-    beginning = file.trajectory[:1] if file.trajectory else told[: first + 1]
-    calls = bytes(messages[first].tool_calls) if told else b"null"
+    messages = [_FIRST_STEP.decode(message) for message in history]
+    own = (index for index, one in enumerate(messages) if one.role == "assistant" and not one.is_demo)
+    first = next(own, len(history) - 1)
+    beginning = file.trajectory[:1] if file.trajectory else history[: first + 1]
+    calls = bytes(messages[first].tool_calls) if history else b"null"
     parts = [msgspec.json.decode(part) for part in (*beginning, calls)]
     return digest_of(_CANONICAL.encode([file.environment, *parts]))
 
@@ -147,8 +147,8 @@ def _model(file: _File, info: _Info) -> str | None:
 def _usage(stats: _Stats | None) -> Usage | None:
     if stats is None:
         return None
-    found = Usage(input=stats.tokens_sent or 0, output=stats.tokens_received or 0)
-    return None if found.tokens is None else found
+    usage = Usage(input=stats.tokens_sent or 0, output=stats.tokens_received or 0)
+    return None if usage.tokens is None else usage
 
 
 def _status(exit_status: str | None) -> Status:

@@ -48,20 +48,20 @@ class Member:
 
 def members(stream: Stream) -> Iterator[Member]:
     """The regular files of a tar; links, folders and devices are passed over. It ends where no header follows."""
-    told: str | None = None
+    name: str | None = None
     while (header := _header(stream.read(_BLOCK))) is not None:
         size = max(header.size, 0)
         if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
-            told = _told_name(header, _taken(stream, size)) or told
+            name = _pax_name(header, _taken(stream, size)) or name
             continue
         if header.isreg():
-            member = Member(told or header.name, size, stream)
+            member = Member(name or header.name, size, stream)
             yield member
             _pass(member)
         else:
             _pass(Member("", size, stream))
         stream.read(-size % _BLOCK)
-        told = None
+        name = None
 
 
 def _header(block: bytes) -> tarfile.TarInfo | None:
@@ -79,11 +79,11 @@ def _taken(stream: Stream, size: int) -> bytes:
     return content
 
 
-def _told_name(header: tarfile.TarInfo, content: bytes) -> str | None:
+def _pax_name(header: tarfile.TarInfo, content: bytes) -> str | None:
     if header.type == tarfile.GNUTYPE_LONGNAME:
         return content.rstrip(b"\0").decode(errors="replace")
-    found = _PAX_PATH.search(content)
-    return None if found is None else found[1].decode(errors="replace")
+    match = _PAX_PATH.search(content)
+    return None if match is None else match[1].decode(errors="replace")
 
 
 def _pass(member: Member) -> None:

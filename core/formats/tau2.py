@@ -132,12 +132,12 @@ def _status(reason: str | None) -> Status:
 
 
 def _usage(messages: list[_Message]) -> Usage | None:
-    told = [
+    usages = [
         message.usage for message in messages if message.role == "assistant" and message.usage is not None
     ]
     found = Usage(
-        input=sum(usage.prompt_tokens or 0 for usage in told),
-        output=sum(usage.completion_tokens or 0 for usage in told),
+        input=sum(usage.prompt_tokens or 0 for usage in usages),
+        output=sum(usage.completion_tokens or 0 for usage in usages),
     )
     return None if found.tokens is None else found
 

@@ -35,8 +35,10 @@ def _claims(head: Head) -> bool:
 
 
 def _decode(raw: bytes) -> Record:
-    found = _EPISODE.decode(raw)
-    return Record(messages=found.traj, model=found.model, reward=found.reward, task=named(found.task_id))
+    episode = _EPISODE.decode(raw)
+    return Record(
+        messages=episode.traj, model=episode.model, reward=episode.reward, task=named(episode.task_id)
+    )
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:

@@ -56,12 +56,12 @@ def paid_of(value: object) -> Paid:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return Paid(None, "not_a_number")
     try:
-        found = float(value)
+        reward = float(value)
     except OverflowError:
         return Paid(None, "infinite")
-    if math.isnan(found):
+    if math.isnan(reward):
         return Paid(None, "nan")
-    return Paid(None, "infinite") if math.isinf(found) else Paid(found, None)
+    return Paid(None, "infinite") if math.isinf(reward) else Paid(reward, None)
 
 
 def read_output(value: Mapping[str, Any]) -> Output:
@@ -93,8 +93,8 @@ def storable(name: object) -> str:
 
 
 def _text(block: object) -> str:
-    told = block.get("text") if isinstance(block, dict) else None
-    return told if isinstance(told, str) else ""
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def digest_of_value(value: object) -> str:
@@ -113,10 +113,10 @@ def digest_of_value(value: object) -> str:
 
 def task_of(spec: object, index: object) -> str | None:
     """Return a task's name: the id in its specification, else its number, else a digest of the specification."""
-    found = named(spec.get("id")) if isinstance(spec, Mapping) else None
-    if found is None:
-        found = named(index)
-    return digest_of_value(spec) if found is None and spec is not None else found
+    name = named(spec.get("id")) if isinstance(spec, Mapping) else None
+    if name is None:
+        name = named(index)
+    return digest_of_value(spec) if name is None and spec is not None else name
 
 
 def first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:
@@ -125,10 +125,10 @@ def first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:
     if first is None:
         return frozenset(), iter(())
     try:
-        found = frozenset() if isinstance(first[1], Damage) else frozenset(_MEMBERS.decode(first[1]))
+        members = frozenset() if isinstance(first[1], Damage) else frozenset(_MEMBERS.decode(first[1]))
     except UNDECODABLE:
-        found = frozenset()
-    return found, chain([first], pieces)
+        members = frozenset()
+    return members, chain([first], pieces)
 
 
 def lenient(text: str) -> Any:  # noqa: ANN401 - JSON

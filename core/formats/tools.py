@@ -87,8 +87,8 @@ def _arm(raw: bytes) -> Arm:
     tool = _TOOL.decode(raw)
     schema = bytes(tool.function) or raw
     named = _NAMED.decode(schema)
-    given = tool.token_cost if tool.token_cost is not None else named.token_cost
-    return Arm(key=tool_key(named.name), token_cost=_schema_cost(schema) if given is None else given)
+    cost = tool.token_cost if tool.token_cost is not None else named.token_cost
+    return Arm(key=tool_key(named.name), token_cost=_schema_cost(schema) if cost is None else cost)
 
 
 def _schema_cost(schema: bytes) -> int:
@@ -147,13 +147,13 @@ class Supplied:
                 f"{', '.join(map(ascii, sorted(self.domains)))[:200]} ({self.file}).",
                 next_step="Add the domain, or leave --tools out: the tools that were called are taken then.",
             )
-        found = self.domains[domain]
+        tools = self.domains[domain]
         added = self.without_user.get(domain)
         if not is_without_user or added is None:
-            return found
-        known = {arm.key for arm in found.arms}
-        arms = (*found.arms, *[arm for arm in added.arms if arm.key not in known])
-        return Inventory(kind=found.kind, arms=arms)
+            return tools
+        known = {arm.key for arm in tools.arms}
+        arms = (*tools.arms, *[arm for arm in added.arms if arm.key not in known])
+        return Inventory(kind=tools.kind, arms=arms)
 
 
 def supplied(path: Path, limits: Limits, file: str | None = None) -> Supplied:

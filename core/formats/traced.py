@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.formats.identity import plain
-from core.formats.spans import Span, asked_for, offered, texts, tool_called
+from core.formats.spans import Span, user_text, offered, texts, tool_called
 from core.formats.strict import Flaw
 from core.formats.tools import inferred, inventory_of
 from core.records.run import Call, Inventory, Run, Usage
@@ -105,62 +105,62 @@ class Traced:
 
     def _prompt(self) -> str | None:
         """Return the user's last text before the first reply; earlier texts are history."""
-        asked = (asked_for(one.span) for one in self._replies())
-        return next((text for text in asked if text is not None), None)
+        texts = (user_text(one.span) for one in self._replies())
+        return next((text for text in texts if text is not None), None)
 
     def offered(self) -> Inventory | None:
         """Every tool that any part of the trace lists; with its schema, if one of them has it."""
-        found: dict[str, object] = {}
+        tools: dict[str, object] = {}
         for one in self.steps:
             for name, tool in offered(one.span):
-                if isinstance(found.get(name, ""), str):
-                    found[name] = tool
-        return inventory_of(msgspec.json.encode(list(found.values())), "declared") if found else None
+                if isinstance(tools.get(name, ""), str):
+                    tools[name] = tool
+        return inventory_of(msgspec.json.encode(list(tools.values())), "declared") if tools else None
 
     def calls(self) -> list[Call]:
-        made = self._made()
-        asked = self._asked()
-        n_made = Counter(call.name for call in made)
-        n_asked: Counter[str] = Counter()
-        calls = list(made)
-        for call in asked:
-            n_asked[call.name] += 1
-            if n_asked[call.name] > n_made[call.name]:
+        executed = self._executed()
+        requested = self._requested()
+        n_executed = Counter(call.name for call in executed)
+        n_requested: Counter[str] = Counter()
+        calls = list(executed)
+        for call in requested:
+            n_requested[call.name] += 1
+            if n_requested[call.name] > n_executed[call.name]:
                 calls.append(call)
         if not calls:
             self._check_no_calls()
         return calls
 
-    def _made(self) -> list[Call]:
+    def _executed(self) -> list[Call]:
         """Spans of tools; one inside another of the same tool, or of the same call, is not another call."""
-        told = ((one.id, tool_called(one.span)) for one in self.steps)
-        spans = {identity: call for identity, call in told if call is not None}
+        tools = ((one.id, tool_called(one.span)) for one in self.steps)
+        spans = {identity: call for identity, call in tools if call is not None}
         names = {identity: call.name for identity, call in spans.items()}
         ids: set[str] = set()
-        made: list[Call] = []
+        executed: list[Call] = []
         for identity, call in spans.items():
             if call.id in ids or any(names.get(around) == call.name for around in self._around(identity)):
                 continue
             if call.id is not None:
                 ids.add(call.id)
-            made.append(call.call)
-        return made
+            executed.append(call.call)
+        return executed
 
-    def _asked(self) -> list[Call]:
+    def _requested(self) -> list[Call]:
         """Return the model's calls; of nested replies the innermost that has any."""
-        asking = {one.id: one.span.asked for one in self._replies() if one.span.asked}
+        asking = {one.id: one.span.calls_requested for one in self._replies() if one.span.calls_requested}
         outer = self._outer(asking)
         not_tools = {name for one in self.steps for name in one.span.output_tools}
         ids: set[str] = set()
-        found: list[Call] = []
+        requested: list[Call] = []
         for identity, calls in asking.items():
             for call in calls:
                 is_known = identity in outer if call.id is None else call.id in ids
                 if call.id is not None:
                     ids.add(call.id)
                 if not is_known and call.name not in not_tools:
-                    found.append(call.call)
-        return found
+                    requested.append(call.call)
+        return requested
 
     def _check_no_calls(self) -> None:
         """Refuse a trace without a recognised call that reports one."""
@@ -200,17 +200,17 @@ class Traced:
         return models[-1] if models else None
 
     def usage(self) -> Usage | None:
-        told = {one.id: one.usage for one in self.steps if one.usage is not None}
-        outer = self._outer(told)
-        innermost = [tokens for identity, tokens in told.items() if identity not in outer]
-        found = Usage(
+        usages = {one.id: one.usage for one in self.steps if one.usage is not None}
+        outer = self._outer(usages)
+        innermost = [tokens for identity, tokens in usages.items() if identity not in outer]
+        usage = Usage(
             input=sum(one.input for one in innermost),
             output=sum(one.output for one in innermost),
             cache_read=sum(one.cache_read for one in innermost),
             cache_write=sum(one.cache_write for one in innermost),
             total=sum(one.total for one in innermost) or None,
         )
-        return None if found.tokens is None else found
+        return None if usage.tokens is None else usage
 
     def duration_ms(self, ended_at_ms: int | None) -> int | None:
         known = [one.started_ms for one in self.steps if one.started_ms is not None]

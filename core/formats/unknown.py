@@ -11,7 +11,7 @@ from typing import Final
 from core.formats.entries import Remark
 
 _NAMED: Final = 5
-_NAMES_KEPT: Final = 100
+_MOST_NAMES: Final = 100
 _NAME_CHARS: Final = 40
 _CALL: Final = re.compile(r"tool|func|call|command|action", re.IGNORECASE)
 _NO_CALL: Final = re.compile(r"result|response|output|return|error|reference|callout", re.IGNORECASE)
@@ -74,7 +74,7 @@ class Unknown:
 
 def _count(kinds: Counter[str], name: str) -> None:
     name = name[:_NAME_CHARS]
-    kinds[name if name in kinds or len(kinds) < _NAMES_KEPT else "…"] += 1
+    kinds[name if name in kinds or len(kinds) < _MOST_NAMES else "…"] += 1
 
 
 def _names(kinds: Counter[str]) -> str:

@@ -26,11 +26,11 @@ def following(text: bytes) -> Iterator[bytes]:
     >>> list(following(b'{"a": 1} and more'))
     [b'{"a": 1} and more']
     """
-    found = _values(memoryview(text), b"")
-    first, second = next(found, text), next(found, b"")
+    values = _values(memoryview(text), b"")
+    first, second = next(values, text), next(values, b"")
     if second.startswith(_OPENING):
         yield from (first, second)
-        yield from found
+        yield from values
     else:
         yield text
 
@@ -57,10 +57,10 @@ def _values(rest: memoryview, separator: bytes) -> Iterator[bytes]:
         try:
             _VALUE.decode(rest)
         except (msgspec.MsgspecError, RecursionError) as error:
-            place = _TRAILING.search(str(error))
-            if place is None:
+            position = _TRAILING.search(str(error))
+            if position is None:
                 break
-            at = int(place[1]) - 1  # the byte that was read last
+            at = int(position[1]) - 1  # the byte that was read last
             yield bytes(rest[:at])
             rest = _stripped(rest[at:], separator)
         else:

@@ -50,8 +50,8 @@ class _Message(Message):
     def calls(self) -> list[Call]:
         raw = bytes(self.tool_calls)
         listed = _TEXT.decode(raw).encode() if raw.startswith(b'"') else raw
-        found = [_call(bytes(one)) for one in _LISTED.decode(listed) or ()]
-        return [call for call in found if call is not None]
+        calls = [_call(bytes(one)) for one in _LISTED.decode(listed) or ()]
+        return [call for call in calls if call is not None]
 
 
 def _call(raw: bytes) -> Call | None:
@@ -100,8 +100,8 @@ def results_of(path: Path) -> Path | None:
     if not path.name.endswith(_METADATA):
         return None
     stem = path.name.removesuffix(_METADATA)
-    found = (path.with_name(f"{stem}{_RESULTS}{packed}") for packed in _PACKED)
-    return next((one for one in found if one.is_file()), None)
+    paths = (path.with_name(f"{stem}{_RESULTS}{packed}") for packed in _PACKED)
+    return next((one for one in paths if one.is_file()), None)
 
 
 def _metadata(path: Path, limits: Limits) -> _Metadata:
@@ -157,23 +157,23 @@ class _Results:
 
 
 def _messages(raw: msgspec.Raw) -> list[_Message]:
-    found = _MESSAGES.decode(raw)
-    if isinstance(found, str):
-        return [_Message(role="assistant", content=found)] if found else []
-    return found or []
+    messages = _MESSAGES.decode(raw)
+    if isinstance(messages, str):
+        return [_Message(role="assistant", content=messages)] if messages else []
+    return messages or []
 
 
 def _parts(members: dict[str, msgspec.Raw]) -> tuple[Part, ...]:
     """Every number beside the reward, as a part of it or a measure."""
-    found = []
+    parts = []
     for name, value in members.items():
         raw = bytes(value)
         if name in _OWN or raw[:1] not in _DIGITS or not 1 <= len(name) <= MAX_LABEL_CHARS:
             continue
-        found.append(
+        parts.append(
             Part(name=name, value=_NUMBER.decode(raw), kind="measure" if _MEASURE.search(name) else "reward")
         )
-    return tuple(found)
+    return tuple(parts)
 
 
 _DIGITS: Final = frozenset(bytes([digit]) for digit in b"-0123456789")
@@ -192,10 +192,10 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         n_hidden += isinstance(entry, Episode) and _hides_calls(entry)
         yield entry
     if n_hidden:
-        told = number_of(n_hidden, "episode")
+        episodes = number_of(n_hidden, "episode")
         yield Remark(
             file=reading.file,
-            text=f"{told} in {reading.file} report calls and show none: the called tools are known, "
+            text=f"{episodes} in {reading.file} report calls and show none: the called tools are known, "
             "in which step is not.",
         )
 

@@ -47,16 +47,16 @@ def alert_row(facts: Facts, number: int) -> AlertRow | None:
     return None if row is None else _alert(*row)
 
 
-def raise_alert(txn: Transaction, found: Alarm) -> int:
+def raise_alert(txn: Transaction, alarm: Alarm) -> int:
     """A condition that was found just now; its number."""
     number = txn.number("alert")
-    ids = msgspec.json.encode(found.ids).decode()
+    ids = msgspec.json.encode(alarm.ids).decode()
     txn.connection.run(
         _ADD,
         [
             txn.learner_id,
             number,
-            *(found.learner, found.kind, found.object, found.count, ids),
+            *(alarm.learner, alarm.kind, alarm.object, alarm.count, ids),
             *(txn.now_ms, 0, 0),
         ],
     )

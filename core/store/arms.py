@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from core.records.arm import Prior
-from core.store.descriptions import Description, last_said
+from core.store.descriptions import Description, last_descriptions
 from core.store.provenance import undone_imports
 from core.store.transaction import BY_IMPORT, DECLARED, Facts, Transaction, rebase
 
@@ -21,16 +21,16 @@ def attribute_arms(
     _note(txn, "arm", [(arm_no, import_no, txn.revision, None) for arm_no in arm_nos])
     if prior is not None:
         _note_own_priors(txn, arm_nos)
-        said = _written(prior.alpha_micro, prior.beta_micro)
-        _note(txn, "prior", [(arm_no, import_no, txn.revision, said) for arm_no in arm_nos])
+        written = _written(prior.alpha_micro, prior.beta_micro)
+        _note(txn, "prior", [(arm_no, import_no, txn.revision, written) for arm_no in arm_nos])
 
 
-def _note(txn: Transaction, kind: str, said: Sequence[tuple[int, int, int, str | None]]) -> None:
+def _note(txn: Transaction, kind: str, sources: Sequence[tuple[int, int, int, str | None]]) -> None:
     """Record sources; of two values of one import for one arm the first counts."""
     txn.connection.many(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
-        [(txn.learner_id, kind, *one) for one in said],
+        [(txn.learner_id, kind, *one) for one in sources],
     )
 
 
@@ -50,8 +50,8 @@ def _written(alpha_micro: int, beta_micro: int) -> str:
     return f"{alpha_micro} {beta_micro}"
 
 
-def _read(said: str) -> tuple[int, int]:
-    alpha, _, beta = said.partition(" ")
+def _read(written: str) -> tuple[int, int]:
+    alpha, _, beta = written.partition(" ")
     return int(alpha), int(beta)
 
 
@@ -64,8 +64,8 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
         [(BY_IMPORT if listed.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
     )
     priors = []
-    said = _standing(txn, "prior", arm_nos)
-    for arm_no, sources in said.items():
+    by_arm = _standing(txn, "prior", arm_nos)
+    for arm_no, sources in by_arm.items():
         alpha, beta = _read(min(sources)[2]) if sources else (None, None)
         priors.append((alpha, beta, txn.learner_id, arm_no, alpha or 0, beta or 0))
     n_changed = txn.connection.n_changed(
@@ -75,24 +75,24 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     )
     if n_changed:
         txn.note_news()
-    if said:
-        rebase(txn, sorted(said))
+    if by_arm:
+        rebase(txn, sorted(by_arm))
 
 
 def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[tuple[int, int, str]]]:
     """Return the active sources of arms as (revision, import, value), for arms with any source."""
     undone = undone_imports(txn)
-    found: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-    for arm_no, import_no, revision, said in txn.connection.rows_in(
+    by_arm: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for arm_no, import_no, revision, value in txn.connection.rows_in(
         "SELECT no, import_no, revision, said FROM provenance"
         " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
         [txn.learner_id, kind, txn.revision],
         arm_nos,
     ):
-        sources = found[arm_no]
+        sources = by_arm[arm_no]
         if import_no not in undone:
-            sources.append((revision, import_no, said or ""))
-    return dict(found)
+            sources.append((revision, import_no, value or ""))
+    return dict(by_arm)
 
 
 def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
@@ -100,13 +100,13 @@ def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
     txn.connection.many(
         "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?",
         [
-            (said.token_cost, said.label, txn.learner_id, arm_no)
-            for arm_no, said in descriptions(txn, arm_nos).items()
+            (description.token_cost, description.label, txn.learner_id, arm_no)
+            for arm_no, description in descriptions(txn, arm_nos).items()
         ],
     )
 
 
 def descriptions(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Description]:
     """Return each arm's description in the active imports."""
-    said = last_said(facts.connection, facts.learner_id, arm_nos, undone_imports(facts))
-    return {arm_no: said.get(arm_no, Description()) for arm_no in arm_nos}
+    latest = last_descriptions(facts.connection, facts.learner_id, arm_nos, undone_imports(facts))
+    return {arm_no: latest.get(arm_no, Description()) for arm_no in arm_nos}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.records.bridge import SenderRow
-from core.store.members import Found, member_by_number
+from core.store.members import MemberMatch, member_by_number
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -40,7 +40,7 @@ def forget_senders(txn: Transaction, member_no: int) -> None:
     )
 
 
-def member_of_sender(facts: Facts, channel: str, sender: str) -> Found | None:
+def member_of_sender(facts: Facts, channel: str, sender: str) -> MemberMatch | None:
     """The member who speaks as a sender."""
     row = facts.connection.row(
         "SELECT member_no FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?",

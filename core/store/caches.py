@@ -106,7 +106,7 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
     is_one = len(run_nos) == 1  # which hardly ever doesn't stand; of many all may, and needn't be read then
     if is_one:
         _, (outcomes, ledger) = facts.together(know, beside)
-        outcomes, ledger = (found if runs else [] for found in (outcomes, ledger))
+        outcomes, ledger = (rows if runs else [] for rows in (outcomes, ledger))
     else:
         know()
         outcomes, ledger = beside()
@@ -124,12 +124,12 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
 def _add_outcome(rollup: Rollup, arm_no: int, epoch: int, at_ms: int | None, flags: int) -> None:
     if not flags & INCLUDED:
         return
-    place = (hour_of(at_ms), arm_no, epoch)
+    key = (hour_of(at_ms), arm_no, epoch)
     if flags & OBSERVED:
-        rollup.add(place, 1, 1, 0, *automatic(flags))
+        rollup.add(key, 1, 1, 0, *automatic(flags))
         rollup.saw(arm_no, epoch, at_ms)
     else:
-        rollup.add(place, 1, 0, 0, 0, 0)
+        rollup.add(key, 1, 0, 0, 0, 0)
 
 
 def _rollup_ledger(
@@ -156,8 +156,8 @@ def _rollup_ledger(
     for (run_no, arm_no), row in corrections.items():
         flags = flags_of[run_no, arm_no]
         if flags & OBSERVED:
-            place = (hour_of(row[6]), arm_no, facts.epochs.of(arm_no, revisions[run_no]))
-            rollup.correct(place, (row[3], row[4]), automatic(flags))
+            key = (hour_of(row[6]), arm_no, facts.epochs.of(arm_no, revisions[run_no]))
+            rollup.correct(key, (row[3], row[4]), automatic(flags))
 
 
 def _add_observation(rollup: Rollup, row: Row, epoch: int) -> None:
@@ -201,8 +201,8 @@ def apply(txn: Transaction, rollup: Rollup) -> None:
     """
     if txn.stretch is not None:
         stage(txn, rollup)
-        for place, at_ms in rollup.last.items():
-            txn.newest[place] = max(at_ms, txn.newest.get(place, UNKNOWN))
+        for key, at_ms in rollup.last.items():
+            txn.newest[key] = max(at_ms, txn.newest.get(key, UNKNOWN))
         return
     _apply_rollups(txn, "arm", rollup)
     apply_posteriors(txn, rollup)
@@ -225,10 +225,10 @@ def _apply_arms(
     facts: Facts, table: str, key: tuple[str, ...], sums: Mapping[tuple[int, int, int], list[int]]
 ) -> None:
     """Add to one of the rollups of arms; a row that nothing is left of goes."""
-    flat = chain.from_iterable([(*place, *sums[place]) for place in sorted(sums)])
+    flat = chain.from_iterable([(*sum_key, *sums[sum_key]) for sum_key in sorted(sums)])
     upsert = adding(table, key, ARM_SUMS)
     facts.connection.insert(table, (*key, *ARM_SUMS), facts.learner_id, flat, upsert=upsert)
-    emptied = [(facts.learner_id, *place) for place, amounts in sums.items() if min(amounts) < 0]
+    emptied = [(facts.learner_id, *sum_key) for sum_key, amounts in sums.items() if min(amounts) < 0]
     if emptied:
         facts.connection.many(_dropping(table, key, ARM_SUMS), emptied)
 
@@ -243,9 +243,9 @@ def adding(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
 @lru_cache
 def _dropping(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
     """Delete a row of a rollup that nothing is left of."""
-    place = " AND ".join(f"{name} = ?" for name in key)
+    condition = " AND ".join(f"{name} = ?" for name in key)
     nothing = " AND ".join(f"{name} = 0" for name in sums)
-    return f"DELETE FROM {table} WHERE learner_id = ? AND {place} AND {nothing}"
+    return f"DELETE FROM {table} WHERE learner_id = ? AND {condition} AND {nothing}"
 
 
 def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
@@ -259,7 +259,7 @@ def _apply_posteriors(facts: Facts, rollup: Rollup, epochs: Mapping[int, int]) -
     moved: dict[int, tuple[int, ...]] = {}
     for (_, arm_no, epoch), sums in rollup.arms.items():
         inclusions, pulls, part, _, _ = sums
-        more = seen(inclusions, pulls, part)
+        more = seen_increase(inclusions, pulls, part)
         amounts = (*sums, more) if epoch == epochs[arm_no] else (0, 0, 0, 0, 0, more)
         before = moved.get(arm_no)
         moved[arm_no] = amounts if before is None else tuple(map(add, before, amounts))
@@ -276,7 +276,7 @@ _MOVED: Final = {
 }
 
 
-def seen(inclusions: int, pulls: int, part: int) -> int:
+def seen_increase(inclusions: int, pulls: int, part: int) -> int:
     """Return the increase of an arm's ``seen``: only 0 has a meaning, and none of the three falls below."""
     return inclusions + pulls + part
 
@@ -296,11 +296,11 @@ def apply_usage(facts: Facts, rollup: Rollup) -> None:
     _apply_usage(facts, "usage_day", "day", rollup.usage_days())
 
 
-def _apply_usage(facts: Facts, table: str, place: str, usage: Mapping[UsageHour, list[int]]) -> None:
+def _apply_usage(facts: Facts, table: str, unit: str, usage: Mapping[UsageHour, list[int]]) -> None:
     if not usage:
         return
     flat = chain.from_iterable([(*kind, *usage[kind]) for kind in sorted(usage)])
-    key = (place, *USAGE_KIND)
+    key = (unit, *USAGE_KIND)
     upsert = adding(table, key, USAGE_SUMS)
     facts.connection.insert(table, (*key, *USAGE_SUMS), facts.learner_id, flat, upsert=upsert)
     emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
@@ -339,12 +339,12 @@ def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     """Find again when the newest counted observation of each arm's present epoch was made."""
     if txn.stretch is not None:  # that is found when the import is made to stand
         return
-    wanted = sorted(set(arm_nos))
-    txn.epochs.load(wanted)
-    newest = newest_observations(txn, wanted)
+    numbers = sorted(set(arm_nos))
+    txn.epochs.load(numbers)
+    newest = newest_observations(txn, numbers)
     txn.connection.many(
         "UPDATE posterior SET last_at_ms = ? WHERE learner_id = ? AND arm_no = ?",
-        [(newest.get(arm_no, UNKNOWN), txn.learner_id, arm_no) for arm_no in wanted],
+        [(newest.get(arm_no, UNKNOWN), txn.learner_id, arm_no) for arm_no in numbers],
     )
 
 
@@ -353,17 +353,17 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
 
     The rollups say where to look: only the newest hours that hold a pull of an arm are read.
     """
-    found: dict[int, int] = {}
+    newest: dict[int, int] = {}
     hours: dict[int, list[int]] = defaultdict(list)
     for arm_no, hour in _newest_hours(facts, arm_nos):
         hours[hour].append(arm_no)
-    asked = [partial(_rollup_of_hour, facts, hour, hours[hour]) for hour in sorted(hours)]
-    for hour, rollup in zip(sorted(hours), facts.together(*asked), strict=True):
+    queries = [partial(_rollup_of_hour, facts, hour, hours[hour]) for hour in sorted(hours)]
+    for hour, rollup in zip(sorted(hours), facts.together(*queries), strict=True):
         for arm_no in hours[hour]:
             at_ms = rollup.last.get((arm_no, facts.epochs.current(arm_no)))
             if at_ms is not None:
-                found[arm_no] = at_ms
-    return found
+                newest[arm_no] = at_ms
+    return newest
 
 
 def _rollup_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> Rollup:
@@ -383,17 +383,17 @@ def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, i
     )
 
     def hour(arm_no: int, epoch: int, day: int) -> tuple[int, int | None]:
-        ((found,),) = facts.connection.rows(
+        ((latest,),) = facts.connection.rows(
             f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
             " AND arm_no = ? AND epoch = ? AND pulls + part_micro > 0",
             [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
         )
-        return arm_no, found
+        return arm_no, latest
 
-    asked = [partial(hour, *row) for row in days if row[1] == facts.epochs.current(row[0])]
-    for arm_no, found in facts.together(*asked):
-        if found is not None:
-            yield arm_no, found
+    queries = [partial(hour, *row) for row in days if row[1] == facts.epochs.current(row[0])]
+    for arm_no, hour_found in facts.together(*queries):
+        if hour_found is not None:
+            yield arm_no, hour_found
 
 
 def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:

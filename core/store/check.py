@@ -13,9 +13,9 @@ from core.records.judged import INCLUDED, OBSERVED
 from core.records.run import OFFERED
 from core.records.verification import Difference
 from core.store.arms import descriptions
-from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen
+from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
 from core.store.crediting import credited_observations, due
-from core.store.damage import damage, glance, guarded
+from core.store.damage import damage, quick_check, guarded
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes
@@ -57,7 +57,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("observation", _weighed(snapshot)),
         ("run", _in_sessions(snapshot)),
         ("run", _attributed(snapshot, taken)),
-        *((fact.table, _told(snapshot, fact)) for fact in EXCHANGED.values()),
+        *((fact.table, _imported(snapshot, fact)) for fact in EXCHANGED.values()),
         ("evaluation", _counted(snapshot)),
         ("observation", _credited(snapshot)),
         ("layer_quality", _qualities(snapshot)),
@@ -69,20 +69,20 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
     ]
-    for table, found in checks:
-        yield from guarded(table, found)
+    for table, listed in checks:
+        yield from guarded(table, listed)
 
 
 def look_over(snapshot: Snapshot) -> Difference | None:
     """Return the first damage within about a second; None where the examined part is sound."""
     if snapshot.connection.size() > _SMALL_FILE_BYTES:
-        return next(glance(snapshot), None)
+        return next(quick_check(snapshot), None)
     return next(chain(damage(snapshot), differences(snapshot) if snapshot.exists else ()), None)
 
 
 def _caches(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
     rollup = merged(_rollups(snapshot, taken))
-    arm_hours = {place: sums for place, sums in rollup.arms.items() if any(sums)}
+    arm_hours = {key: sums for key, sums in rollup.arms.items() if any(sums)}
     yield from _compare("arm_hour", _stored_arm_hours(snapshot), arm_hours)
     yield from _compare("arm_day", _stored_arm_days(snapshot), rollup.arm_days())
     yield from _compare("usage_hour", _stored_usage(snapshot, "hour"), rollup.usage)
@@ -139,10 +139,10 @@ def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
     return {row[:3]: list(row[3:]) for row in rows}
 
 
-def _stored_usage(snapshot: Snapshot, place: str) -> dict[UsageHour, list[int]]:
-    columns = ", ".join((place, *USAGE_KIND, *USAGE_SUMS))
+def _stored_usage(snapshot: Snapshot, unit: str) -> dict[UsageHour, list[int]]:
+    columns = ", ".join((unit, *USAGE_KIND, *USAGE_SUMS))
     rows = snapshot.connection.rows(
-        f"SELECT {columns} FROM usage_{place} WHERE learner_id = ?", [snapshot.learner_id]
+        f"SELECT {columns} FROM usage_{unit} WHERE learner_id = ?", [snapshot.learner_id]
     )
     return {row[:8]: list(row[8:]) for row in rows}
 
@@ -171,15 +171,15 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     ever: dict[int, int] = defaultdict(int)
     for (_, arm_no, epoch), amounts in rollup.arms.items():
-        ever[arm_no] += seen(*amounts[:3])
+        ever[arm_no] += seen_increase(*amounts[:3])
         for index, amount in enumerate(amounts):
             sums[arm_no, epoch][index] += amount
     newest = newest_observations(snapshot, [row[0] for row in arms])
-    found: dict[object, object] = {}
+    computed: dict[object, object] = {}
     for arm_no, key, alpha, beta in arms:
         epoch = snapshot.epochs.current(arm_no)
         base = base_of(snapshot.settings, key, alpha, beta, targets.get(epoch))
-        found[arm_no] = (
+        computed[arm_no] = (
             base.alpha_micro,
             base.beta_micro,
             epoch,
@@ -187,18 +187,18 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
             ever[arm_no],
             newest.get(arm_no, -1),
         )
-    return found
+    return computed
 
 
 def _marked(snapshot: Snapshot) -> dict[object, object]:
     """Acts that are marked as undone."""
-    found: dict[object, object] = {}
+    computed: dict[object, object] = {}
     for kind, table in ACTS.items():
         rows = snapshot.connection.rows(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1', [snapshot.learner_id]
         )
-        found.update(((kind, number), 1) for (number,) in rows)
-    return found
+        computed.update(((kind, number), 1) for (number,) in rows)
+    return computed
 
 
 def _undone(snapshot: Snapshot) -> dict[object, object]:
@@ -229,12 +229,12 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _weighed(snapshot: Snapshot) -> Iterator[Difference]:
     """Observations of weight below 1 are no whole pull, all others are; a carried belief says how many it is."""
-    for number, pulls, said in snapshot.connection.rows(
+    for number, pulls, expected in snapshot.connection.rows(
         f"SELECT observation_no, pulls, {_WHOLE_PULLS} FROM observation WHERE learner_id = ?"
         f" AND kind <> 'carried' AND pulls <> {_WHOLE_PULLS}",
         [snapshot.learner_id],
     ):
-        yield Difference("observation", str(number), f"pulls {pulls}", f"pulls {said}")
+        yield Difference("observation", str(number), f"pulls {pulls}", f"pulls {expected}")
 
 
 _WHOLE_PULLS: Final = (
@@ -267,13 +267,13 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
             )
         }
         for plan in plans(snapshot, run_nos):
-            said = (int(plan.standing), plan.rank, plan.trace, plan.digest, plan.revision)
-            if said != now[plan.run_no]:
-                yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(said))
+            expected = (int(plan.standing), plan.rank, plan.trace, plan.digest, plan.revision)
+            if expected != now[plan.run_no]:
+                yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(expected))
         taken(len(run_nos))
 
 
-def _told(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
+def _imported(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
     """Check that facts have state and revision of their imports; one key has one active fact."""
     kind = fact.table
     itself = "".join(f" AND {table}_no = 0" for table in fact.follows)
@@ -281,11 +281,11 @@ def _told(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
         f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?{itself}",
         [snapshot.learner_id],
     )
-    said = standings(snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows})
+    expected = standings(snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows})
     for number, _, revision, standing in rows:
         now = bool(standing), revision
-        if now != said[number]:
-            yield Difference(kind, str(number), _standing(*now), _standing(*said[number]))
+        if now != expected[number]:
+            yield Difference(kind, str(number), _standing(*now), _standing(*expected[number]))
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Difference]:
@@ -308,9 +308,7 @@ def _credited(snapshot: Snapshot) -> Iterator[Difference]:
     for start in range(0, len(run_nos), CHUNK):
         chunk = run_nos[start : start + CHUNK]
         stored = {
-            place: one
-            for place, (_, one) in credited_observations(snapshot, chunk).items()
-            if one is not None
+            key: one for key, (_, one) in credited_observations(snapshot, chunk).items() if one is not None
         }
         yield from _compare("observation", stored, due(snapshot, chunk))
 
@@ -319,13 +317,15 @@ def _qualities(snapshot: Snapshot) -> Iterator[Difference]:
     """Layers, and the histories of models at them, are what the evaluations that count make of them."""
     stored = stored_quality(snapshot)
     layer_nos = sorted({*stored, *rated_layers(snapshot)})
-    said = {layer_no: folded(snapshot, layer_no) for layer_no in layer_nos}
+    expected = {layer_no: folded(snapshot, layer_no) for layer_no in layer_nos}
     yield from _compare(
-        "layer_quality", stored, {layer_no: one for layer_no, one in said.items() if one is not None}
+        "layer_quality", stored, {layer_no: one for layer_no, one in expected.items() if one is not None}
     )
-    kept = stored_histories(snapshot, layer_nos)
-    told = {layer_no: folded_histories(snapshot, layer_no) for layer_no in layer_nos}
-    yield from _compare("model_history", kept, {layer_no: one for layer_no, one in told.items() if one})
+    stored_history = stored_histories(snapshot, layer_nos)
+    computed_history = {layer_no: folded_histories(snapshot, layer_no) for layer_no in layer_nos}
+    yield from _compare(
+        "model_history", stored_history, {layer_no: one for layer_no, one in computed_history.items() if one}
+    )
 
 
 def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
@@ -333,10 +333,10 @@ def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
     rows = snapshot.connection.rows(
         f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?", [snapshot.learner_id]
     )
-    said = subject_states(snapshot, kind, [row[0] for row in rows])
+    expected = subject_states(snapshot, kind, [row[0] for row in rows])
     stored: dict[int, object] = {row[0]: (row[1], row[2]) for row in rows}
-    told: dict[int, object] = {**said}
-    yield from _compare(kind, stored, told)
+    by_number: dict[int, object] = {**expected}
+    yield from _compare(kind, stored, by_number)
 
 
 def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
@@ -357,11 +357,11 @@ def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
             )
         }
         plans = episode_plans(snapshot, chunk)
-        said: dict[int, object] = {
+        expected: dict[int, object] = {
             number: [*plans[number], episode_digest(line), *Stored.of(totals_of(line.steps)), line.status]
             for number, line in zip(chunk, read_episodes(snapshot, chunk), strict=True)
         }
-        yield from _compare("episode", stored, said)
+        yield from _compare("episode", stored, expected)
 
 
 _EPISODES: Final = 200
@@ -380,8 +380,8 @@ def _in_force(snapshot: Snapshot) -> Iterator[Difference]:
     in_force = set(credits_in_force(snapshot).values())
     for number, credit_no, standing in followed_credits(snapshot):
         if standing != (credit_no in in_force):
-            said = f"{'' if credit_no in in_force else 'not '}standing"
-            yield Difference("observation", str(number), f"standing {standing}", said)
+            expected = f"{'' if credit_no in in_force else 'not '}standing"
+            yield Difference("observation", str(number), f"standing {standing}", expected)
 
 
 def _standing(stands: bool, revision: int) -> str:
@@ -405,10 +405,10 @@ def _described(snapshot: Snapshot) -> Iterator[Difference]:
     rows = snapshot.connection.rows(
         "SELECT arm_no, key, token_cost, label FROM arm WHERE learner_id = ?", [snapshot.learner_id]
     )
-    said = descriptions(snapshot, [row[0] for row in rows])
+    expected = descriptions(snapshot, [row[0] for row in rows])
     for arm_no, key, *now in rows:
-        if tuple(now) != said[arm_no][:2]:
-            yield Difference("arm", key, _words(*now), _words(*said[arm_no][:2]))
+        if tuple(now) != expected[arm_no][:2]:
+            yield Difference("arm", key, _words(*now), _words(*expected[arm_no][:2]))
 
 
 def _words(token_cost: int | None, label: str | None) -> str:

@@ -43,10 +43,10 @@ def add_choice(
         name_subject(txn, "execution", line.first, import_no),
         name_subject(txn, "execution", line.second, import_no),
     ]
-    said = [line.chosen, line.rater, line.rubric, line.feedback]
+    values = [line.chosen, line.rater, line.rubric, line.feedback]
     txn.connection.run(
         _ADD,
-        [txn.learner_id, number, uid, *subjects, *said, actor, at_ms, import_no, txn.revision, 1, 0],
+        [txn.learner_id, number, uid, *subjects, *values, actor, at_ms, import_no, txn.revision, 1, 0],
     )
     return number
 

@@ -43,7 +43,7 @@ _COLUMNS: Final = (
     "evaluation_no",
     "undone",
 )
-Place = tuple[int, int]
+CreditKey = tuple[int, int]
 """Evaluation and arm, by number."""
 
 
@@ -67,73 +67,77 @@ def credit_again(txn: Transaction, run_nos: Sequence[int]) -> dict[int, list[int
 
     Returns the active observations of each evaluation, by number.
     """
-    found: dict[int, list[int]] = {}
+    active: dict[int, list[int]] = {}
     for start in range(0, len(run_nos), CHUNK):
         for (evaluation_no, _), number in _credit_chunk(txn, run_nos[start : start + CHUNK]):
-            found.setdefault(evaluation_no, []).append(number)
-    return found
+            active.setdefault(evaluation_no, []).append(number)
+    return active
 
 
 def credit_first(txn: Transaction, claimed: Sequence[Row]) -> dict[int, list[int]]:
     """Do the same for runs without earlier evaluations: these are all claims, in the order of `_claimed`."""
-    found: dict[int, list[int]] = {}
+    active: dict[int, list[int]] = {}
     for (evaluation_no, _), number in _add(txn, dict(_dealt(claimed)), claimed):
-        found.setdefault(evaluation_no, []).append(number)
-    return found
+        active.setdefault(evaluation_no, []).append(number)
+    return active
 
 
-def _add(txn: Transaction, new: Mapping[Place, Due], claimed: Sequence[Row]) -> list[tuple[Place, int]]:
+def _add(
+    txn: Transaction, new: Mapping[CreditKey, Due], claimed: Sequence[Row]
+) -> list[tuple[CreditKey, int]]:
     """Write observations that are new, which only add; each with its number."""
     if not new:
         return []
-    made = sorted(new.items(), key=itemgetter(0))
-    numbered = _append(txn, made)
-    apply(txn, _added(txn, made, {(row[2], row[3]): row[12] for row in claimed if row[12] is not None}))
+    added = sorted(new.items(), key=itemgetter(0))
+    numbered = _append(txn, added)
+    apply(txn, _added(txn, added, {(row[2], row[3]): row[12] for row in claimed if row[12] is not None}))
     return numbered
 
 
-def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Place, int]]:
+def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[CreditKey, int]]:
     """Do the same for a few runs; return the active observations with their numbers."""
     claimed = _claimed(txn, run_nos)
-    wanted = dict(_dealt(claimed))
+    shares = dict(_dealt(claimed))
     stored = credited_observations(txn, run_nos)
-    standing = {place: said for place, (_, said) in stored.items() if said is not None}
-    changed = {place for place, _ in wanted.items() ^ standing.items()}
-    kept = [(place, stored[place][0]) for place in wanted.keys() & stored.keys()]
+    standing = {key: stored_share for key, (_, stored_share) in stored.items() if stored_share is not None}
+    changed = {key for key, _ in shares.items() ^ standing.items()}
+    changed_rows = [(key, stored[key][0]) for key in shares.keys() & stored.keys()]
     if not changed:
-        return kept
+        return changed_rows
     if not changed & stored.keys():  # what is new only adds
-        return kept + _add(txn, {place: wanted[place] for place in changed}, claimed)
-    with shifting(txn, sorted(_runs(changed, wanted, run_nos))):
-        known, fresh = changed & wanted.keys() & stored.keys(), changed & wanted.keys() - stored.keys()
-        _stand_down(txn, [stored[place][0] for place in sorted(changed) if place not in wanted])
-        _restate(txn, [(stored[place][0], wanted[place]) for place in sorted(known)])
-        return kept + _append(txn, [(place, wanted[place]) for place in sorted(fresh)])
+        return changed_rows + _add(txn, {key: shares[key] for key in changed}, claimed)
+    with shifting(txn, sorted(_runs(changed, shares, run_nos))):
+        known, fresh = changed & shares.keys() & stored.keys(), changed & shares.keys() - stored.keys()
+        _stand_down(txn, [stored[key][0] for key in sorted(changed) if key not in shares])
+        _restate(txn, [(stored[key][0], shares[key]) for key in sorted(known)])
+        return changed_rows + _append(txn, [(key, shares[key]) for key in sorted(fresh)])
 
 
-def _added(txn: Transaction, made: Sequence[tuple[Place, Due]], revisions: Mapping[Place, int]) -> Rollup:
+def _added(
+    txn: Transaction, new: Sequence[tuple[CreditKey, Due]], revisions: Mapping[CreditKey, int]
+) -> Rollup:
     """Return the sums of new observations without reading their runs again.
 
     ``revisions`` are those of the active runs that included the arm.
     """
     epochs = txn.epochs_of([(arm_no, revision) for (_, arm_no), revision in revisions.items()])
-    found = dict(zip(revisions, epochs, strict=True))
+    epoch_of = dict(zip(revisions, epochs, strict=True))
     rollup = Rollup()
-    for place, one in made:
-        if place in found:
-            where = (hour_of(one.at_ms), place[1], found[place])
+    for key, one in new:
+        if key in epoch_of:
+            where = (hour_of(one.at_ms), key[1], epoch_of[key])
             amounts = (one.success_micro, one.failure_micro)
             rollup.add_observation(where, "evaluation", one.pulls, amounts, one.at_ms)
     return rollup
 
 
-def _runs(changed: set[Place], wanted: dict[Place, Due], run_nos: Sequence[int]) -> set[int]:
+def _runs(changed: set[CreditKey], shares: dict[CreditKey, Due], run_nos: Sequence[int]) -> set[int]:
     """The runs that are concerned; all of them where some don't say."""
-    found = {wanted[place].run_no for place in changed if place in wanted}
-    return found if changed <= wanted.keys() else set(run_nos)
+    run_set = {shares[key].run_no for key in changed if key in shares}
+    return run_set if changed <= shares.keys() else set(run_nos)
 
 
-def due(facts: Facts, run_nos: Sequence[int]) -> dict[Place, Due]:
+def due(facts: Facts, run_nos: Sequence[int]) -> dict[CreditKey, Due]:
     """Return the shares of arms from the counted evaluations of some runs."""
     return dict(_dealt(_claimed(facts, run_nos)))
 
@@ -162,8 +166,8 @@ def _claimed(facts: Facts, run_nos: Sequence[int]) -> list[Row]:
     )
 
 
-def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[Place, Due]]:
-    claims: dict[Place, list[Row]] = {}
+def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[CreditKey, Due]]:
+    claims: dict[CreditKey, list[Row]] = {}
     for row in claimed:
         claims.setdefault((row[0], row[3]), []).append(row)
     for rows in claims.values():
@@ -191,7 +195,7 @@ def reward_of(outcome: str, score: float | None) -> float:
     return 1.0 if score is None else score
 
 
-def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[Place, tuple[int, Due | None]]:
+def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[CreditKey, tuple[int, Due | None]]:
     """Return the observations of some runs' evaluations: number and share; None = inactive."""
     rows = facts.connection.rows_in(
         "SELECT observation_no, evaluation_no, arm_no, standing, run_no, success_micro, failure_micro, actor, at_ms"
@@ -201,8 +205,8 @@ def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[Place, t
         run_nos,
     )
     return {
-        (evaluation_no, arm_no): (number, Due(*said) if standing else None)
-        for number, evaluation_no, arm_no, standing, *said in rows
+        (evaluation_no, arm_no): (number, Due(*share) if standing else None)
+        for number, evaluation_no, arm_no, standing, *share in rows
     }
 
 
@@ -224,9 +228,9 @@ def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:
     )
 
 
-def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> list[tuple[Place, int]]:
+def _append(txn: Transaction, new: Sequence[tuple[CreditKey, Due]]) -> list[tuple[CreditKey, int]]:
     """Write new observations; the number of each."""
-    first = txn.number("observation", len(made))
+    first = txn.number("observation", len(new))
     rows = (
         (
             number,
@@ -246,7 +250,7 @@ def _append(txn: Transaction, made: Sequence[tuple[Place, Due]]) -> list[tuple[P
             evaluation_no,
             0,
         )
-        for number, ((evaluation_no, arm_no), one) in enumerate(made, first)
+        for number, ((evaluation_no, arm_no), one) in enumerate(new, first)
     )
     txn.connection.insert("observation", _COLUMNS, txn.learner_id, chain.from_iterable(rows))
-    return [(place, number) for number, (place, _) in enumerate(made, first)]
+    return [(key, number) for number, (key, _) in enumerate(new, first)]

@@ -58,20 +58,20 @@ _HEAD: Final = (
 """Constant bytes at the beginning of our files, with their positions (SQLite file format, section 1.3)."""
 
 
-def said(found: Difference) -> str:
+def words_of(difference: Difference) -> str:
     """A difference in a few words."""
-    return f"{found.table}, {found.key}: {found.stored} instead of {found.recomputed}"
+    return f"{difference.table}, {difference.key}: {difference.stored} instead of {difference.recomputed}"
 
 
-def guarded(table: str, found: Iterator[Difference]) -> Iterator[Difference]:
+def guarded(table: str, checked: Iterator[Difference]) -> Iterator[Difference]:
     """Yield a check's differences; an error of the check becomes a difference too, and ends it."""
     try:
-        yield from found
+        yield from checked
     except UNREADABLE as problem:
-        said = (
+        reason = (
             problem.problem if isinstance(problem, ArmscopeError) else f"{type(problem).__name__}: {problem}"
         )
-        yield Difference(table, "what is stored", f"can't be read ({said})", "rows that fit together")
+        yield Difference(table, "what is stored", f"can't be read ({reason})", "rows that fit together")
 
 
 def damage(snapshot: Snapshot) -> Iterator[Difference]:
@@ -95,7 +95,7 @@ def _in_file(snapshot: Snapshot) -> Iterator[Difference]:
     yield from guarded("file", _orphaned(snapshot))
 
 
-def glance(snapshot: Snapshot) -> Iterator[Difference]:
+def quick_check(snapshot: Snapshot) -> Iterator[Difference]:
     """Yield as much damage as one second finds, of one learner and only of a file.
 
     Examined are pages (of a large file only small tables), tables and columns, arms and beliefs, and the latest runs.
@@ -225,25 +225,27 @@ def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
 
 def _rows_of(snapshot: Snapshot) -> Iterator[Difference]:
     """Rows of a learner that don't fit together: arms without a belief, and what the latest runs refer to."""
-    place = [snapshot.learner_id]
+    learner_key = [snapshot.learner_id]
     for name in ("arm", "posterior"):
         table = metadata.tables[name]
-        snapshot.connection.rows(f'SELECT * FROM "{name}" WHERE learner_id = ?', place)
+        snapshot.connection.rows(f'SELECT * FROM "{name}" WHERE learner_id = ?', learner_key)
         yield from _mistyped(snapshot, table)
         yield from _dangling(snapshot, table)
     for arm_no, key in snapshot.connection.rows(
         "SELECT a.arm_no, a.key FROM arm a LEFT JOIN posterior p ON p.learner_id = a.learner_id"
         " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND p.arm_no IS NULL",
-        place,
+        learner_key,
     ):
         yield Difference("posterior", f"arm {arm_no}", "nothing", f"a belief in {key!r}")
     latest = (
         f"SELECT run_no FROM run WHERE learner_id = ? ORDER BY learner_id, run_no DESC LIMIT {_LATEST_RUNS}"
     )
-    snapshot.connection.rows(f"SELECT * FROM run WHERE learner_id = ? AND run_no IN ({latest})", place * 2)
+    snapshot.connection.rows(
+        f"SELECT * FROM run WHERE learner_id = ? AND run_no IN ({latest})", learner_key * 2
+    )
     for run_no, arm_no in snapshot.connection.rows(
         "SELECT c.run_no, c.arm_no FROM outcome c LEFT JOIN arm a ON a.learner_id = c.learner_id"
         f" AND a.arm_no = c.arm_no WHERE c.learner_id = ? AND c.run_no IN ({latest}) AND a.arm_no IS NULL{_TO_COME}",
-        place * 2,
+        learner_key * 2,
     ):
         yield Difference("outcome", f"run {run_no}", f"arm {arm_no}", "one that there is")

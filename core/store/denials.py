@@ -27,7 +27,7 @@ _COUNT: Final = (
 )
 
 
-class _Place(NamedTuple):
+class _DenialKey(NamedTuple):
     minute: int
     actor: str
     action: str
@@ -38,19 +38,19 @@ class Refusals:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._waiting: Counter[_Place] = Counter()
-        self._written: set[_Place] = set()
+        self._waiting: Counter[_DenialKey] = Counter()
+        self._written: set[_DenialKey] = set()
         self._written_ms = -_BETWEEN_MS
 
     def note(self, store: Store, actor: str, action: str, now_ms: int) -> None:
         """Count one; raises what a write raises, and then it is still counted."""
-        place = _Place(now_ms // MINUTE_MS, actor, action)
+        key = _DenialKey(now_ms // MINUTE_MS, actor, action)
         with self._lock:
-            self._waiting[place] += 1
-            if place in self._written and 0 <= now_ms - self._written_ms < _BETWEEN_MS:
+            self._waiting[key] += 1
+            if key in self._written and 0 <= now_ms - self._written_ms < _BETWEEN_MS:
                 return
             taken, self._waiting = self._waiting, Counter()
-            self._written = {one for one in self._written if one.minute == place.minute} | {place}
+            self._written = {one for one in self._written if one.minute == key.minute} | {key}
             self._written_ms = now_ms
         try:
             self._write(store, taken, now_ms)
@@ -67,13 +67,13 @@ class Refusals:
             self._write(store, taken, self._written_ms)
 
     @staticmethod
-    def _write(store: Store, counted: Counter[_Place], now_ms: int) -> None:
+    def _write(store: Store, counted: Counter[_DenialKey], now_ms: int) -> None:
         nobody = Actor(name="nobody", role=None)
         store.write(INSTALLATION, lambda txn: _add(txn, counted), actor=nobody, now_ms=now_ms)
 
 
-def _add(txn: Transaction, counted: Counter[_Place]) -> None:
-    rows = [(txn.learner_id, *place, n) for place, n in counted.items()]
+def _add(txn: Transaction, counted: Counter[_DenialKey]) -> None:
+    rows = [(txn.learner_id, *key, n) for key, n in counted.items()]
     txn.connection.many(_COUNT, rows)
 
 
@@ -87,10 +87,10 @@ def count_denials(facts: Facts, since_ms: int) -> int:
 
 
 def denials(
-    facts: Facts, wanted: AuditFilter, *, after: Denial | None = None, limit: int | None
+    facts: Facts, audit_filter: AuditFilter, *, after: Denial | None = None, limit: int | None
 ) -> tuple[Denial, ...]:
     """Denials, newest first, from the one ``after`` on; ``limit`` None: all of them."""
-    place = (_EVER, "", "") if after is None else (after.at_ms // MINUTE_MS, after.actor, after.action)
+    key = (_EVER, "", "") if after is None else (after.at_ms // MINUTE_MS, after.actor, after.action)
     rows = facts.connection.rows(
         "SELECT minute, actor, action, n FROM denial WHERE learner_id = ?"
         " AND (minute < ? OR (minute = ? AND (actor > ? OR (actor = ? AND action > ?))))"
@@ -99,11 +99,11 @@ def denials(
         " ORDER BY minute DESC, actor, action LIMIT ?",
         [
             facts.learner_id,
-            *(place[0], place[0], place[1], place[1], place[2]),
-            -1 if wanted.since_ms is None else wanted.since_ms,
-            *(wanted.until_ms or 0, int(wanted.until_ms is not None)),
-            *(wanted.actor or "", int(wanted.actor is not None)),
-            *(wanted.action or "", int(wanted.action is not None)),
+            *(key[0], key[0], key[1], key[1], key[2]),
+            -1 if audit_filter.since_ms is None else audit_filter.since_ms,
+            *(audit_filter.until_ms or 0, int(audit_filter.until_ms is not None)),
+            *(audit_filter.actor or "", int(audit_filter.actor is not None)),
+            *(audit_filter.action or "", int(audit_filter.action is not None)),
             _EVER if limit is None else limit,
         ],
     )

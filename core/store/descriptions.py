@@ -24,7 +24,7 @@ class Description(NamedTuple):
     cost_by: int = _NOBODY
     label_by: int = _NOBODY
 
-    def told(self, arm: Arm, import_no: int) -> Description:
+    def after(self, arm: Arm, import_no: int) -> Description:
         """Return the description after an import's.
 
         >>> Description(token_cost=9, cost_by=0).told(Arm(key="tool:fs:Read", label="Read"), 2)
@@ -62,17 +62,17 @@ class Descriptions:
         self.known = known
         self._before: dict[int, tuple[int | None, str | None]] = {}
 
-    def tell(self, said: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
+    def tell(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         """Record an active import's descriptions of arms (by number); they are in force from now on."""
-        missing = [arm_no for arm_no, _ in said if arm_no not in self.known]
+        missing = [arm_no for arm_no, _ in described if arm_no not in self.known]
         if missing:
-            found = last_said(self._connection, self._learner_id, missing)
-            self.known.update((arm_no, found.get(arm_no, _NOTHING)) for arm_no in missing)
+            loaded = last_descriptions(self._connection, self._learner_id, missing)
+            self.known.update((arm_no, loaded.get(arm_no, _NOTHING)) for arm_no in missing)
         news = []
-        for arm_no, arm in said:
+        for arm_no, arm in described:
             known = self.known[arm_no]
             if not known.says(arm, import_no):
-                self.known[arm_no] = known.told(arm, import_no)
+                self.known[arm_no] = known.after(arm, import_no)
                 news.append((arm_no, arm))
         if news:
             self._write(news, import_no, revision)
@@ -92,13 +92,13 @@ class Descriptions:
 
     def _write(self, news: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         self._before |= self._present({arm_no for arm_no, _ in news} - self._before.keys())
-        said = [
+        rows = [
             (self._learner_id, kind, arm_no, import_no, revision, str(value))
             for arm_no, arm in news
             for kind, value in (("cost", arm.token_cost), ("label", arm.label))
             if value is not None
         ]
-        self._connection.many(_UPSERT, said)
+        self._connection.many(_UPSERT, rows)
         self._connection.many(
             "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
             " WHERE learner_id = ? AND arm_no = ?",
@@ -106,13 +106,13 @@ class Descriptions:
         )
 
 
-def last_said(
+def last_descriptions(
     connection: Connection, learner_id: int, arm_nos: Iterable[int], undone: Container[int] = ()
 ) -> dict[int, Description]:
     """Return the last description of arms by imports that are not ``undone``; arms without any are left out."""
     costs: dict[int, tuple[int, int, int]] = {}
     labels: dict[int, tuple[int, int, str]] = {}
-    for arm_no, import_no, kind, revision, said in connection.rows_in(
+    for arm_no, import_no, kind, revision, value in connection.rows_in(
         "SELECT no, import_no, kind, revision, said FROM provenance"
         " WHERE learner_id = ? AND kind IN ('cost', 'label') AND no IN ({})",
         [learner_id],
@@ -121,14 +121,14 @@ def last_said(
         if import_no in undone:
             continue
         if kind == "cost":
-            said_cost = (revision, import_no, int(said))
-            costs[arm_no] = max(costs.get(arm_no, said_cost), said_cost)
+            cost_source = (revision, import_no, int(value))
+            costs[arm_no] = max(costs.get(arm_no, cost_source), cost_source)
         else:
-            said_label = (revision, import_no, said)
-            labels[arm_no] = max(labels.get(arm_no, said_label), said_label)
-    found = {}
+            label_source = (revision, import_no, value)
+            labels[arm_no] = max(labels.get(arm_no, label_source), label_source)
+    latest = {}
     for arm_no in costs.keys() | labels.keys():
         _, cost_by, token_cost = costs.get(arm_no, (0, _NOBODY, None))
         _, label_by, name = labels.get(arm_no, (0, _NOBODY, None))
-        found[arm_no] = Description(token_cost, name, cost_by, label_by)
-    return found
+        latest[arm_no] = Description(token_cost, name, cost_by, label_by)
+    return latest

@@ -27,14 +27,14 @@ from core.store.transaction import Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000
 _NAMED: Final = ("environment_no", "name")
-_SAID: Final = "step_lo, step_hi, lo, hi, threshold, base, gamma"
+_SCALE_COLUMNS: Final = "step_lo, step_hi, lo, hi, threshold, base, gamma"
 _SCALE: Final = insert_into(
     "scale",
     "learner_id",
     "scale_no",
     "uid",
     "environment_no",
-    *_SAID.split(", "),
+    *_SCALE_COLUMNS.split(", "),
     "actor",
     "at_ms",
     "import_no",
@@ -61,28 +61,28 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DIGEST_BYTES: Final = 16
 Kind = tuple[int, str | None, str | None, str | None, str | None, int, str | None, str | None]
 """Key of equal episodes: environment, split, task, variant, model, whether they finished, total and final."""
-Place = tuple[int, int, str, str, str]
+DayKey = tuple[int, int, str, str, str]
 """Environment, day, split, variant and model; "" and -1 where one is unknown."""
 
 
 def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
     """Numbers of environments, made if need be."""
-    wanted = sorted({*names})
-    found: dict[str, int] = dict(
+    sorted_names = sorted({*names})
+    known: dict[str, int] = dict(
         txn.connection.rows_in(
             "SELECT name, environment_no FROM environment WHERE learner_id = ? AND name IN ({})",
             [txn.learner_id],
-            wanted,
+            sorted_names,
         )
     )
-    missing = [name for name in wanted if name not in found]
+    missing = [name for name in sorted_names if name not in known]
     if missing:
         numbers = range(first := txn.number("environment", len(missing)), first + len(missing))
-        made = dict(zip(missing, numbers, strict=True))
-        rows = ((number, name) for name, number in made.items())
+        added = dict(zip(missing, numbers, strict=True))
+        rows = ((number, name) for name, number in added.items())
         txn.connection.insert("environment", _NAMED, txn.learner_id, chain.from_iterable(rows))
-        found |= made
-    return found
+        known |= added
+    return known
 
 
 # Scales
@@ -102,8 +102,8 @@ def add_scale(
     txn.note_news()
     number = txn.number("scale")
     environment_no = environment_nos(txn, [environment])[environment]
-    said = [actor, at_ms, import_no, txn.revision, 1, 0]
-    txn.connection.run(_SCALE, [txn.learner_id, number, uid, environment_no, *astuple(scale), *said])
+    values = [actor, at_ms, import_no, txn.revision, 1, 0]
+    txn.connection.run(_SCALE, [txn.learner_id, number, uid, environment_no, *astuple(scale), *values])
     return number
 
 
@@ -118,35 +118,37 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 _SCALES: Final = (
-    f"SELECT environment_no, revision, scale_no, {_SAID} FROM scale"
+    f"SELECT environment_no, revision, scale_no, {_SCALE_COLUMNS} FROM scale"
     " WHERE learner_id = ? AND standing = 1 AND undone = 0"
 )
 
 
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:
     """Return the scales in force of environments, by number: the latest active declaration, or the default."""
-    wanted = sorted({*numbers})
+    sorted_numbers = sorted({*numbers})
     return _latest(
-        facts.connection.rows_in(f"{_SCALES} AND environment_no IN ({{}})", [facts.learner_id], wanted)
+        facts.connection.rows_in(
+            f"{_SCALES} AND environment_no IN ({{}})", [facts.learner_id], sorted_numbers
+        )
     )
 
 
 def _latest(rows: Iterable[Row]) -> Mapping[int, Scale]:
-    found: dict[int, Scale] = defaultdict(lambda: _USUAL)
-    for environment_no, *said in sorted(rows):
-        found[environment_no] = _scale(said[2:])
-    return found
+    latest: dict[int, Scale] = defaultdict(lambda: _USUAL)
+    for environment_no, *values in sorted(rows):
+        latest[environment_no] = _scale(values[2:])
+    return latest
 
 
-def _scale(said: Sequence[float | str]) -> Scale:
-    return Scale(**dict(zip(_SAID.split(", "), said, strict=True)))  # type: ignore[arg-type]  # as astuple wrote it
+def _scale(values: Sequence[float | str]) -> Scale:
+    return Scale(**dict(zip(_SCALE_COLUMNS.split(", "), values, strict=True)))  # type: ignore[arg-type]  # as astuple wrote it
 
 
 def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone declarations as lines."""
-    for number, uid, name, actor, at_ms, revision, undone, *said in snapshot.connection.rows(
+    for number, uid, name, actor, at_ms, revision, undone, *values in snapshot.connection.rows(
         "SELECT s.scale_no, s.uid, e.name, s.actor, s.at_ms, s.revision, s.undone,"
-        f" {', '.join(f's.{column}' for column in _SAID.split(', '))} FROM scale s"
+        f" {', '.join(f's.{column}' for column in _SCALE_COLUMNS.split(', '))} FROM scale s"
         " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
         " WHERE s.learner_id = ? AND s.standing = 1 ORDER BY s.revision, s.scale_no",
         [snapshot.learner_id],
@@ -154,7 +156,7 @@ def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         line = ScaleLine(
             id=uid or f"{snapshot.origin}/scale-{number}",
             environment=name,
-            scale=_scale(said),
+            scale=_scale(values),
             by=actor,
             at_ms=at_ms,
             revision=revision,
@@ -185,15 +187,15 @@ class Counted:
     """Episodes added up: by day, and how many are alike."""
 
     def __init__(self) -> None:
-        self.days: dict[Place, EpisodeSums] = defaultdict(EpisodeSums)
+        self.days: dict[DayKey, EpisodeSums] = defaultdict(EpisodeSums)
         self.kinds: Counter[Kind] = Counter()
 
-    def add(self, said: Row, came_to: Stored, totals: EpisodeTotals, scale: Scale) -> None:
-        """Count an episode; ``said`` is its environment, time, split, variant, model and task."""
-        environment_no, at_ms, split, variant, model, task = said
+    def add(self, head: Row, came_to: Stored, totals: EpisodeTotals, scale: Scale) -> None:
+        """Count an episode; ``head`` is its environment, time, split, variant, model and task."""
+        environment_no, at_ms, split, variant, model, task = head
         day = UNKNOWN if at_ms is None else at_ms // DAY_MS
-        place = (environment_no, day, split or "", variant or "", model or "")
-        self.days[place] = self.days[place].plus(sums_of(totals, scale))
+        key = (environment_no, day, split or "", variant or "", model or "")
+        self.days[key] = self.days[key].plus(sums_of(totals, scale))
         self.kinds[environment_no, split, task, variant, model, *came_to[2:]] += 1
 
 
@@ -201,19 +203,19 @@ class Changes:
     """Cache deltas: subtract the old episodes, add the new."""
 
     def __init__(self) -> None:
-        self._sums: dict[Place, EpisodeSums] = defaultdict(EpisodeSums)
+        self._sums: dict[DayKey, EpisodeSums] = defaultdict(EpisodeSums)
         self._kinds: Counter[Kind] = Counter()
 
     def take(self, counted: Counted) -> None:
         """Take episodes away."""
-        for place, sums in counted.days.items():
-            self._sums[place] = self._sums[place].minus(sums)
+        for key, sums in counted.days.items():
+            self._sums[key] = self._sums[key].minus(sums)
         self._kinds.subtract(counted.kinds)
 
     def add(self, counted: Counted) -> None:
         """Add episodes."""
-        for place, sums in counted.days.items():
-            self._sums[place] = self._sums[place].plus(sums)
+        for key, sums in counted.days.items():
+            self._sums[key] = self._sums[key].plus(sums)
         self._kinds.update(counted.kinds)
 
     def write(self, txn: Transaction) -> None:
@@ -234,15 +236,15 @@ class Changes:
             )
 
     def _write_days(self, txn: Transaction) -> None:
-        changed = {place: sums for place, sums in sorted(self._sums.items()) if sums != EpisodeSums()}
-        stored = _stored(txn, {place[0] for place in changed}, {place[1] for place in changed})
-        kept = {place: stored.get(place, EpisodeSums()).plus(sums) for place, sums in changed.items()}
-        gone = [(txn.learner_id, *place) for place, sums in kept.items() if not sums.n]
+        changed = {key: sums for key, sums in sorted(self._sums.items()) if sums != EpisodeSums()}
+        stored = _stored(txn, {key[0] for key in changed}, {key[1] for key in changed})
+        updated = {key: stored.get(key, EpisodeSums()).plus(sums) for key, sums in changed.items()}
+        gone = [(txn.learner_id, *key) for key, sums in updated.items() if not sums.n]
         if gone:
             txn.connection.many(
                 f"DELETE FROM environment_day WHERE learner_id = ? AND ({_DAY}) = (?, ?, ?, ?, ?)", gone
             )
-        _write(txn, kept)
+        _write(txn, updated)
 
 
 def _digest(kind: Kind) -> str:
@@ -257,21 +259,21 @@ def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
     return {(row[0], row[1]): row[2:] for row in rows}
 
 
-def _write(txn: Transaction, kept: Mapping[Place, EpisodeSums]) -> None:
-    rows = ((*place, *_told(sums)) for place, sums in sorted(kept.items()) if sums.n)
+def _write(txn: Transaction, updated: Mapping[DayKey, EpisodeSums]) -> None:
+    rows = ((*key, *_stored_sums(sums)) for key, sums in sorted(updated.items()) if sums.n)
     txn.connection.insert(
         "environment_day", _DAY_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_RENEWED
     )
 
 
-def _told(sums: EpisodeSums) -> tuple[int, int, int, int, str, str]:
+def _stored_sums(sums: EpisodeSums) -> tuple[int, int, int, int, str, str]:
     counts = sums.n, sums.n_paid, sums.n_finished, sums.successes
     return *counts, decimal_text(sums.reward_sum), decimal_text(sums.reward_squares)
 
 
-def _read(row: Row) -> tuple[Place, EpisodeSums]:
-    place, (n, n_paid, n_finished, successes, reward_sum, squares) = row[:5], row[5:]
-    return place, EpisodeSums(
+def _read(row: Row) -> tuple[DayKey, EpisodeSums]:
+    key, (n, n_paid, n_finished, successes, reward_sum, squares) = row[:5], row[5:]
+    return key, EpisodeSums(
         n=n,
         n_paid=n_paid,
         n_finished=n_finished,
@@ -281,7 +283,7 @@ def _read(row: Row) -> tuple[Place, EpisodeSums]:
     )
 
 
-def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) -> dict[Place, EpisodeSums]:
+def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) -> dict[DayKey, EpisodeSums]:
     return dict(
         _read(row)
         for environment_no in sorted(environments)
@@ -294,7 +296,7 @@ def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) 
     )
 
 
-def stored_days(facts: Facts) -> dict[Place, EpisodeSums]:
+def stored_days(facts: Facts) -> dict[DayKey, EpisodeSums]:
     """Every day as it is stored."""
     return dict(
         _read(row)
@@ -304,17 +306,17 @@ def stored_days(facts: Facts) -> dict[Place, EpisodeSums]:
     )
 
 
-def counted_anew(facts: Facts) -> tuple[dict[Place, EpisodeSums], dict[tuple[int, str], Row]]:
+def counted_anew(facts: Facts) -> tuple[dict[DayKey, EpisodeSums], dict[tuple[int, str], Row]]:
     """Recount every day, and the numbers of equal episodes, from the active ones."""
     rows = facts.connection.rows(
         "SELECT environment_no FROM environment WHERE learner_id = ?", [facts.learner_id]
     )
-    days: dict[Place, EpisodeSums] = {}
+    days: dict[DayKey, EpisodeSums] = {}
     kinds: dict[tuple[int, str], Row] = {}
     for (number,) in rows:
-        found = _counted_of(facts, number)
-        days |= found.days
-        kinds |= {(kind[0], _digest(kind)): (*kind[1:], n) for kind, n in found.kinds.items()}
+        counted = _counted_of(facts, number)
+        days |= counted.days
+        kinds |= {(kind[0], _digest(kind)): (*kind[1:], n) for kind, n in counted.kinds.items()}
     return days, kinds
 
 
@@ -349,21 +351,21 @@ def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
 
 
 def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:
-    found = Counted()
+    counted = Counted()
     for row in rows:
         stored = Stored(*row[6:])
-        found.add(row[:6], stored, stored.totals, scales[row[0]])
-    return found
+        counted.add(row[:6], stored, stored.totals, scales[row[0]])
+    return counted
 
 
 def count_on(
-    txn: Transaction, said: Row, before: tuple[Stored, EpisodeTotals], now: tuple[Stored, EpisodeTotals]
+    txn: Transaction, head: Row, before: tuple[Stored, EpisodeTotals], now: tuple[Stored, EpisodeTotals]
 ) -> None:
-    """Count an active episode that grew; ``said`` is its environment, time, split, variant, model, task."""
-    scale = scales_of(txn, [said[0]])[said[0]]
+    """Count an active episode that grew; ``head`` is its environment, time, split, variant, model, task."""
+    scale = scales_of(txn, [head[0]])[head[0]]
     was, then = Counted(), Counted()
-    was.add(said, *before, scale)
-    then.add(said, *now, scale)
+    was.add(head, *before, scale)
+    then.add(head, *now, scale)
     changes = Changes()
     changes.take(was)
     changes.add(then)
@@ -421,21 +423,21 @@ def declared_scale(facts: Facts, environment_no: int) -> Scale:
 
 def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
     """Return the sums of an environment's episodes."""
-    found = EpisodeSums()
+    sums = EpisodeSums()
     for row in facts.connection.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",
         [facts.learner_id, environment_no],
     ):
-        found = found.plus(_read(row)[1])
-    return found
+        sums = sums.plus(_read(row)[1])
+    return sums
 
 
 def sums_by(facts: Facts, environment_no: int, scale: Scale) -> EpisodeSums:
     """Return the sums of an environment's episodes on a scale."""
-    found = EpisodeSums()
+    total = EpisodeSums()
     for sums in _counted_of(facts, environment_no, {environment_no: scale}).days.values():
-        found = found.plus(sums)
-    return found
+        total = total.plus(sums)
+    return total
 
 
 class TaskPaid(NamedTuple):

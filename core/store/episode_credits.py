@@ -57,7 +57,7 @@ _COLUMNS: Final = (
     "episode_credit_no",
     "undone",
 )
-Place = tuple[int, int]
+RunArm = tuple[int, int]
 """A run, and an arm in its prompt, by number."""
 
 
@@ -71,7 +71,7 @@ class Prompted(NamedTuple):
     referenced: bool
 
     @property
-    def place(self) -> Place:
+    def key(self) -> RunArm:
         return self.run_no, self.arm_no
 
 
@@ -97,7 +97,7 @@ def add_credit(
     episode: str,
     rule: CreditRule,
     reward: float | None,
-    shares: Sequence[tuple[Place, int]],
+    shares: Sequence[tuple[RunArm, int]],
     *,
     actor: str,
     at_ms: int,
@@ -107,10 +107,10 @@ def add_credit(
     """Append a credit, whose ``shares`` are in millionths, and let it be in force; its number."""
     txn.note_news()
     number = txn.number("episode_credit")
-    said = [episode, rule, reward, actor, at_ms, import_no, txn.revision, 1, 0]
-    txn.connection.run(_CREDIT, [txn.learner_id, number, uid, *said])
+    values = [episode, rule, reward, actor, at_ms, import_no, txn.revision, 1, 0]
+    txn.connection.run(_CREDIT, [txn.learner_id, number, uid, *values])
     first = txn.number("observation", len(shares))
-    made = [txn.revision, 0, number, 0]  # it doesn't stand yet
+    inactive = [txn.revision, 0, number, 0]  # it doesn't stand yet
     rows = (
         (
             observation_no,
@@ -123,7 +123,7 @@ def add_credit(
             "",
             at_ms,
             0,
-            *made,
+            *inactive,
         )
         for observation_no, ((run_no, arm_no), weight) in enumerate(shares, first)
     )
@@ -261,7 +261,7 @@ def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
 
 def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone credits of active episodes as lines, never before their episode and its runs."""
-    told: dict[str, int] = defaultdict(int)
+    exported: dict[str, int] = defaultdict(int)
     for episode, revision, latest in snapshot.connection.each(
         "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
         " LEFT JOIN episode_run l ON l.learner_id = ?1 AND l.episode_no = e.episode_no"
@@ -271,7 +271,7 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " GROUP BY e.uid, e.revision",
         [snapshot.learner_id, snapshot.revision],
     ):
-        told[episode] = max(revision, latest)
+        exported[episode] = max(revision, latest)
     rows = snapshot.connection.rows(
         "SELECT c.revision, c.episode_credit_no, c.uid, c.episode, c.rule, c.reward, c.actor, c.at_ms, c.undone"
         " FROM episode_credit c"
@@ -279,8 +279,8 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " WHERE c.learner_id = ? AND c.standing = 1 AND coalesce(e.standing, 1) = 1",
         [snapshot.learner_id],
     )
-    placed = sorted((max(row[0], told[row[3]]), *row[:2], row) for row in rows)
-    for place, revision, number, (_, _, uid, episode, rule, reward, actor, at_ms, undone) in placed:
+    placed = sorted((max(row[0], exported[row[3]]), *row[:2], row) for row in rows)
+    for position, revision, number, (_, _, uid, episode, rule, reward, actor, at_ms, undone) in placed:
         line = CreditLine(
             id=uid or f"{snapshot.origin}/credit-{number}",
             episode=episode,
@@ -292,12 +292,12 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
             revision=revision,
             undone=bool(undone),
         )
-        yield place, line
+        yield position, line
 
 
 def read_credit(txn: Transaction, line: CreditLine, import_no: int) -> int:
     """Append an imported credit; return its number."""
-    known = {(one.run, one.arm): one.place for one in prompted(txn, line.episode)} if line.shares else {}
+    known = {(one.run, one.arm): one.key for one in prompted(txn, line.episode)} if line.shares else {}
     runs = {run: run_no for (run, _), (run_no, _) in known.items()}
     for share in line.shares:
         if share.run not in runs:

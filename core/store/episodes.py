@@ -39,7 +39,7 @@ from core.store.provenance import undone_imports
 from core.store.step_texts import keep_step_texts, with_step_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
-Told = Literal["new", "duplicate", "updated"]
+Imported = Literal["new", "duplicate", "updated"]
 
 _NAMES: Final = ("split", "task", "variant", "model", "at_ms")
 _COLUMNS: Final = (
@@ -84,7 +84,7 @@ _KEY_BYTES: Final = 32
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Episode)
 _number: Final = int.from_bytes
-_NOT_TOLD: Final = 2
+_UNEXPORTED: Final = 2
 """Last columns of a step: digests that distinguish arguments. No digest of a version covers them."""
 
 
@@ -133,21 +133,21 @@ class _Telling(NamedTuple):
         return len(self.line.steps)
 
 
-def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int = 0) -> list[Told]:
+def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int = 0) -> list[Imported]:
     """Store episodes; return for each whether it was new, known, or longer than before.
 
     ``import_no`` 0 = recorded directly: then a known one with other content raises `Conflict`, unless it grew.
     """
-    found: dict[int, Told] = {}
+    results: dict[int, Imported] = {}
     tellings = [_Telling.of(line) for line in _keyed(txn, lines)]
     rest = list(range(len(tellings)))
     while rest:
         first: dict[str, int] = {}
-        later = [place for place in rest if first.setdefault(tellings[place].line.uid, place) != place]
-        distinct = [tellings[place] for place in first.values()]
-        found |= dict(zip(first.values(), _tell_distinct(txn, distinct, import_no), strict=True))
+        later = [index for index in rest if first.setdefault(tellings[index].line.uid, index) != index]
+        distinct = [tellings[index] for index in first.values()]
+        results |= dict(zip(first.values(), _tell_distinct(txn, distinct, import_no), strict=True))
         rest = later
-    return [found[place] for place in range(len(tellings))]
+    return [results[index] for index in range(len(tellings))]
 
 
 def retell_episodes(txn: Transaction, lines: Sequence[Episode]) -> None:
@@ -161,7 +161,7 @@ def retell_episodes(txn: Transaction, lines: Sequence[Episode]) -> None:
 
 def _tell_distinct(
     txn: Transaction, tellings: Sequence[_Telling], import_no: int, *, replaces: bool = False
-) -> list[Told]:
+) -> list[Imported]:
     known: dict[str, int] = dict(
         txn.connection.rows_in(
             f"SELECT uid, episode_no FROM episode {EPISODES_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
@@ -205,7 +205,7 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
 
 def _again(
     txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int, *, replaces: bool
-) -> dict[int, Told]:
+) -> dict[int, Imported]:
     """Record another source of known episodes, and activate the longest version."""
     numbers = [number for number, _ in again]
     sources, now = _sources(txn, numbers), _rows(txn, numbers)
@@ -216,9 +216,9 @@ def _again(
         if is_direct and now[number].standing and _is_other(txn, number, telling, now[number].digest):
             raise _conflict(telling.line.uid)
         if replaces or own is None or (telling.rank, telling.digest) > (own.rank, own.digest):
-            said = None if telling.digest == now[number].digest else _encoded(telling.line)
-            told = (telling.rank, telling.digest, said)
-            noted.append((txn.learner_id, "episode", number, import_no, txn.revision, *told))
+            line = None if telling.digest == now[number].digest else _encoded(telling.line)
+            source = (telling.rank, telling.digest, line)
+            noted.append((txn.learner_id, "episode", number, import_no, txn.revision, *source))
     txn.connection.many(
         f"INSERT INTO provenance (learner_id, {', '.join(_SOURCE)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
@@ -236,12 +236,14 @@ def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int)
     """Return whether this is neither the known version nor a longer or shorter copy of it."""
     if telling.digest == digest_now:
         return False
-    known, told = read_episode(txn, number).steps, telling.line.steps
-    both = min(len(known), len(told))
-    return len(known) == len(told) or _told_steps(known[:both]) != _told_steps(told[:both])
+    known, sent_steps = read_episode(txn, number).steps, telling.line.steps
+    both = min(len(known), len(sent_steps))
+    return len(known) == len(sent_steps) or _exported_steps(known[:both]) != _exported_steps(
+        sent_steps[:both]
+    )
 
 
-def _told_steps(steps: Sequence[Step]) -> list[Step]:
+def _exported_steps(steps: Sequence[Step]) -> list[Step]:
     return [replace(step, args_digest=None, meta_digest=None, asked=None, answered=None) for step in steps]
 
 
@@ -280,8 +282,8 @@ def _signed(whole: int) -> int:
     return int.from_bytes((whole % (1 << 64)).to_bytes(_DIGEST_BYTES, "big"), "big", signed=True)
 
 
-def _digest(told: bytes) -> int:
-    return int.from_bytes(blake2b(told, digest_size=_DIGEST_BYTES).digest(), "big")
+def _digest(content: bytes) -> int:
+    return int.from_bytes(blake2b(content, digest_size=_DIGEST_BYTES).digest(), "big")
 
 
 def _values(step: Step) -> tuple[object, ...]:
@@ -323,9 +325,9 @@ def _write_parts(txn: Transaction, tellings: Mapping[int, _Telling]) -> None:
         for values, step in zip(telling.steps, telling.line.steps, strict=True)
     ]
     # The driver takes more time for a NULL than for a number, and most steps say little.
-    said = [at for at in range(len(_STEP)) if any(step[at] is not None for step in steps)]
-    if said:
-        columns, values_of = [_STEP[at] for at in said], itemgetter(*said)
+    used = [at for at in range(len(_STEP)) if any(step[at] is not None for step in steps)]
+    if used:
+        columns, values_of = [_STEP[at] for at in used], itemgetter(*used)
         txn.connection.insert("step", columns, txn.learner_id, chain.from_iterable(map(values_of, steps)))
     parts = (
         (number, part.name, part.value, part.kind)
@@ -362,10 +364,10 @@ def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> Non
     )
     assert row is not None  # noqa: S101 - whoever tells another version has told it as a line
     before = _encoded(read_episode(txn, number))
-    for digest, said in ((digest_now, before), (plan.digest, None)):
+    for digest, line in ((digest_now, before), (plan.digest, None)):
         txn.connection.run(
             "UPDATE provenance SET said = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?",
-            [said, learner, number, digest],
+            [line, learner, number, digest],
         )
     for table in ("step", "episode_part"):
         txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND episode_no = ?", [learner, number])
@@ -422,15 +424,15 @@ def episode_plans(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
     """Return the content of episodes by their active sources; one without any keeps its version."""
     undone = undone_imports(facts)
     sources, now = _sources(facts, numbers), _rows(facts, numbers)
-    found = {}
+    plans = {}
     for number in now:
         standing = [one for one in sources[number] if one.import_no not in undone]
         if standing:
             best = max(standing, key=lambda one: (one.rank, one.digest))
-            found[number] = Plan(1, min(one.revision for one in standing), best.digest)
+            plans[number] = Plan(1, min(one.revision for one in standing), best.digest)
         else:
-            found[number] = now[number]._replace(standing=0)
-    return found
+            plans[number] = now[number]._replace(standing=0)
+    return plans
 
 
 def _rows(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
@@ -445,18 +447,18 @@ def _rows(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
 
 
 def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
-    found: dict[int, list[Source]] = defaultdict(list)
+    sources: dict[int, list[Source]] = defaultdict(list)
     for number, *source in facts.connection.rows_in(
         "SELECT no, import_no, revision, rank, digest, said FROM provenance"
         " WHERE learner_id = ? AND kind = 'episode' AND no IN ({})",
         [facts.learner_id],
         numbers,
     ):
-        found[number].append(Source(*source))
-    return found
+        sources[number].append(Source(*source))
+    return sources
 
 
-def episodes_said_by(facts: Facts, import_no: int) -> list[int]:
+def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
     """Return the episodes of an import."""
     rows = facts.connection.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
@@ -477,12 +479,12 @@ def read_episode(facts: Facts, number: int) -> Episode:
 
 def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
     """The same of several, by number."""
-    place = [facts.learner_id]
+    key = [facts.learner_id]
     steps: dict[int, list[Step]] = defaultdict(list)
     for number, *step in sorted(
         facts.connection.rows_in(
             f"SELECT {', '.join(_STEP)} FROM step WHERE learner_id = ? AND episode_no IN ({{}})",
-            place,
+            key,
             numbers,
         ),
         key=lambda row: row[:2],
@@ -492,7 +494,7 @@ def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
     for number, name, value, kind in sorted(
         facts.connection.rows_in(
             f"SELECT {', '.join(_PART)} FROM episode_part WHERE learner_id = ? AND episode_no IN ({{}})",
-            place,
+            key,
             numbers,
         )
     ):
@@ -503,7 +505,7 @@ def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
             f" {', '.join(f'e.{name}' for name in _NAMES)} FROM episode e"
             " JOIN environment v ON v.learner_id = e.learner_id AND v.environment_no = e.environment_no"
             " WHERE e.learner_id = ? AND e.episode_no IN ({})",
-            place,
+            key,
             numbers,
         )
     ):
@@ -542,7 +544,7 @@ def _step(row: Sequence[Any]) -> Step:
 def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
     """Return active episodes as lines, never before their runs and without digests of arguments."""
     runs: dict[int, list[str]] = defaultdict(list)
-    told: dict[int, int] = {}
+    exported: dict[int, int] = {}
     for number, uid, revision in snapshot.connection.each(
         "SELECT l.episode_no, r.uid, r.revision FROM episode_run l"
         " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
@@ -550,16 +552,16 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
         [snapshot.learner_id, snapshot.revision],
     ):
         runs[number].append(uid)
-        told[number] = max(told.get(number, 0), revision)
+        exported[number] = max(exported.get(number, 0), revision)
     rows = snapshot.connection.rows(
         "SELECT revision, episode_no FROM episode WHERE learner_id = ? AND standing = 1",
         [snapshot.learner_id],
     )
-    order = sorted((max(revision, told.get(number, 0)), number, revision) for revision, number in rows)
-    for place, number, revision in order:
+    order = sorted((max(revision, exported.get(number, 0)), number, revision) for revision, number in rows)
+    for position, number, revision in order:
         line = read_episode(snapshot, number)
-        steps = with_step_texts(snapshot, number, _told_steps(line.steps), step_digest)
-        yield place, replace(line, steps=tuple(steps), runs=tuple(runs[number]), revision=revision)
+        steps = with_step_texts(snapshot, number, _exported_steps(line.steps), step_digest)
+        yield position, replace(line, steps=tuple(steps), runs=tuple(runs[number]), revision=revision)
 
 
 # Keys
@@ -575,16 +577,17 @@ def _keyed(txn: Transaction, lines: Iterable[Episode]) -> Iterator[Episode]:
 def _keyed_steps(txn: Transaction, steps: Sequence[Step]) -> Sequence[Step]:
     if all(step.args_digest is None and step.meta_digest is None for step in steps):
         return steps
-    told = iter(keyed(txn, *chain.from_iterable((step.args_digest, step.meta_digest) for step in steps)))
-    return [replace(step, args_digest=next(told), meta_digest=next(told)) for step in steps]
+    keyed_digests = iter(
+        keyed(txn, *chain.from_iterable((step.args_digest, step.meta_digest) for step in steps))
+    )
+    return [replace(step, args_digest=next(keyed_digests), meta_digest=next(keyed_digests)) for step in steps]
 
 
 def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
     """Digests of arguments or metadata as they are kept: under the learner's own key, which no export has."""
     key = _key(txn)
     return [
-        None if told is None else blake2b(told.encode(), key=key, digest_size=16).hexdigest()
-        for told in digests
+        None if one is None else blake2b(one.encode(), key=key, digest_size=16).hexdigest() for one in digests
     ]
 
 
@@ -628,7 +631,7 @@ def add_step(
     if row is None or (row[2] is None and not row[3]):
         return None
     episode_no, digest, own, standing = row[:4]
-    stored, last, place = row[4:9], row[9], row[10:]
+    stored, last, digests = row[4:9], row[9], row[10:]
     if digest != own:
         raise _conflict(uid)
     before = Stored(*stored)
@@ -652,7 +655,7 @@ def add_step(
     grown = Stored.of(now)
     _append(txn, episode_no, added, grown, now, digest)
     if standing:
-        count_on(txn, place, (before, totals), (grown, now))
+        count_on(txn, digests, (before, totals), (grown, now))
     if txn.settings.keep_texts:
         keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)
     return Added(number, added.refused, now)
@@ -794,11 +797,11 @@ def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
 
 
 def _next(
-    facts: Facts, environment_no: int, beyond: str, place: Sequence[int], way: Literal["ASC", "DESC"]
+    facts: Facts, environment_no: int, beyond: str, cursor: Sequence[int], way: Literal["ASC", "DESC"]
 ) -> str | None:
     row = facts.connection.row(
         "SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1"
         f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
-        [facts.learner_id, environment_no, *place],
+        [facts.learner_id, environment_no, *cursor],
     )
     return None if row is None else str(row[0])

@@ -42,9 +42,9 @@ class Erased:
     def __init__(self, key: bytes | None = None, digests: frozenset[str] = frozenset()) -> None:
         self.key = key
         self._digests = digests
-        told = [one.partition(" ") for one in digests]
-        self._drawn = {self._number(kind, said) for kind, _, said in told}
-        self._whole = {self._number(kind, said) for kind, _, said in told if kind == "session"}
+        parts = [one.partition(" ") for one in digests]
+        self._numbers = {self._number(kind, number) for kind, _, number in parts}
+        self._whole = {self._number(kind, number) for kind, _, number in parts if kind == "session"}
 
     def __bool__(self) -> bool:
         return bool(self._digests)
@@ -63,35 +63,35 @@ class Erased:
     def digest(self, kind: Remembered, name: str) -> str:
         """Return the digest of a name."""
         assert self.key is not None  # noqa: S101 - whoever remembers something has drawn one
-        said = name.lower() if kind == "execution" else name
+        normalised = name.lower() if kind == "execution" else name
         # One for both kinds of a session, so that it has one number whichever way its name went.
         of = "session" if kind == "name" else kind
-        told = blake2b(
-            f"{of}/{said}".encode("utf-8", "surrogatepass"), key=self.key, digest_size=_DIGEST_BYTES
+        hashed = blake2b(
+            f"{of}/{normalised}".encode("utf-8", "surrogatepass"), key=self.key, digest_size=_DIGEST_BYTES
         )
-        return f"{kind} {told.hexdigest()}"
+        return f"{kind} {hashed.hexdigest()}"
 
     def has(self, kind: Remembered, name: str | None) -> bool:
         """Return whether a name was erased."""
         return bool(self._digests) and name is not None and self.digest(kind, name) in self._digests
 
-    def drawn(self, kind: Remembered, name: str) -> str:
+    def number_for(self, kind: Remembered, name: str) -> str:
         """Return the number that replaces a name."""
         return self._number(kind, self.digest(kind, name).partition(" ")[2])
 
-    def is_drawn(self, name: str) -> bool:
+    def is_number(self, name: str) -> bool:
         """Return whether a name is such a number."""
-        return name in self._drawn
+        return name in self._numbers
 
     def session(self, name: str | None) -> str | None:
         """A session's name as it may be kept."""
-        if not name or self.is_drawn(name) or not (self.has("name", name) or self.has("session", name)):
+        if not name or self.is_number(name) or not (self.has("name", name) or self.has("session", name)):
             return name
-        return self.drawn("name", name)
+        return self.number_for("name", name)
 
     def rater(self, name: str | None) -> str | None:
         """A person's name as it may be kept."""
-        return self.drawn("rater", name) if name and self.has("rater", name) else name
+        return self.number_for("rater", name) if name and self.has("rater", name) else name
 
     def takes(self, run: str, session: str | None) -> bool:
         """Return whether a run must come without texts."""
@@ -137,6 +137,6 @@ def _is_about(erased: Erased, line: FactLine) -> bool:
 
 
 def _wordless(line: FactLine) -> FactLine:
-    found = line_without_texts(line)
-    assert isinstance(found, type(line))  # noqa: S101 - narrows for the type checker
-    return found
+    stripped = line_without_texts(line)
+    assert isinstance(stripped, type(line))  # noqa: S101 - narrows for the type checker
+    return stripped

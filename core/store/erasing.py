@@ -264,33 +264,33 @@ def scope_of_episode(txn: Transaction, uid: str) -> Scope:
 
 def scope_of_session(txn: Transaction, name: str) -> Scope:
     """All runs and executions of a session, by its name or by the number that took its place; raises `NotFound`."""
-    place = [txn.learner_id, txn.erased.session(name)]
+    key = [txn.learner_id, txn.erased.session(name)]
     runs: dict[int, str] = dict(
-        txn.connection.rows("SELECT run_no, uid FROM run WHERE learner_id = ? AND session = ?", place)
+        txn.connection.rows("SELECT run_no, uid FROM run WHERE learner_id = ? AND session = ?", key)
     )
     executions: dict[int, str] = dict(
         txn.connection.rows(
-            "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND session = ?", place
+            "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND session = ?", key
         )
     )
-    if not (runs or executions or _was_offered(txn, place)):
+    if not (runs or executions or _was_offered(txn, key)):
         raise NotFound(
             f"There is no session {name[:80]!r} in learner {txn.name!r}.",
             next_step="Use the name that a run's page shows; nothing was erased.",
         )
     executions = _executions_of(txn, list(runs)) | executions
-    return Scope(runs, executions, (str(place[1]),), True, _episodes_of(txn, list(runs)))
+    return Scope(runs, executions, (str(key[1]),), True, _episodes_of(txn, list(runs)))
 
 
-def _was_offered(txn: Transaction, place: Sequence[Any]) -> bool:
+def _was_offered(txn: Transaction, key: Sequence[Any]) -> bool:
     """Return whether a session name is known from offers or spans alone."""
-    found = txn.connection.row(
+    row = txn.connection.row(
         "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
         " UNION ALL SELECT 1 FROM trace WHERE learner_id = ? AND session = ? LIMIT 1",
-        [*place, *place, *place],
+        [*key, *key, *key],
     )
-    return found is not None
+    return row is not None
 
 
 def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
@@ -324,23 +324,25 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     spoil(txn)
     before = txn.erased
     erased = _remember(txn, _kinds_of(scope, txn.erased))
-    found: Counter[str] = Counter()
+    n_erased: Counter[str] = Counter()
     concerned = _concerned(txn, scope)
     for table, rows in concerned.items():
-        found[_place_of(table)] += len(rows)
+        n_erased[_column_of(table)] += len(rows)
         _empty(txn, table, rows)
-    found["audit.detail"] += _unsay(txn, concerned)
-    found["evidence.excerpt"] += _drop_excerpts(txn, scope)
-    found["training_pair"] += _drop_pairs(txn, scope)
-    found["step_text"] += drop_step_texts(txn, list(scope.episodes))
-    found["step_text"] += drop_rollout_texts(txn, list(scope.episodes.values()))
-    found["review_draft.fields"] += _drop_drafts(txn, scope)
-    told = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
-    found["span.content"] += drop_traces(txn, told, scope.sessions)
-    found["import.summary"] += _drop_quotes(txn, scope)
-    sessions = {name: erased.drawn("name", name) for name in scope.sessions if not before.is_drawn(name)}
-    found["session"] += _rename_sessions(txn, scope, sessions)
-    return +found
+    n_erased["audit.detail"] += _unsay(txn, concerned)
+    n_erased["evidence.excerpt"] += _drop_excerpts(txn, scope)
+    n_erased["training_pair"] += _drop_pairs(txn, scope)
+    n_erased["step_text"] += drop_step_texts(txn, list(scope.episodes))
+    n_erased["step_text"] += drop_rollout_texts(txn, list(scope.episodes.values()))
+    n_erased["review_draft.fields"] += _drop_drafts(txn, scope)
+    trace_uids = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
+    n_erased["span.content"] += drop_traces(txn, trace_uids, scope.sessions)
+    n_erased["import.summary"] += _drop_quotes(txn, scope)
+    sessions = {
+        name: erased.number_for("name", name) for name in scope.sessions if not before.is_number(name)
+    }
+    n_erased["session"] += _rename_sessions(txn, scope, sessions)
+    return +n_erased
 
 
 def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
@@ -349,7 +351,7 @@ def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
         *(("run", uid) for uid in scope.runs.values()),
         *(("execution", uid) for uid in scope.executions.values()),
         *(("episode", uid) for uid in scope.episodes.values()),
-        *((session, name) for name in scope.sessions if scope.is_whole_session or not erased.is_drawn(name)),
+        *((session, name) for name in scope.sessions if scope.is_whole_session or not erased.is_number(name)),
     ]
 
 
@@ -363,8 +365,8 @@ def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Eras
     return txn.erased
 
 
-def _place_of(table: str) -> str:
-    return next(place for place in _WORDS if place.startswith(f"{table}."))
+def _column_of(table: str) -> str:
+    return next(column for column in _WORDS if column.startswith(f"{table}."))
 
 
 _ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {
@@ -378,16 +380,16 @@ _ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {
 
 def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]]:
     """Rows with words about the scope, or that name it, by table and key."""
-    found: dict[str, set[tuple[Any, ...]]] = {}
-    for place in _WORDS:
-        table, column = place.split(".")
-        found[table] = {*_that_name(txn, table, column, scope.names)}
+    concerned: dict[str, set[tuple[Any, ...]]] = {}
+    for text_column in _WORDS:
+        table, column = text_column.split(".")
+        concerned[table] = {*_that_name(txn, table, column, scope.names)}
         run_no, executions = _ABOUT.get(table, (None, ()))
-        wanted = [(one, list(scope.executions)) for one in executions]
+        requests = [(one, list(scope.executions)) for one in executions]
         if run_no is not None:
-            wanted.append((run_no, list(scope.runs)))
-        for about, numbers in wanted:
-            found[table].update(
+            requests.append((run_no, list(scope.runs)))
+        for about, numbers in requests:
+            concerned[table].update(
                 txn.connection.rows_in(
                     f'SELECT {_KEYS[table]} FROM "{table}" WHERE learner_id = ? AND {about} <> 0'
                     f" AND {column} <> '' AND {about} IN ({{}})",
@@ -395,8 +397,8 @@ def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]
                     numbers,
                 )
             )
-    found["review_aside"].update(_asides_of(txn, scope))
-    return found
+    concerned["review_aside"].update(_asides_of(txn, scope))
+    return concerned
 
 
 def _that_name(txn: Transaction, table: str, column: str, names: Sequence[str]) -> set[tuple[Any, ...]]:
@@ -405,8 +407,8 @@ def _that_name(txn: Transaction, table: str, column: str, names: Sequence[str]) 
         tuple(key)
         for name in names
         if len(name) >= _SHORTEST_NAME
-        for *key, told in _holding(txn, table, column, name)
-        if _whole(name).search(told)
+        for *key, text in _holding(txn, table, column, name)
+        if _whole(name).search(text)
     }
 
 
@@ -449,12 +451,12 @@ def _asides_of(txn: Transaction, scope: Scope) -> Rows:
 
 def _empty(txn: Transaction, table: str, rows: set[tuple[Any, ...]]) -> None:
     """Take the words out of rows, and out of what their requests were answered with."""
-    place = _place_of(table)
-    column = place.split(".")[1]
+    text_column = _column_of(table)
+    column = text_column.split(".")[1]
     where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
     txn.connection.many(
         f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}',
-        [(_EMPTY.get(place, ""), txn.learner_id, *key) for key in sorted(rows)],
+        [(_EMPTY.get(text_column, ""), txn.learner_id, *key) for key in sorted(rows)],
     )
     act = _ACTS.get(table)
     if act is not None:
@@ -483,21 +485,21 @@ def _unsay(txn: Transaction, concerned: Mapping[str, set[tuple[Any, ...]]]) -> i
 def _rewrite(txn: Transaction, table: str, column: str, rows: Rows, change: Callable[[Any], Any]) -> int:
     """Put JSON that is changed into its place; how many texts did change. Each row ends with the text."""
     where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
-    made = []
-    for *key, told in rows:
-        before = msgspec.json.decode(told)
+    changes = []
+    for *key, text in rows:
+        before = msgspec.json.decode(text)
         after = change(before)
         if after != before:
-            made.append((msgspec.json.encode(after).decode(), txn.learner_id, *key))
-    txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', made)
-    return len(made)
+            changes.append((msgspec.json.encode(after).decode(), txn.learner_id, *key))
+    txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', changes)
+    return len(changes)
 
 
-def _wordless(told: Any) -> Any:  # noqa: ANN401 - JSON
+def _wordless(document: Any) -> Any:  # noqa: ANN401 - JSON
     """JSON without what people wrote; texts stay texts, so that answers are still read."""
-    if isinstance(told, dict):
-        return {name: _blank(held) if name in _TEXTS else _wordless(held) for name, held in told.items()}
-    return [_wordless(one) for one in told] if isinstance(told, list) else told
+    if isinstance(document, dict):
+        return {name: _blank(held) if name in _TEXTS else _wordless(held) for name, held in document.items()}
+    return [_wordless(one) for one in document] if isinstance(document, list) else document
 
 
 def _blank(held: object) -> object:
@@ -558,7 +560,7 @@ def _drop_pairs(txn: Transaction, scope: Scope) -> int:
 
 def _drop_drafts(txn: Transaction, scope: Scope) -> int:
     """Delete drafts about it."""
-    found = 0
+    n_dropped = 0
     for column, numbers in (("run_no", scope.runs), ("execution_no", scope.executions)):
         rows = txn.connection.rows_in(
             "SELECT d.review_queue_no, d.item_no, d.actor FROM review_draft d JOIN review_item i"
@@ -571,14 +573,14 @@ def _drop_drafts(txn: Transaction, scope: Scope) -> int:
             "DELETE FROM review_draft WHERE learner_id = ? AND review_queue_no = ? AND item_no = ? AND actor = ?",
             [(txn.learner_id, *row) for row in rows],
         )
-        found += len(rows)
-    return found
+        n_dropped += len(rows)
+    return n_dropped
 
 
 def _drop_quotes(txn: Transaction, scope: Scope) -> int:
     """Remove quotes of their files from the answers of its imports."""
     run_nos = list(scope.runs)
-    told = {
+    stripped = {
         number
         for sql in (
             "SELECT import_no FROM run WHERE learner_id = ? AND import_no > 0 AND run_no IN ({})",
@@ -597,7 +599,7 @@ def _drop_quotes(txn: Transaction, scope: Scope) -> int:
     rows = txn.connection.rows_in(
         "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no IN ({})",
         [txn.learner_id],
-        sorted(told),
+        sorted(stripped),
     )
     return _rewrite(txn, "import", "summary", rows, _unquoted)
 
@@ -611,36 +613,38 @@ _OFFERED: Final = (("offer", "session"), ("agent_session", "name"))
 
 def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:
     """Replace names of sessions by numbers in every table; clusters stay the same."""
-    found = 0
-    for name, drawn in sessions.items():
+    n_renamed = 0
+    for name, number in sessions.items():
         runs = txn.connection.rows(
             "SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", [txn.learner_id, name]
         )
         txn.connection.many(
             "UPDATE run SET session = ?, session_key = ? WHERE learner_id = ? AND run_no = ?",
             [
-                (drawn, session_key(run_no, run_class, drawn), txn.learner_id, run_no)
+                (number, session_key(run_no, run_class, number), txn.learner_id, run_no)
                 for run_no, run_class in runs
             ],
         )
         txn.connection.run(
             "UPDATE execution SET session = ? WHERE learner_id = ? AND session = ?",
-            [drawn, txn.learner_id, name],
+            [number, txn.learner_id, name],
         )
-        found += len(runs)
+        n_renamed += len(runs)
         for table, column in _OFFERED:
-            found += txn.connection.n_changed(
+            n_renamed += txn.connection.n_changed(
                 f"UPDATE {table} SET {column} = ? WHERE learner_id = ? AND {column} = ?",
-                [(drawn, txn.learner_id, name)],
+                [(number, txn.learner_id, name)],
             )
-    kept = txn.connection.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id])
+    archived = txn.connection.rows(
+        "SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id]
+    )
     if sessions:
         _rewrite_versions(
             txn,
-            sorted({*scope.runs, *(run_no for (run_no,) in kept)}),
+            sorted({*scope.runs, *(run_no for (run_no,) in archived)}),
             lambda version: renamed(version, lambda name: sessions.get(name or "", name)),
         )
-    return found
+    return n_renamed
 
 
 # Persons
@@ -652,21 +656,21 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
     Raises `NotFound` for a name that occurs nowhere.
     """
     spoil(txn)
-    places = [place.split(".") for place, how in REACHED.items() if how == "name"]
+    places = [name_column.split(".") for name_column, how in REACHED.items() if how == "name"]
     counts = Counter({f"{table}.{column}": _count(txn, table, column, name) for table, column in places})
     if not any(counts.values()) and not txn.erased.has("rater", name):
         raise NotFound(
             f"No person named {name[:80]!r} occurs in learner {txn.name!r}.",
             next_step="Write the name as the history shows it; nothing was erased.",
         )
-    drawn = _remember(txn, [("rater", name)]).drawn("rater", name)
+    number = _remember(txn, [("rater", name)]).number_for("rater", name)
     for table, column in places:
         txn.connection.run(
             f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {column} = ?',
-            [drawn, txn.learner_id, name],
+            [number, txn.learner_id, name],
         )
-    counts.update(_rename_in_words(txn, name, drawn))
-    _fold(txn, drawn)
+    counts.update(_rename_in_words(txn, name, number))
+    _fold(txn, number)
     return +counts
 
 
@@ -677,35 +681,35 @@ def _count(txn: Transaction, table: str, column: str, name: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _rename_in_words(txn: Transaction, name: str, drawn: str) -> Counter[str]:
+def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:
     """A person's name in what people wrote, as a whole word, and in answers and logs."""
     whole = _whole(name)
-    found: Counter[str] = Counter()
-    for place in _NAMED_IN:
-        table, column = place.split(".")
+    renamed: Counter[str] = Counter()
+    for column_name in _NAMED_IN:
+        table, column = column_name.split(".")
         where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
-        made = [
+        changes = [
             (after, txn.learner_id, *key)
-            for *key, told in _holding(txn, table, column, name)
-            if (after := whole.sub(drawn, told)) != told
+            for *key, text in _holding(txn, table, column, name)
+            if (after := whole.sub(number, text)) != text
         ]
-        txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', made)
-        found[place] += len(made)
-    for place in [place for place, how in REACHED.items() if how == "JSON"]:
-        table, column = place.split(".")
+        txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', changes)
+        renamed[column_name] += len(changes)
+    for column_name in [column_name for column_name, how in REACHED.items() if how == "JSON"]:
+        table, column = column_name.split(".")
         rows = txn.connection.rows(
             f'SELECT {_KEYS[table]}, {column} FROM "{table}" WHERE learner_id = ?', [txn.learner_id]
         )
-        found[place] += _rewrite(txn, table, column, rows, lambda told: _renamed(told, whole, drawn))
-    return found
+        renamed[column_name] += _rewrite(txn, table, column, rows, lambda told: _renamed(told, whole, number))
+    return renamed
 
 
-def _renamed(told: Any, whole: re.Pattern[str], drawn: str) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(told, str):
-        return whole.sub(drawn, told)
-    if isinstance(told, dict):
-        return {name: _renamed(held, whole, drawn) for name, held in told.items()}
-    return [_renamed(one, whole, drawn) for one in told] if isinstance(told, list) else told
+def _renamed(document: Any, whole: re.Pattern[str], number: str) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(document, str):
+        return whole.sub(number, document)
+    if isinstance(document, dict):
+        return {name: _renamed(held, whole, number) for name, held in document.items()}
+    return [_renamed(one, whole, number) for one in document] if isinstance(document, list) else document
 
 
 def _fold(txn: Transaction, rater: str) -> None:

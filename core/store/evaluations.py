@@ -197,7 +197,7 @@ def _counting_of(txn: Transaction, keys: Collection[Key]) -> dict[Key, int]:
             ("execution_no", execution_no) if execution_no else ("execution_no = 0 AND run_no", run_no)
         )
         sought[layer_no, by].add(value)
-    found: dict[Key, int] = {}
+    counting: dict[Key, int] = {}
     for (layer_no, by), values in sought.items():
         for number, *key in txn.connection.rows_in(
             f"SELECT evaluation_no, {_KEY} FROM evaluation {EVALUATIONS_BY_KEY} WHERE learner_id = ? AND layer_no = ?"
@@ -205,8 +205,8 @@ def _counting_of(txn: Transaction, keys: Collection[Key]) -> dict[Key, int]:
             [txn.learner_id, layer_no],
             sorted(values),
         ):
-            found[cast("Key", tuple(key))] = number
-    return found
+            counting[cast("Key", tuple(key))] = number
+    return counting
 
 
 def _stop_counting(txn: Transaction, numbers: Sequence[int]) -> None:
@@ -313,7 +313,7 @@ def _claim(txn: Transaction, number: int, one: Judgement, arm_no: int, weight: i
 
 def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
     """Recompute counts and caches after a change of evaluations: of each key the latest active one counts."""
-    found = txn.connection.rows_in(
+    rows = txn.connection.rows_in(
         f"SELECT evaluation_no, standing, undone, counts, {_KEY} FROM evaluation"
         " WHERE learner_id = ? AND evaluation_no IN ({})",
         [txn.learner_id],
@@ -322,7 +322,7 @@ def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
     layers: set[int] = set()
     runs: set[int] = set()
     settled: set[Row] = set()
-    for number, standing, undone, counts, *key in found:
+    for number, standing, undone, counts, *key in rows:
         layers.add(key[0])
         runs.add(key[2])
         if not key[1] and not key[2]:
@@ -361,19 +361,19 @@ def _count(txn: Transaction, number: int, counts: int) -> None:
 def counting_evaluations(facts: Facts) -> dict[int, int]:
     """Return which evaluations count, by the active ones; number → 0 or 1."""
     latest: dict[Row, int] = {}
-    found: dict[int, int] = {}
+    counting: dict[int, int] = {}
     for number, stands, *key in facts.connection.each(
         f"SELECT evaluation_no, CASE WHEN standing = 1 AND undone = 0 THEN 1 ELSE 0 END, {_KEY} FROM evaluation"
         " WHERE learner_id = ? ORDER BY revision, evaluation_no",
         [facts.learner_id],
     ):
-        found[number] = stands
+        counting[number] = stands
         if stands and (key[1] or key[2]):
             before = latest.get(tuple(key))
             if before is not None:
-                found[before] = 0
+                counting[before] = 0
             latest[tuple(key)] = number
-    return found
+    return counting
 
 
 # Rows → lines
@@ -415,8 +415,8 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
             "score": score,
             "feedback": feedback,
             **{
-                name: given_name(str(value), blank, place)
-                for place, (name, value) in enumerate(
+                name: stored_name(str(value), blank, index)
+                for index, (name, value) in enumerate(
                     (("rater", rater), ("model", model), ("rubric", rubric))
                 )
             },
@@ -433,13 +433,13 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
     )
 
 
-def given_name(stored: str, blank: int, place: int) -> str | None:
+def stored_name(stored: str, blank: int, bit: int) -> str | None:
     """A name as it was given: None for none, which "" is not.
 
     >>> given_name("", 2, 1), given_name("", 2, 0), given_name("mara", 0, 0)
     ('', None, 'mara')
     """
-    return stored if stored or blank >> place & 1 else None
+    return stored if stored or blank >> bit & 1 else None
 
 
 def _credit_of(snapshot: Snapshot, number: int) -> tuple[Credit, ...]:
@@ -523,14 +523,14 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
     who = (line.rater or "", line.model or "", line.rubric or "")
     claimants = claimants_of(txn)
     places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
-    for place in sorted(places, reverse=True):
+    for index in sorted(places, reverse=True):
         for of_run in sorted({run_no, 0}, reverse=True):
-            keys = [(*place, of_run, 0, *who, token) for token in claimants] if place[1] or of_run else []
+            keys = [(*index, of_run, 0, *who, token) for token in claimants] if index[1] or of_run else []
             counting = _counting_of(txn, keys)
             for key in keys:
-                found = _alike(txn, counting.get(key, 0), line)
-                if found is not None:
-                    return found
+                match = _alike(txn, counting.get(key, 0), line)
+                if match is not None:
+                    return match
     return None
 
 
@@ -629,7 +629,7 @@ def answered(
     subject: Subject,
     outcome: EvaluationOutcome,
     score: float | None,
-    given: Grade,
+    graded: Grade,
     *,
     rated_at: str,
     warnings: tuple[str, ...] = (),
@@ -640,14 +640,14 @@ def answered(
         uri=subject.uri,
         outcome=outcome,
         score=score,
-        signed_score=given.signed_score,
-        quality_bonus=given.quality_bonus,
-        grader_kind=given.grader_kind,
-        label=given.label,
-        exportable_for_sft=given.exportable_for_sft,
-        exportable_for_preference=given.exportable_for_preference,
-        sft_blockers=given.sft_blockers,
-        preference_blockers=given.preference_blockers,
+        signed_score=graded.signed_score,
+        quality_bonus=graded.quality_bonus,
+        grader_kind=graded.grader_kind,
+        label=graded.label,
+        exportable_for_sft=graded.exportable_for_sft,
+        exportable_for_preference=graded.exportable_for_preference,
+        sft_blockers=graded.sft_blockers,
+        preference_blockers=graded.preference_blockers,
         supersedes=f"evaluation-{added.supersedes}" if added.supersedes else None,
         observation=f"reward-{min(added.observations)}" if added.observations else None,
         arms=len(added.observations),

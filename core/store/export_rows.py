@@ -76,8 +76,8 @@ class _Runs:
                 "outcome": columns["outcome"],
                 "phase": columns["phase"],
                 "references": [
-                    {"arm": self._keys[arm_no], "where": place, "excerpt": excerpt}
-                    for arm_no, place, excerpt in version.evidence
+                    {"arm": self._keys[arm_no], "where": where, "excerpt": excerpt}
+                    for arm_no, where, excerpt in version.evidence
                 ],
                 "n_calls": columns["n_calls"],
                 "n_real_calls": columns["n_real_calls"],

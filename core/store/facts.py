@@ -32,8 +32,8 @@ from core.store.evaluations import (
     settle_evaluations,
 )
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
-from core.store.notes import note_lines, note_reply, read_note, said
-from core.store.queues import aside_lines, queue_lines, read_aside, read_queue
+from core.store.notes import note_lines, note_reply, read_note, note_text
+from core.store.queues import skip_lines, queue_lines, read_skip, read_queue
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
 from core.store.rubrics import read_rubric, rubric_lines
@@ -143,7 +143,7 @@ _ALL: Final = (
         lines=note_lines,
         read=read_note,
         request=Request(
-            payload=lambda line: note_payload(line.arm, said(line)),
+            payload=lambda line: note_payload(line.arm, note_text(line)),
             reply=note_reply,
         ),
     ),
@@ -190,8 +190,8 @@ _ALL: Final = (
         table="review_aside",
         example="aside-1",
         line=SkippedLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
-        lines=aside_lines,
-        read=read_aside,
+        lines=skip_lines,
+        read=read_skip,
     ),
     Exchanged(
         table="scale",

@@ -140,13 +140,13 @@ def _full(path: Path) -> StoreFull:
 def _refused(path: Path, doing: Doing) -> StoreError:
     """Return the error for a missing permission and its file; a reader gets no advice about writing."""
     log = Path(f"{path}-wal")
-    for place, mode, what in (
+    for target, mode, what in (
         (path.parent, os.X_OK, "its folder can't be entered by this user"),
         (path, os.R_OK, "this user may not read it"),
         (log, os.R_OK, f"this user may not read its log {log.name}"),
     ):
-        if os.path.lexists(place) and not os.access(place, mode):
-            return _unreadable(path, what, place)
+        if os.path.lexists(target) and not os.access(target, mode):
+            return _unreadable(path, what, target)
     if doing == "read":
         return _unreadable(
             path, f"its log {log.name} is open, and {path.parent} is read-only for this user", log

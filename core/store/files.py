@@ -145,14 +145,14 @@ def refuse_network(path: Path, mounts: Path = Path("/proc/mounts")) -> None:
     """Raise `StoreUnusable` if ``path`` lies on a network file system, whose locks can't be trusted."""
     if not mounts.exists():
         return
-    place = path.absolute().parent.resolve()
+    folder = path.absolute().parent.resolve()
     best, kind = "", ""
     for line in mounts.read_text(errors="replace").splitlines():
         fields = line.split(" ")
         if len(fields) < 3:
             continue
         mount = fields[1].replace("\\040", " ")
-        if len(mount) >= len(best) and place.is_relative_to(mount):
+        if len(mount) >= len(best) and folder.is_relative_to(mount):
             best, kind = mount, fields[2]
     if kind in _NETWORK_FILE_SYSTEMS:
         raise StoreUnusable(

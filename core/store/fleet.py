@@ -20,7 +20,7 @@ from core.store.damage import UNREADABLE
 from core.store.engine import Connection
 from core.store.engine.words import BY_TIME
 from core.store.failures import damaged
-from core.store.reads.log import LearnerMoment, names_of, numbered
+from core.store.reads.log import LearnerStateKey, names_of, numbered
 from core.store.store import Store
 from core.store.tables import LISTED
 
@@ -73,7 +73,7 @@ class _Chosen(msgspec.Struct):
     phase: Phase = LearnerSettings().phase
 
 
-class Glance(NamedTuple):
+class LearnerSummaryRow(NamedTuple):
     """Summary of a learner.
 
     ``pause_days`` is the longest time between two days with runs. ``last_at_ms`` is the end of the last run (None:
@@ -90,12 +90,12 @@ class Glance(NamedTuple):
     compared: Sequence[Compared]
 
 
-def moments(store: Store) -> dict[str, LearnerMoment | StoreError]:
+def moments(store: Store) -> dict[str, LearnerStateKey | StoreError]:
     """Return the snapshot key of every learner, by name, sorted, or why it is unknown."""
     with store.reading_all() as connection:
         named = numbered(connection)
-    found = _each(store, [*named], _moments_of)
-    return {name: found[number] for number, name in named.items() if number in found}
+    keys = _each(store, [*named], _moments_of)
+    return {name: keys[number] for number, name in named.items() if number in keys}
 
 
 def names(store: Store) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def names(store: Store) -> tuple[str, ...]:
         return names_of(connection)
 
 
-def glances(store: Store, learner_ids: Sequence[int]) -> dict[int, Glance | StoreError]:
+def glances(store: Store, learner_ids: Sequence[int]) -> dict[int, LearnerSummaryRow | StoreError]:
     """Learners by number, each at a glance, or why it can't be read; one that is gone meanwhile is left out."""
     return _each(store, learner_ids, _glances_of)
 
@@ -123,29 +123,29 @@ def _each(
     except (ArmscopeError, *UNREADABLE) as problem:
         parts = store.database.apart(learner_ids)
         if len(parts) < 2 and (len(learner_ids) == 1 or isinstance(problem, StoreAway)):
-            return dict.fromkeys(learner_ids, _told(store, problem))
+            return dict.fromkeys(learner_ids, _report(store, problem))
     if len(parts) < 2:
         middle = len(learner_ids) // 2
         parts = [learner_ids[:middle], learner_ids[middle:]]
     return {number: one for part in parts for number, one in _each(store, part, read).items()}
 
 
-def _told(store: Store, problem: Exception) -> StoreError:
+def _report(store: Store, problem: Exception) -> StoreError:
     if isinstance(problem, StoreError):
         return problem
     return damaged(store.place, f"{type(problem).__name__}: {problem}")
 
 
-def _moments_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, LearnerMoment]:
+def _moments_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, LearnerStateKey]:
     rows = connection.rows_in(
         "SELECT learner_id, revision, token FROM learner WHERE learner_id IN ({}) AND revision > 0",
         [],
         learner_ids,
     )
-    return {row[0]: LearnerMoment(*row) for row in rows}
+    return {row[0]: LearnerStateKey(*row) for row in rows}
 
 
-def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, Glance]:
+def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, LearnerSummaryRow]:
     def by_learner(sql: str) -> Mapping[int, Sequence[Any]]:
         return {number: rest for number, *rest in connection.rows_in(sql, [], learner_ids)}
 
@@ -153,10 +153,10 @@ def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int,
     compared: dict[int, list[Compared]] = {}
     for number, n_baseline, baseline, n_selected, selected in connection.rows_in(_COMPARED, [], learner_ids):
         compared.setdefault(number, []).append((n_baseline, baseline, n_selected, selected))
-    found: dict[int, Glance] = {}
+    summaries: dict[int, LearnerSummaryRow] = {}
     for number, origin, settings, revision in connection.rows_in(_HEADS, [], learner_ids):
         n_runs, pause_days = days.get(number, (0, 0))
-        found[number] = Glance(
+        summaries[number] = LearnerSummaryRow(
             origin=origin,
             phase=msgspec.json.decode(settings, type=_Chosen).phase,
             revision=revision,
@@ -166,4 +166,4 @@ def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int,
             pause_days=pause_days,
             compared=compared.get(number, ()),
         )
-    return found
+    return summaries

@@ -52,7 +52,7 @@ def finish_import(txn: Transaction, number: int, summary: str) -> None:
 
 def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
     """Return those sources (``format/unit/identity``) with an active run, in full or by turn."""
-    found = set()
+    sources_present = set()
     for source in sources:
         row = txn.connection.row(
             "SELECT 1 FROM run WHERE learner_id = ? AND (uid = ? OR (uid > ? AND uid < ?)) AND revision <= ?"
@@ -60,5 +60,5 @@ def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
             [txn.learner_id, source, f"{source}/", f"{source}0", txn.revision],  # "0" is what follows "/"
         )
         if row is not None:
-            found.add(source)
-    return found
+            sources_present.add(source)
+    return sources_present

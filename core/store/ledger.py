@@ -114,16 +114,16 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
     corrected = {entry.run_no for entry in counted if entry.kind == "correction"}
     standing = standing_corrections(txn, corrected) if corrected else {}
     for entry, epoch in zip(counted, epochs, strict=True):
-        place = (hour_of(entry.at_ms), entry.arm_no, epoch)
+        key = (hour_of(entry.at_ms), entry.arm_no, epoch)
         amounts = (entry.success_micro, entry.failure_micro)
         if entry.kind != "correction":
-            rollup.add_observation(place, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
+            rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
             continue
         observed, about = automatic(entry.flags), (entry.run_no, entry.arm_no)
         if about in standing:
             before = standing[about]
             rollup.correct((hour_of(before.at_ms), entry.arm_no, epoch), observed, before.amounts)
-        rollup.correct(place, amounts, observed)
+        rollup.correct(key, amounts, observed)
         standing[about] = Correction(amounts, entry.at_ms)
     return rollup
 
@@ -219,8 +219,8 @@ def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:
 
 
 def _reward_reply(payload: int, answer: str) -> RewardReply:
-    said = msgspec.json.decode(answer)
-    known = {name: said[name] for name in RewardReply.__struct_fields__ if name in said}
+    document = msgspec.json.decode(answer)
+    known = {name: document[name] for name in RewardReply.__struct_fields__ if name in document}
     return msgspec.convert({**known, "asked": digest_text(payload)}, RewardReply)
 
 

@@ -35,11 +35,11 @@ def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
 
 def _take(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> bool:
     known = _known(txn, fact, line, import_no)
-    told = redacted(txn.erased, line)
-    number = fact.read(txn, told, import_no) if known is None else known
+    allowed = redacted(txn.erased, line)
+    number = fact.read(txn, allowed, import_no) if known is None else known
     key = _key(line)
     if fact.request is not None and key is not None:
-        reply = fact.request.reply(txn, told, number)
+        reply = fact.request.reply(txn, allowed, number)
         if reply is not None:
             keep_reply(txn, key, reply._replace(payload=fact.request.payload(line)))
     if known is None and line.undone:  # only now: its request was answered while it stood

@@ -240,47 +240,47 @@ if sys.platform == "linux":
 
         def is_empty(self) -> bool:
             """True if no writer waits."""
-            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_PLACE, _TO_THE_END, 0)
-            return int(_FLOCK.unpack(fcntl.fcntl(self.file, fcntl.F_OFD_GETLK, asked))[0]) == fcntl.F_UNLCK
+            request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_POSITION, _TO_THE_END, 0)
+            return int(_FLOCK.unpack(fcntl.fcntl(self.file, fcntl.F_OFD_GETLK, request))[0]) == fcntl.F_UNLCK
 
         def join(self) -> int:
             """The place at the end, once whoever had the place before has left."""
             self._lock(_DOOR)  # one at a time; held for as long as it takes to get a place
             try:
-                place = int.from_bytes(os.pread(self.file, _WIDTH, 0), "little")
-                if not _FIRST_PLACE <= place < _N_PLACES:
-                    place = _FIRST_PLACE
-                while not self._is_mine(place):
-                    place += 1
-                os.pwrite(self.file, (place + 1).to_bytes(_WIDTH, "little"), 0)
+                position = int.from_bytes(os.pread(self.file, _WIDTH, 0), "little")
+                if not _FIRST_POSITION <= position < _N_PLACES:
+                    position = _FIRST_POSITION
+                while not self._is_mine(position):
+                    position += 1
+                os.pwrite(self.file, (position + 1).to_bytes(_WIDTH, "little"), 0)
             finally:
                 self.leave(_DOOR)
-            if place > _FIRST_PLACE:
-                self._lock(place - 1)
-                self.leave(place - 1)
-            return place
+            if position > _FIRST_POSITION:
+                self._lock(position - 1)
+                self.leave(position - 1)
+            return position
 
-        def leave(self, place: int) -> None:
-            self._ask(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, place)
+        def leave(self, position: int) -> None:
+            self._ask(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, position)
 
-        def _lock(self, place: int) -> None:
-            self._ask(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, place)
+        def _lock(self, position: int) -> None:
+            self._ask(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, position)
 
-        def _is_mine(self, place: int) -> bool:
+        def _is_mine(self, position: int) -> bool:
             try:
-                self._ask(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place)
+                self._ask(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, position)
             except BlockingIOError:
                 return False
             return True
 
-        def _ask(self, how: int, what: int, place: int) -> None:
-            fcntl.fcntl(self.file, how, _FLOCK.pack(what, os.SEEK_SET, place, 1, 0))
+        def _ask(self, how: int, what: int, position: int) -> None:
+            fcntl.fcntl(self.file, how, _FLOCK.pack(what, os.SEEK_SET, position, 1, 0))
 
     _FLOCK: Final = struct.Struct("@hhqqi0q")
     """fcntl(2)'s struct flock: the kind of lock, where it is counted from, first byte, number of bytes, process."""
     _WIDTH: Final = 8
     _DOOR: Final = 0
-    _FIRST_PLACE: Final = 1
+    _FIRST_POSITION: Final = 1
     _N_PLACES: Final = 2**62
     _TO_THE_END: Final = 0
 
@@ -316,7 +316,7 @@ class _Waiter:
     """
 
     def __init__(self, files: Files, line: Line) -> None:
-        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._requests: SimpleQueue[bool] = SimpleQueue()
         self._answered: SimpleQueue[OSError | None] = SimpleQueue()
         self._files = files
         self._line = line
@@ -324,7 +324,7 @@ class _Waiter:
 
     def waited(self, timeout_s: float) -> bool:
         """Return whether both files were locked in time."""
-        self._asked.put(True)
+        self._requests.put(True)
         try:
             problem = self._answered.get(timeout=timeout_s)
         except Empty:
@@ -334,10 +334,10 @@ class _Waiter:
         return True
 
     def end(self) -> None:
-        self._asked.put(False)
+        self._requests.put(False)
 
     def _wait(self) -> None:
-        while self._asked.get():
+        while self._requests.get():
             try:
                 self._take()
             except OSError as problem:
@@ -347,11 +347,11 @@ class _Waiter:
         self._files.close_now()
 
     def _take(self) -> None:
-        place = self._line.join()
+        position = self._line.join()
         try:
             _wait_for(self._files.lock)
         finally:
-            self._line.leave(place)
+            self._line.leave(position)
 
 
 def _left(deadline: float) -> float:

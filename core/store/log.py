@@ -74,8 +74,8 @@ def _checksum(content: bytes, order: str, before: tuple[int, int]) -> tuple[int,
     """SQLite's running sum ``s0 += x[i] + s1; s1 += x[i+1] + s0``, over all words at once."""
     words = np.frombuffer(content, f"{order}u4").astype(np.uint64)
     of_words, of_before = _weights(len(words))
-    found = (of_words @ words) + (of_before @ np.array(before, np.uint64))
-    return int(found[0]) & _MASK, int(found[1]) & _MASK
+    sums = (of_words @ words) + (of_before @ np.array(before, np.uint64))
+    return int(sums[0]) & _MASK, int(sums[1]) & _MASK
 
 
 @lru_cache(maxsize=8)
@@ -84,9 +84,9 @@ def _weights(n_words: int) -> tuple[_Weights, _Weights]:
     of_words = np.zeros((2, n_words), np.uint64)
     sums = np.eye(2, dtype=np.uint64)
     mask = np.uint64(_MASK)
-    for place in range(n_words - 2, -2, -2):  # from the end: what a pair adds goes through all later pairs
-        of_words[:, place] = sums[:, 0] + sums[:, 1]
-        of_words[:, place + 1] = sums[:, 1]
+    for index in range(n_words - 2, -2, -2):  # from the end: what a pair adds goes through all later pairs
+        of_words[:, index] = sums[:, 0] + sums[:, 1]
+        of_words[:, index + 1] = sums[:, 1]
         sums = np.stack([sums[:, 0] + sums[:, 1], sums[:, 0] + 2 * sums[:, 1]], axis=1) & mask
         of_words &= mask
     return of_words, sums

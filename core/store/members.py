@@ -34,7 +34,7 @@ _SELECT: Final = (
 )
 
 
-class Found(NamedTuple):
+class MemberMatch(NamedTuple):
     """A member, and since when their sessions have to be."""
 
     member_no: int
@@ -109,25 +109,25 @@ def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> Non
 def member_rows(facts: Facts) -> tuple[MemberRow, ...]:
     """Everybody there ever was, by number."""
     rows = facts.connection.rows(f"{_SELECT} ORDER BY member_no", [facts.learner_id])
-    return tuple(found.member for found in _found(facts, rows))
+    return tuple(known.member for known in _members_of(facts, rows))
 
 
-def member_by_subject(facts: Facts, issuer: str, subject: str) -> Found | None:
+def member_by_subject(facts: Facts, issuer: str, subject: str) -> MemberMatch | None:
     """The member whom an identity provider knows by this subject, also one who was removed."""
     return _one(facts, "issuer = ? AND subject = ? AND subject <> ''", [issuer, subject])
 
 
-def member_by_name(facts: Facts, name: str) -> Found | None:
+def member_by_name(facts: Facts, name: str) -> MemberMatch | None:
     """The member who acts by a name, or did."""
     return _one(facts, "name = ?", [name])
 
 
-def member_by_number(facts: Facts, member_no: int) -> Found | None:
+def member_by_number(facts: Facts, member_no: int) -> MemberMatch | None:
     """The member of a number."""
     return _one(facts, "member_no = ?", [member_no])
 
 
-def invitation(facts: Facts, issuer: str, email: str) -> Found | None:
+def invitation(facts: Facts, issuer: str, email: str) -> MemberMatch | None:
     """Return the latest open or expired invitation for an e-mail address."""
     return _one(facts, "issuer = ? AND email = ? AND subject = ''", [issuer, email])
 
@@ -143,14 +143,14 @@ def n_operators(facts: Facts) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _one(facts: Facts, where: str, values: list[Any]) -> Found | None:
+def _one(facts: Facts, where: str, values: list[Any]) -> MemberMatch | None:
     rows = facts.connection.rows(
         f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", [facts.learner_id, *values]
     )
-    return next(iter(_found(facts, rows)), None)
+    return next(iter(_members_of(facts, rows)), None)
 
 
-def _found(facts: Facts, rows: list[Any]) -> list[Found]:
+def _members_of(facts: Facts, rows: list[Any]) -> list[MemberMatch]:
     roles: dict[int, list[Grant]] = defaultdict(list)
     for number, learner, role in facts.connection.rows_in(
         "SELECT member_no, learner, role FROM member_role WHERE learner_id = ? AND member_no IN ({})"
@@ -160,7 +160,7 @@ def _found(facts: Facts, rows: list[Any]) -> list[Found]:
     ):
         roles[number].append(Grant(role=role, learner=learner or None))
     return [
-        Found(
+        MemberMatch(
             number,
             MemberRow(
                 id=f"member-{number}",

@@ -59,7 +59,7 @@ def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
     return add_note(
         txn,
         txn.arm_no_of(line.arm),
-        said(line),
+        note_text(line),
         actor=line.by or txn.actor.name,
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
         uid=line.id,
@@ -67,14 +67,14 @@ def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
     )
 
 
-def said(line: NoteLine) -> str:
+def note_text(line: NoteLine) -> str:
     """Return a line's text; "" where it was left out."""
     return (line.text or "").strip()
 
 
 def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - it says all there is
     """Return the answer to the request that made an imported note."""
-    return reply_to_note(number, line.arm, said(line))
+    return reply_to_note(number, line.arm, note_text(line))
 
 
 def reply_to_note(number: int, arm: str, text: str) -> Reply:

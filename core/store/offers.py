@@ -102,17 +102,17 @@ def waiting_offer(facts: Facts, arm_no: int, *, after_ms: int, session: str | No
     return None if row is None else Waiting(*row)
 
 
-def keep_told(txn: Transaction, offer: Waiting, arm_no: int, run_no: int) -> None:
+def remember_report(txn: Transaction, offer: Waiting, arm_no: int, run_no: int) -> None:
     """Note that something was observed of an arm of an offer, and which run was made of it."""
-    place = [txn.learner_id, offer.offer_no]
+    key = [txn.learner_id, offer.offer_no]
     if run_no != offer.run_no:
         txn.connection.run(
-            "UPDATE offer SET run_no = ? WHERE learner_id = ? AND offer_no = ?", [run_no, *place]
+            "UPDATE offer SET run_no = ? WHERE learner_id = ? AND offer_no = ?", [run_no, *key]
         )
     txn.connection.run(
-        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [*place, arm_no]
+        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [*key, arm_no]
     )
-    left = txn.connection.row("SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", place)
+    left = txn.connection.row("SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", key)
     if left is None:
         _close(txn, [offer.offer_no])
 
@@ -124,18 +124,18 @@ def may_grow(txn: Transaction, run_no: int) -> bool:
 
 def observe_later(txn: Transaction, run_no: int, arm_no: int, *, referenced: bool) -> None:
     """Add to a run what was observed of one more arm of its prompt; in a passive run nothing is learned from it."""
-    place = [txn.learner_id, run_no]
+    key = [txn.learner_id, run_no]
     with shifting(txn, [run_no]):
         txn.connection.run(
             f"UPDATE outcome SET flags = {INCLUDED} | ? | (SELECT CASE WHEN outcome = 'observed' THEN {OBSERVED}"
             " ELSE 0 END FROM run WHERE learner_id = ? AND run_no = ?)"
             " WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
-            [REFERENCED if referenced else 0, *place, *place, arm_no],
+            [REFERENCED if referenced else 0, *key, *key, arm_no],
         )
     trace, digest = read_version(txn, run_no).digests()
     txn.connection.run(
         "UPDATE run SET rank = rank + 1, trace = ?, digest = ? WHERE learner_id = ? AND run_no = ?",
-        [trace, digest, *place],
+        [trace, digest, *key],
     )
 
 
@@ -148,7 +148,7 @@ def offer_counts(facts: Facts) -> OfferCounts:
     return OfferCounts(0, 0) if row is None else OfferCounts(*row)
 
 
-def told_sessions(facts: Facts) -> frozenset[str]:
+def reported_sessions(facts: Facts) -> frozenset[str]:
     """Sessions in which something was offered and observed."""
     rows = facts.connection.rows(
         "SELECT DISTINCT session FROM offer WHERE learner_id = ? AND run_no > 0 AND session <> ''",

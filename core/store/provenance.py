@@ -19,7 +19,7 @@ from core.store.caches import CHUNK, shifting
 from core.store.replies import rivals
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
-from core.store.version import Version, keep, kept, put, shelve
+from core.store.version import Version, keep, load, put, shelve
 
 Numbered = tuple[str, int]
 """A fact, by its table and number."""
@@ -106,7 +106,7 @@ def attributed(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     return {run_no for (run_no,) in rows}
 
 
-def said_by(txn: Transaction, table: str, import_no: int) -> list[int]:
+def facts_of_import(txn: Transaction, table: str, import_no: int) -> list[int]:
     """Facts of a kind that an import says, first or again."""
     rows = txn.connection.rows(
         f"SELECT {table}_no FROM {table} WHERE learner_id = ? AND import_no = ?"
@@ -179,7 +179,7 @@ def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
     """Put the planned version of each run in place, and keep the one that stood."""
     for plan, digest_now in plans:
         keep(txn, plan.run_no, digest_now)
-        put(txn, plan.run_no, kept(txn, plan.run_no, plan.digest))
+        put(txn, plan.run_no, load(txn, plan.run_no, plan.digest))
 
 
 # What people did
@@ -195,25 +195,25 @@ def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dic
 
     Of facts under one key only the one that holds the key is active.
     """
-    found = _standings(txn, table, own)
+    states = _standings(txn, table, own)
     for number in outheld(txn, table, list(own)):
-        found[number] = False, found[number][1]
-    return found
+        states[number] = False, states[number][1]
+    return states
 
 
 def outheld(txn: Facts, table: str, numbers: Sequence[int]) -> set[int]:
     """Return those facts whose key another active fact holds."""
     pairs = same_keys(txn, table, numbers)
     stands: dict[Numbered, bool] = {}
-    first_said_by: dict[Numbered, int] = {}
+    first_holder: dict[Numbered, int] = {}
     for keyed in KEYED_ACTS.values():
         own = _own(txn, keyed, sorted({no for pair in pairs for one, no in pair if one == keyed}))
-        stands |= {(keyed, no): found for no, (found, _) in _standings(txn, keyed, own).items()}
-        first_said_by |= {(keyed, no): import_no for no, (import_no, _) in own.items()}
+        stands |= {(keyed, no): is_active for no, (is_active, _) in _standings(txn, keyed, own).items()}
+        first_holder |= {(keyed, no): import_no for no, (import_no, _) in own.items()}
 
     def rank(fact: Numbered) -> tuple[bool, Numbered]:
         """Return the order of `core.store.replies`: a direct fact holds a key, else the latest."""
-        return first_said_by[fact] == 0, fact
+        return first_holder[fact] == 0, fact
 
     return {fact[1] for fact, rival in pairs if stands[fact] and stands[rival] and rank(rival) > rank(fact)}
 
@@ -242,20 +242,20 @@ def _standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> di
     """Return whether facts are active by their sources, and since which revision."""
     undone = undone_imports(txn)
     sources = _sources(txn, table, list(own))
-    found = {}
+    states = {}
     for number, (import_no, revision) in own.items():
         standing = sources.get(number)
         if standing is None:
-            found[number] = (import_no not in undone, revision)
+            states[number] = (import_no not in undone, revision)
         else:
-            found[number] = (bool(standing), min((one.revision for one in standing), default=revision))
-    return found
+            states[number] = (bool(standing), min((one.revision for one in standing), default=revision))
+    return states
 
 
 def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_Source]]:
     """Return the active sources of facts with more than one (an empty list = none is active)."""
     undone = undone_imports(txn)
-    found: dict[int, list[_Source]] = defaultdict(list)
+    sources: dict[int, list[_Source]] = defaultdict(list)
     for number, *rest in txn.connection.rows_in(
         "SELECT no, import_no, revision, rank, trace, digest FROM provenance"
         " WHERE learner_id = ? AND kind = ? AND revision <= ? AND no IN ({})",
@@ -263,10 +263,10 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
         numbers,
     ):
         source = _Source(*rest)
-        standing = found[number]
+        standing = sources[number]
         if source.import_no not in undone:
             standing.append(source)
-    return dict(found)
+    return dict(sources)
 
 
 def undone_imports(facts: Facts) -> set[int]:

@@ -65,16 +65,19 @@ def gain(txn: Transaction, placed: Sequence[Placed]) -> None:
     heads = heads_of(txn, layer_nos)
     sums = _stored(txn, sorted({*layer_nos, *heads.values()}))
     known = stored_histories(txn, layer_nos)
-    made: dict[int, list[Update]] = defaultdict(list)
+    by_layer: dict[int, list[Update]] = defaultdict(list)
     last: dict[int, int] = {}
     for one in placed:
         of_layer = known.setdefault(one.layer_no, {})
         update = step(of_layer.values(), one.rated)
         of_layer[update.rater] = update.history
         for layer_no in {one.layer_no, heads.get(one.layer_no, one.layer_no)}:
-            made[layer_no].append(update)
+            by_layer[layer_no].append(update)
             last[layer_no] = one.number
-    _write(txn, {layer_no: _plus(sums.get(layer_no), made[layer_no], last[layer_no]) for layer_no in made})
+    _write(
+        txn,
+        {layer_no: _plus(sums.get(layer_no), by_layer[layer_no], last[layer_no]) for layer_no in by_layer},
+    )
     _write_histories(txn, {layer_no: list(known[layer_no].values()) for layer_no in layer_nos})
 
 
@@ -84,14 +87,14 @@ def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
         return
     concerned = sorted({*layer_nos, *heads_of(txn, layer_nos).values()})
     of_layers = {layer_no: list(_counting(txn, layer_no)) for layer_no in layer_nos}
-    found = {layer_no: folded(txn, layer_no) for layer_no in concerned}
+    rows = {layer_no: folded(txn, layer_no) for layer_no in concerned}
     txn.connection.run_in(
         "DELETE FROM layer_quality WHERE learner_id = ? AND layer_no IN ({})", [txn.learner_id], concerned
     )
     txn.connection.run_in(
         "DELETE FROM model_history WHERE learner_id = ? AND layer_no IN ({})", [txn.learner_id], layer_nos
     )
-    _write(txn, {layer_no: sums for layer_no, sums in found.items() if sums is not None})
+    _write(txn, {layer_no: sums for layer_no, sums in rows.items() if sums is not None})
     _write_histories(
         txn,
         {layer_no: histories(updates(one.rated for one in placed)) for layer_no, placed in of_layers.items()},
@@ -101,13 +104,13 @@ def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
 def folded(facts: Facts, layer_no: int) -> Sums | None:
     """Return a layer's row by its evaluations and, for the head, by those of its adapter's other layers; None = none."""
     layers = [layer_no, *_below(facts, layer_no)]
-    made: list[tuple[int, int, Update]] = []
+    ordered: list[tuple[int, int, Update]] = []
     for one in layers:
         placed = list(_counting(facts, one))
         for each, update in zip(placed, updates(each.rated for each in placed), strict=True):
-            made.append((each.revision, each.number, update))
-    made.sort(key=itemgetter(0, 1))
-    return _plus(None, [update for *_, update in made], made[-1][1]) if made else None
+            ordered.append((each.revision, each.number, update))
+    ordered.sort(key=itemgetter(0, 1))
+    return _plus(None, [update for *_, update in ordered], ordered[-1][1]) if ordered else None
 
 
 def stored_quality(facts: Facts) -> dict[int, Sums]:
@@ -147,8 +150,8 @@ def quality_of(facts: Facts, layer_no: int) -> Quality:
 
 def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:
     """Return each model's history at a layer, by its evaluations."""
-    made = updates(one.rated for one in _counting(facts, layer_no))
-    return {history.model: history for history in histories(made)}
+    changes = updates(one.rated for one in _counting(facts, layer_no))
+    return {history.model: history for history in histories(changes)}
 
 
 def rated_layers(facts: Facts) -> list[int]:
@@ -164,7 +167,7 @@ def rated_layers(facts: Facts) -> list[int]:
 
 def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
     """Return the head of each layer's adapter, if any: its active layer of index 1, the first made."""
-    found: dict[int, int] = {}
+    heads: dict[int, int] = {}
     for layer_no, head_no in facts.connection.rows_in(
         f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
         " WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.standing = 1"
@@ -172,8 +175,8 @@ def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
         [facts.learner_id],
         layer_nos,
     ):
-        found[layer_no] = head_no
-    return found
+        heads[layer_no] = head_no
+    return heads
 
 
 def _below(facts: Facts, layer_no: int) -> list[int]:
@@ -215,7 +218,7 @@ def _placed(row: Row) -> Placed:
     )
 
 
-def _plus(sums: Sums | None, made: Sequence[Update], last_no: int) -> Sums:
+def _plus(sums: Sums | None, changes: Sequence[Update], last_no: int) -> Sums:
     """A row, or none, with what evaluations add, in their order; ``last_no`` is the number of the last of them."""
     before = (
         Quality()
@@ -224,7 +227,7 @@ def _plus(sums: Sums | None, made: Sequence[Update], last_no: int) -> Sums:
             retrievals=sums.retrievals, successes=sums.successes, failures=sums.failures, bonus=sums.bonus
         )
     )
-    after = total(made, before)
+    after = total(changes, before)
     return Sums(after.retrievals, after.successes, after.failures, after.bonus, last_no)
 
 
@@ -240,7 +243,7 @@ def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
 
 def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:
     """Return each model's stored history at some layers."""
-    found: dict[int, dict[str, ModelHistory]] = {}
+    histories: dict[int, dict[str, ModelHistory]] = {}
     for layer_no, model, rank, attempts, successes in facts.connection.rows_in(
         "SELECT layer_no, model, rank, attempts, successes FROM model_history"
         " WHERE learner_id = ? AND layer_no IN ({})",
@@ -248,8 +251,8 @@ def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[s
         layer_nos,
     ):
         history = ModelHistory(model=model, rank=rank, attempts=attempts, successes=successes)
-        found.setdefault(layer_no, {})[model] = history
-    return found
+        histories.setdefault(layer_no, {})[model] = history
+    return histories
 
 
 def _write(txn: Transaction, sums: dict[int, Sums]) -> None:

@@ -50,7 +50,7 @@ _ADD_ITEM: Final = insert_into(
     "control",
     "assigned_to",
 )
-_ADD_ASIDE: Final = insert_into(
+_ADD_SKIP: Final = insert_into(
     "review_aside",
     "learner_id",
     "review_aside_no",
@@ -120,7 +120,7 @@ def add_queue(
     """Append a queue, as a line says it, with these items; its number."""
     txn.note_news()
     number = txn.number("review_queue")
-    said = [
+    values = [
         line.name,
         msgspec.json.encode(line.asks).decode(),
         line.n_reviewers,
@@ -129,7 +129,7 @@ def add_queue(
     ]
     at_ms = txn.now_ms if line.at_ms is None else line.at_ms
     about = [line.control_micro, line.due_ms, line.by or txn.actor.name, at_ms, import_no, txn.revision, 1, 0]
-    txn.connection.run(_ADD, [txn.learner_id, number, uid, *said, *about])
+    txn.connection.run(_ADD, [txn.learner_id, number, uid, *values, *about])
     txn.connection.many(
         _ADD_ITEM,
         [
@@ -143,11 +143,11 @@ def add_queue(
 def find_queue(facts: Facts, name: str) -> Queue:
     """The queue that an id such as ``queue-3``, or a name that only one has, names; raises `NotFound`."""
     known = standing_queues(facts)
-    found = [one for one in known if one.id == name] or [one for one in known if one.name == name]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(one.id for one in (found or known)[:5]) or "none"
-    what = f"There are {len(found)} queues" if found else "There is no queue"
+    matches = [one for one in known if one.id == name] or [one for one in known if one.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    listed = ", ".join(one.id for one in (matches or known)[:5]) or "none"
+    what = f"There are {len(matches)} queues" if matches else "There is no queue"
     raise NotFound(
         f"{what} {name[:80]!r} in learner {facts.name!r}, got it for {listed}.",
         next_step="Name one by an id that armscope queue list lists.",
@@ -213,8 +213,8 @@ def assign_items(txn: Transaction, queue_no: int, numbers: Sequence[int], to: st
 
 def queue_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone queues as lines, never before their runs."""
-    told = [_queue_line(snapshot, queue) for queue in standing_queues(snapshot, undone=True)]
-    yield from sorted(told, key=lambda one: one[0])
+    lines = [_queue_line(snapshot, queue) for queue in standing_queues(snapshot, undone=True)]
+    yield from sorted(lines, key=lambda one: one[0])
 
 
 def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
@@ -291,29 +291,29 @@ def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -
 # What was set aside
 
 
-def add_aside(txn: Transaction, line: SkippedLine, *, uid: str = "", import_no: int = 0) -> int:
+def add_skip(txn: Transaction, line: SkippedLine, *, uid: str = "", import_no: int = 0) -> int:
     """Append that an item was set aside, as a line says it; its number."""
     txn.note_news()
     number = txn.number("review_aside")
     at_ms = txn.now_ms if line.at_ms is None else line.at_ms
-    said = [line.queue, line.item, line.reason, int(line.final), line.by or txn.actor.name, at_ms]
-    txn.connection.run(_ADD_ASIDE, [txn.learner_id, number, uid, *said, import_no, txn.revision, 1, 0])
+    values = [line.queue, line.item, line.reason, int(line.final), line.by or txn.actor.name, at_ms]
+    txn.connection.run(_ADD_SKIP, [txn.learner_id, number, uid, *values, import_no, txn.revision, 1, 0])
     return number
 
 
-def asides_of(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, str]]]:
+def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, str]]]:
     """Return, by item, who skipped it, whether as operator, and why; active ones only."""
-    found: dict[int, list[tuple[str, bool, str]]] = defaultdict(list)
+    skips: dict[int, list[tuple[str, bool, str]]] = defaultdict(list)
     for item_no, actor, final, reason in facts.connection.rows(
         "SELECT item_no, actor, final, reason FROM review_aside WHERE learner_id = ? AND queue = ?"
         " AND standing = 1 AND undone = 0 ORDER BY review_aside_no",
         [facts.learner_id, queue.uid],
     ):
-        found[item_no].append((actor, bool(final), reason))
-    return found
+        skips[item_no].append((actor, bool(final), reason))
+    return skips
 
 
-def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone skips as lines."""
     for (
         number,
@@ -345,6 +345,6 @@ def aside_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         yield revision, line
 
 
-def read_aside(txn: Transaction, line: SkippedLine, import_no: int) -> int:
+def read_skip(txn: Transaction, line: SkippedLine, import_no: int) -> int:
     """Append an imported skip; return its number."""
-    return add_aside(txn, line, uid=line.id, import_no=import_no)
+    return add_skip(txn, line, uid=line.id, import_no=import_no)

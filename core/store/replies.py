@@ -61,7 +61,7 @@ def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
     """Return the present replies of those keys that have one."""
     rows = txn.connection.rows_in(_REPLIES, [txn.learner_id], sorted(keys))
     return {
-        key: Reply(kind, number, *said) for _, kind, number, key, *said in sorted(rows)
+        key: Reply(kind, number, *values) for _, kind, number, key, *values in sorted(rows)
     }  # the last holds it
 
 
@@ -74,19 +74,19 @@ def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
         [txn.learner_id, key, kind, payload],
     )
-    kept = reply_of(txn, key) if row is None else None
-    if kept is not None:
-        raise taken(key, kept)
+    stored = reply_of(txn, key) if row is None else None
+    if stored is not None:
+        raise taken(key, stored)
     return None if row is None else int(row[0])
 
 
-def taken(key: str, kept: Reply) -> Conflict:
+def taken(key: str, stored: Reply) -> Conflict:
     """Return the error for a key with other content."""
-    first = msgspec.json.decode(kept.answer)  # of any verb that takes keys
+    first = msgspec.json.decode(stored.answer)  # of any verb that takes keys
     what = f": {first['reward']:g} for {first['arm']}" if "reward" in first else ""
     return Conflict(
         f"The idempotency key {key!r} already belongs to {first['id']}{what}.",
-        next_step=f"Use a new key for a new {kept.kind}.",
+        next_step=f"Use a new key for a new {stored.kind}.",
     )
 
 

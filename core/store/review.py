@@ -20,7 +20,7 @@ import msgspec
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MS, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.engine.words import EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
-from core.store.queues import Item, Placed, Queue, asides_of, items_of
+from core.store.queues import Item, Placed, Queue, skips_of_queue, items_of
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -117,7 +117,7 @@ class Board:
         """Return whether it still needs a judgement."""
         return self.states[item_no] in {"needs_review", "needs_another"}
 
-    def has_place(self, item_no: int, actor: str) -> bool:
+    def has_room(self, item_no: int, actor: str) -> bool:
         """Return whether an item takes one judgement more than those recorded and in progress."""
         raters = self.judged.get(item_no, {})
         holds = self.holds.get(item_no)
@@ -135,7 +135,7 @@ class Board:
             and self.is_open(number)
             and actor not in self.judged.get(number, {})
             and all(actor != name for name, _, _ in self.asides.get(number, ()))
-            and self.has_place(number, actor)
+            and self.has_room(number, actor)
         )
 
     def held_by(self, actor: str) -> dict[int, Hold]:
@@ -144,18 +144,18 @@ class Board:
 
     def of(self, actor: str) -> list[tuple[int, Judged]]:
         """Return a reviewer's judgements here without control items, oldest first."""
-        found = [
+        own = [
             (number, raters[actor])
             for number, raters in self.judged.items()
             if actor in raters and not self.items[number].control
         ]
-        return sorted(found, key=lambda one: one[1].number)
+        return sorted(own, key=lambda one: one[1].number)
 
     def progress(self, actor: str, skipped: Mapping[int, int]) -> Progress:
         """Return the progress; ``skipped`` are the items that the caller passed over."""
         counted = [one for one in self.items.values() if not one.control]
         states = [self.states[one.item_no] for one in counted]
-        done, aside = states.count("done"), states.count("set_aside")
+        done, skipped_items = states.count("done"), states.count("set_aside")
         mine = self.of(actor)
         mine_of = {number for number, _ in mine}
         left = [one.item_no for one in counted if self.is_for(one, actor)]
@@ -165,8 +165,8 @@ class Board:
             name=self.queue.name,
             total=len(counted),
             done=done,
-            set_aside=aside,
-            open=len(counted) - done - aside,
+            set_aside=skipped_items,
+            open=len(counted) - done - skipped_items,
             held_by_others=len({one.item for one in holders}),
             holders=holders,
             judged_by_me=len(mine),
@@ -212,9 +212,9 @@ def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
     ]
     items = {one.item_no: one for one in items_of(facts, queue.queue_no)}
     judged: dict[int, dict[str, Judged]] = defaultdict(dict)
-    for number, rater, *said in facts.connection.rows(_ITEMS_JUDGED, about * 2):
+    for number, rater, *values in facts.connection.rows(_ITEMS_JUDGED, about * 2):
         if number in items:
-            judged[number][rater] = Judged(*said)
+            judged[number][rater] = Judged(*values)
     holds: dict[int, dict[str, Hold]] = defaultdict(dict)
     for number, actor, until_ms, repeats in facts.connection.rows(
         "SELECT item_no, actor, until_ms, repeats FROM review_hold WHERE learner_id = ? AND review_queue_no = ?",
@@ -225,7 +225,7 @@ def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
         queue=queue,
         items=items,
         judged=dict(judged),
-        asides=asides_of(facts, queue),
+        asides=skips_of_queue(facts, queue),
         holds=dict(holds),
         now_ms=now_ms,
     )
@@ -258,8 +258,8 @@ def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
 
 def skip_item(txn: Transaction, queue_no: int, item_no: int, *, later: bool) -> None:
     """Record that the actor passes over an item."""
-    place = [txn.learner_id, queue_no, item_no, txn.actor.name]
-    txn.connection.run(_SKIP, [*place, int(later), txn.now_ms])
+    key = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    txn.connection.run(_SKIP, [*key, int(later), txn.now_ms])
 
 
 def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
@@ -284,15 +284,15 @@ def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
 
 def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | None) -> None:
     """Store or delete the actor's draft; expired drafts are deleted too."""
-    place = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    key = [txn.learner_id, queue_no, item_no, txn.actor.name]
     txn.connection.run(
         "DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.learner_id, txn.now_ms]
     )
     if draft is None or draft == Draft():
-        txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", place)
+        txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", key)
     else:
         fields = msgspec.json.encode(draft).decode()
-        txn.connection.run(_DRAFT, [*place, fields, txn.now_ms + DRAFT_MS])
+        txn.connection.run(_DRAFT, [*key, fields, txn.now_ms + DRAFT_MS])
 
 
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
@@ -306,8 +306,8 @@ def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int)
 
 def note_repeat(txn: Transaction, queue_no: int, item_no: int, first_no: int, second_no: int) -> None:
     """Record that the actor judged an item a second time without knowing it."""
-    place = [txn.learner_id, queue_no, item_no, txn.actor.name]
-    txn.connection.run(_REPEAT, [*place, first_no, second_no])
+    key = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    txn.connection.run(_REPEAT, [*key, first_no, second_no])
 
 
 class Repeated(NamedTuple):

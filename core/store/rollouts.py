@@ -20,7 +20,7 @@ from core.store.transaction import Facts, Transaction
 
 MAX_EVENTS: Final = 1_000_000
 """Limit per learner."""
-KEPT_MS: Final = 7 * DAY_MS
+LIFETIME_MS: Final = 7 * DAY_MS
 SMALL: Final = 1_000
 """Up to this many events a rollout updates its episode with each event; a longer one when it has grown by a tenth."""
 PAUSE_MS: Final = 60_000
@@ -31,11 +31,11 @@ _KEEP: Final = (
     + " ON CONFLICT (learner_id, uid) DO UPDATE SET started = excluded.started, updated = excluded.updated,"
     " n_events = excluded.n_events, last_ms = excluded.last_ms"
 )
-_KEPT: Final = msgspec.json.Decoder(Message)
+_MESSAGES: Final = msgspec.json.Decoder(Message)
 _MESSAGE: Final = insert_into("rollout_message", "learner_id", "rollout", "place", "content")
 
 
-class KeptRollout(NamedTuple):
+class StoredRollout(NamedTuple):
     """A stored rollout: ``started`` and ``updated`` are its start and latest update, '' = none yet.
 
     ``said`` is the reason why it can't be an episode. ``n_told`` is its number of events when it last became one.
@@ -50,14 +50,14 @@ class KeptRollout(NamedTuple):
     last_ms: int = 0
 
 
-def rollouts_of(facts: Facts, uids: Sequence[str]) -> dict[str, KeptRollout]:
+def rollouts_of(facts: Facts, uids: Sequence[str]) -> dict[str, StoredRollout]:
     """Those of some rollouts of which something is kept."""
     rows = facts.connection.rows_in(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND uid IN ({{}})",
         [facts.learner_id],
         uids,
     )
-    return {row[0]: KeptRollout(*row) for row in rows}
+    return {row[0]: StoredRollout(*row) for row in rows}
 
 
 def messages_at(facts: Facts, uid: str, places: Sequence[int]) -> dict[int, str]:
@@ -82,7 +82,7 @@ def messages_of(facts: Facts, uid: str) -> list[str]:
 
 def keep_rollouts(
     txn: Transaction,
-    rollouts: Iterable[KeptRollout],
+    rollouts: Iterable[StoredRollout],
     messages: Mapping[str, Mapping[int, str]],
     *,
     at_most: int = MAX_EVENTS,
@@ -94,9 +94,9 @@ def keep_rollouts(
     txn.connection.many(
         _MESSAGE,
         [
-            (txn.learner_id, uid, place, content)
+            (txn.learner_id, uid, position, content)
             for uid, places in sorted(messages.items())
-            for place, content in sorted(places.items())
+            for position, content in sorted(places.items())
         ],
     )
 
@@ -124,9 +124,11 @@ def _make_room(txn: Transaction, n_new: int, at_most: int) -> None:
 
 
 def _drop(txn: Transaction, uids: Sequence[str]) -> None:
-    place = [txn.learner_id]
-    txn.connection.run_in("DELETE FROM rollout_message WHERE learner_id = ? AND rollout IN ({})", place, uids)
-    txn.connection.run_in("DELETE FROM rollout WHERE learner_id = ? AND uid IN ({})", place, uids)
+    position = [txn.learner_id]
+    txn.connection.run_in(
+        "DELETE FROM rollout_message WHERE learner_id = ? AND rollout IN ({})", position, uids
+    )
+    txn.connection.run_in("DELETE FROM rollout WHERE learner_id = ? AND uid IN ({})", position, uids)
 
 
 def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
@@ -138,32 +140,32 @@ def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
         sorted(ends),
     )
     emptied = []
-    for rollout, place, content in rows:
-        message = _KEPT.decode(content)
+    for rollout, position, content in rows:
+        message = _MESSAGES.decode(content)
         if message.content is not None:
             without = msgspec.json.encode(structs.replace(message, content=None)).decode()
-            emptied.append((without, txn.learner_id, rollout, place))
+            emptied.append((without, txn.learner_id, rollout, position))
     txn.connection.many(
         "UPDATE rollout_message SET content = ? WHERE learner_id = ? AND rollout = ? AND place = ?", emptied
     )
     return len(emptied)
 
 
-def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[KeptRollout]:
+def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]:
     """Return started rollouts whose episodes must be updated."""
     rows = facts.connection.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND started <> '' AND n_told < n_events"
         " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
         [facts.learner_id, SMALL, now_ms - PAUSE_MS, at_most],
     )
-    return [KeptRollout(*row) for row in rows]
+    return [StoredRollout(*row) for row in rows]
 
 
-def note_rollouts(txn: Transaction, told: Iterable[tuple[KeptRollout, str]]) -> None:
+def note_rollouts(txn: Transaction, settled: Iterable[tuple[StoredRollout, str]]) -> None:
     """Record that rollouts became episodes, or why they could not ('' = they did)."""
     txn.connection.many(
         "UPDATE rollout SET said = ?, n_told = ? WHERE learner_id = ? AND uid = ?",
-        [(said, one.n_events, txn.learner_id, one.uid) for one, said in told],
+        [(problem, one.n_events, txn.learner_id, one.uid) for one, problem in settled],
     )
 
 
@@ -171,7 +173,7 @@ def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_rollouts` would delete anything."""
     row = facts.connection.row(
         "SELECT 1 FROM rollout WHERE learner_id = ? AND last_ms <= ? LIMIT 1",
-        [facts.learner_id, now_ms - KEPT_MS],
+        [facts.learner_id, now_ms - LIFETIME_MS],
     )
     return row is not None
 
@@ -180,7 +182,7 @@ def forget_rollouts(txn: Transaction) -> None:
     """Delete rollouts that no longer grow."""
     rows = txn.connection.rows(
         "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?",
-        [txn.learner_id, txn.now_ms - KEPT_MS],
+        [txn.learner_id, txn.now_ms - LIFETIME_MS],
     )
     _drop(txn, [uid for (uid,) in rows])
 
@@ -191,11 +193,11 @@ def held_rollouts(facts: Facts) -> set[str]:
     return {uid for (uid,) in rows}
 
 
-def listed_rollouts(facts: Facts, at_most: int) -> list[KeptRollout]:
+def listed_rollouts(facts: Facts, at_most: int) -> list[StoredRollout]:
     """Return rollouts without a start, or with a problem, the latest first."""
     rows = facts.connection.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND (started = '' OR said <> '')"
         " ORDER BY last_ms DESC, uid LIMIT ?",
         [facts.learner_id, at_most],
     )
-    return [KeptRollout(*row) for row in rows]
+    return [StoredRollout(*row) for row in rows]

@@ -23,7 +23,7 @@ _PART: Final = 1 << _PART_BITS
 _PART_MASK: Final = _PART - 1
 _HALF: Final = MICRO // 2
 
-Place = TypeVar("Place")
+SumKey = TypeVar("SumKey")
 
 ArmHour = tuple[int, int, int]
 """hour, arm number, epoch"""
@@ -77,11 +77,11 @@ class Rollup:
         self.usage: dict[UsageHour, list[int]] = {}
         self.last: dict[tuple[int, int], int] = {}
 
-    def add(self, place: ArmHour, *amounts: int) -> None:
+    def add(self, key: ArmHour, *amounts: int) -> None:
         """Add [inclusions, pulls, part of a pull, success, failure] at one place."""
-        sums = self.arms.get(place)
+        sums = self.arms.get(key)
         if sums is None:
-            self.arms[place] = list(amounts)
+            self.arms[key] = list(amounts)
             return
         inclusions, pulls, part, success, failure = amounts
         sums[0] += inclusions
@@ -96,19 +96,19 @@ class Rollup:
             self.last[arm_no, epoch] = at_ms
 
     def add_observation(
-        self, place: ArmHour, kind: Kind, pulls: int, amounts: tuple[int, int], at_ms: int
+        self, key: ArmHour, kind: Kind, pulls: int, amounts: tuple[int, int], at_ms: int
     ) -> None:
         """Add one row of the ledger; its amounts are success and failure."""
         part = part_micro(kind, pulls, sum(amounts))
-        self.add(place, 0, pulls, part, *amounts)
+        self.add(key, 0, pulls, part, *amounts)
         if pulls or part:  # a carried belief may be all seed and no pull
-            self.saw(place[1], place[2], at_ms)
+            self.saw(key[1], key[2], at_ms)
 
-    def correct(self, place: ArmHour, amounts: tuple[int, int], instead_of: tuple[int, int]) -> None:
+    def correct(self, key: ArmHour, amounts: tuple[int, int], instead_of: tuple[int, int]) -> None:
         """Let success and failure count in the place of others; that is no pull."""
-        self.add(place, 0, 0, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1])
-        if not any(self.arms[place]):
-            del self.arms[place]
+        self.add(key, 0, 0, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1])
+        if not any(self.arms[key]):
+            del self.arms[key]
 
     def add_outcomes(
         self,
@@ -122,13 +122,13 @@ class Rollup:
 
         ``last_at_ms`` is the end of the newest of them that was observed.
         """
-        for arm_no, epoch, (n_in, n_seen, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
-            place = (hour, arm_no, epoch)
-            if place in self.arms:
-                self.add(place, n_in, n_seen, 0, n_used * MICRO, (n_seen - n_used) * MICRO)
+        for arm_no, epoch, (n_in, n_observed, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
+            key = (hour, arm_no, epoch)
+            if key in self.arms:
+                self.add(key, n_in, n_observed, 0, n_used * MICRO, (n_observed - n_used) * MICRO)
             elif n_in:
-                self.arms[place] = [n_in, n_seen, 0, n_used * MICRO, (n_seen - n_used) * MICRO]
-            if n_seen:
+                self.arms[key] = [n_in, n_observed, 0, n_used * MICRO, (n_observed - n_used) * MICRO]
+            if n_observed:
                 self.saw(arm_no, epoch, last_at_ms)
 
     def add_run(self, run: RunFacts) -> None:
@@ -136,7 +136,7 @@ class Rollup:
         # One pass with few calls: there may be hundreds of thousands of runs.
         at_ms, run_class, model, channel, status, outcome, tokens, duration_ms, prob, truncated = run
         hour = UNKNOWN if at_ms is None else at_ms // HOUR_MS
-        place = (
+        key = (
             hour,
             run_class,
             model or "",
@@ -146,9 +146,9 @@ class Rollup:
             prob,
             token_bucket(tokens),
         )
-        sums = self.usage.get(place)
+        sums = self.usage.get(key)
         if sums is None:
-            sums = self.usage[place] = [0] * len(USAGE_SUMS)
+            sums = self.usage[key] = [0] * len(USAGE_SUMS)
         sums[0] += 1
         sums[1] += truncated
         if tokens is not None:
@@ -181,16 +181,16 @@ class Rollup:
             sums[2] += part
             sums[3] += success
             sums[4] += failure
-        return {place: sums for place, sums in days.items() if any(sums)}
+        return {key: sums for key, sums in days.items() if any(sums)}
 
     def usage_days(self) -> dict[UsageHour, list[int]]:
         """``usage`` by day instead of hour; days whose hours cancel out vanish."""
         days: dict[UsageHour, list[int]] = {}
         for at, amounts in self.usage.items():
-            place = (at[0] // DAY_HOURS, *at[1:])
-            sums = days.get(place)
-            days[place] = list(amounts) if sums is None else list(map(add, sums, amounts))
-        return {place: sums for place, sums in days.items() if any(sums)}
+            key = (at[0] // DAY_HOURS, *at[1:])
+            sums = days.get(key)
+            days[key] = list(amounts) if sums is None else list(map(add, sums, amounts))
+        return {key: sums for key, sums in days.items() if any(sums)}
 
     def minus(self, other: Rollup) -> Rollup:
         """Return the difference of two rollups; entries without a difference vanish."""
@@ -245,23 +245,23 @@ def joined(high: Ints, low: Ints) -> Floats:
     return high.astype(np.float64) * _PART + low
 
 
-def _difference(left: dict[Place, list[int]], right: dict[Place, list[int]]) -> dict[Place, list[int]]:
-    rest = {place: list(amounts) for place, amounts in left.items()}
-    for place, amounts in right.items():
-        sums = rest.setdefault(place, [0] * len(amounts))
+def _difference(left: dict[SumKey, list[int]], right: dict[SumKey, list[int]]) -> dict[SumKey, list[int]]:
+    rest = {key: list(amounts) for key, amounts in left.items()}
+    for key, amounts in right.items():
+        sums = rest.setdefault(key, [0] * len(amounts))
         for index, amount in enumerate(amounts):
             sums[index] -= amount
-    return {place: amounts for place, amounts in rest.items() if any(amounts)}
+    return {key: amounts for key, amounts in rest.items() if any(amounts)}
 
 
 def merged(rollups: Iterable[Rollup]) -> Rollup:
     """The sum of several rollups."""
     whole = Rollup()
     for rollup in rollups:
-        for place, amounts in rollup.arms.items():
-            whole.add(place, *amounts)
-        for usage_place, amounts in rollup.usage.items():
-            sums = whole.usage.setdefault(usage_place, [0] * len(USAGE_SUMS))
+        for key, amounts in rollup.arms.items():
+            whole.add(key, *amounts)
+        for usage_key, amounts in rollup.usage.items():
+            sums = whole.usage.setdefault(usage_key, [0] * len(USAGE_SUMS))
             for index, amount in enumerate(amounts):
                 sums[index] += amount
         for (arm_no, epoch), at_ms in rollup.last.items():

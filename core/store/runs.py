@@ -17,7 +17,7 @@ from core.store.caches import apply, run_facts
 from core.store.engine.words import RUNS_BY_UID
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
-from core.store.staging import KnownRun, Part, attribute_aside, deferred, set_aside
+from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede
 from core.store.texts import fill_texts, note_texts
 from core.store.transaction import Transaction
 from core.store.version import (
@@ -32,7 +32,7 @@ from core.store.version import (
     write_parts,
 )
 
-_FOUND: Final = (
+_KNOWN_QUERY: Final = (
     f"SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run {RUNS_BY_UID}"
     " WHERE learner_id = ? AND uid IN ({})"
 )
@@ -56,15 +56,15 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
     ``import_no`` 0 = recorded directly: then a known uid with other content raises `Conflict`, unless the run grew
     (its rank is higher).
     """
-    told: dict[int, Recorded] = {}
+    results: dict[int, Recorded] = {}
     versions = [_telling(txn, judged, import_no) for judged in batch]
     rest = list(range(len(batch)))
     while rest:
         first: dict[str, int] = {}
         later = [index for index in rest if first.setdefault(batch[index].run.uid, index) != index]
-        told |= _add_distinct(txn, batch, versions, list(first.values()), import_no)
+        results |= _add_distinct(txn, batch, versions, list(first.values()), import_no)
         rest = later
-    return [told[index] for index in range(len(batch))]
+    return [results[index] for index in range(len(batch))]
 
 
 def _add_distinct(
@@ -77,16 +77,16 @@ def _add_distinct(
     uids = [batch[index].run.uid for index in indexes]
     known = _known(txn, uids)
     staged = {uid: run for uid, run in known.items() if run.revision > txn.revision}
-    aside = set_aside(txn, staged) if staged else []
-    if aside:
+    superseded = supersede(txn, staged) if staged else []
+    if superseded:
         known = _known(txn, uids)
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
-    told: dict[int, Recorded] = dict.fromkeys(fresh, "new")
+    results: dict[int, Recorded] = dict.fromkeys(fresh, "new")
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
-        told |= _again(txn, batch, versions, again, import_no)
-    attribute_aside(txn, aside)
+        results |= _again(txn, batch, versions, again, import_no)
+    attribute_superseded(txn, superseded)
     if txn.settings.keep_texts:
         _note_texts(
             txn,
@@ -94,20 +94,22 @@ def _add_distinct(
             known,
             import_no,
         )
-    return told
+    return results
 
 
 def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, KnownRun], import_no: int) -> None:
     """Record the sources of runs with texts; in a part of an import this waits until the import settles."""
     if isinstance(txn, Part):
         txn.stage.has_texts |= bool(uids)
-        txn.stage.told_again += [known[uid].run_no for uid in uids if uid in known]
+        txn.stage.known_with_texts += [known[uid].run_no for uid in uids if uid in known]
     elif uids:
         note_texts(txn, [run.run_no for run in _known(txn, uids).values()], import_no)
 
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
-    return {row[0]: KnownRun(*row[1:]) for row in txn.connection.rows_in(_FOUND, [txn.learner_id], uids)}
+    return {
+        row[0]: KnownRun(*row[1:]) for row in txn.connection.rows_in(_KNOWN_QUERY, [txn.learner_id], uids)
+    }
 
 
 class _Telling(NamedTuple):
@@ -128,10 +130,10 @@ def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
     digests = version.digests()
     if txn.erased:
         run, erased = judged.run, txn.erased
-        kept = renamed(version, erased.session)
+        stored = renamed(version, erased.session)
         if erased.takes(run.uid, run.session):
-            kept = stripped(kept)
-        return _Telling(kept, *digests, kept != version or erased.takes(run.uid, run.session))
+            stored = stripped(stored)
+        return _Telling(stored, *digests, stored != version or erased.takes(run.uid, run.session))
     return _Telling(version, *digests, is_stripped=False)
 
 
@@ -163,8 +165,8 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
     rows = []
     for run_no, (judged, (version, trace, digest, _)) in enumerate(fresh, first):
         run = judged.run
-        told = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
-        rows.append((*told, session_key(run_no, *session_of(version.columns)), *version.columns))
+        head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
+        rows.append((*head, session_key(run_no, *session_of(version.columns)), *version.columns))
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
     txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])
@@ -217,18 +219,18 @@ def _again(
     import_no: int,
 ) -> dict[int, Recorded]:
     """Record another source of known runs, and activate the longest version."""
-    told: dict[int, Recorded] = {}
+    results: dict[int, Recorded] = {}
     texts: list[tuple[int, StoredTexts]] = []
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
         version, own_trace, own_digest, is_stripped = versions[index]
-        run, kept = batch[index].run, version.texts
+        run, stored_texts = batch[index].run, version.texts
         if is_stripped and version == read_version(txn, run_no):
             own_trace, own_digest = trace, digest
-        if kept is not None and own_digest == digest:
-            texts.append((run_no, kept))
-        told[index] = "duplicate"
+        if stored_texts is not None and own_digest == digest:
+            texts.append((run_no, stored_texts))
+        results[index] = "duplicate"
         is_first_teller = import_no == first_import and run_no not in noted
         if standing and is_first_teller and own_trace == trace and run.rank <= rank:
             continue
@@ -255,8 +257,8 @@ def _again(
             txn.stage.is_filled |= is_filled
     for index, (run_no, *_, standing) in again.items():
         if run_no in changed:
-            told[index] = "updated" if standing else "new"
-    return told
+            results[index] = "updated" if standing else "new"
+    return results
 
 
 def _other_content(uid: str, run_no: int) -> Conflict:

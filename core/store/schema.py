@@ -71,16 +71,16 @@ class Upgraded(NamedTuple):
     distribution: Distribution | None = None
 
 
-def _mismatch(place: Located, version: str) -> SchemaMismatch:
+def _mismatch(location: Located, version: str) -> SchemaMismatch:
     """Return the error for a schema that is not the newest."""
     if version < BASELINE:
         return SchemaMismatch(
-            f"The schema of {place} must be {BASELINE} or newer, got {version}.",
+            f"The schema of {location} must be {BASELINE} or newer, got {version}.",
             next_step=f"In a clone of armscope, run: git checkout {UPGRADES_OLDER[:7]}, "
-            f"then: armscope upgrade --database {place}. Return to this version afterwards.",
+            f"then: armscope upgrade --database {location}. Return to this version afterwards.",
         )
     return SchemaMismatch(
-        f"The schema of {place} must be {HEAD}, got {version}.",
+        f"The schema of {location} must be {HEAD}, got {version}.",
         next_step="Run: armscope upgrade (an older database), or install the newer armscope that wrote it.",
     )
 
@@ -94,13 +94,13 @@ def _version(database: Database) -> str | None:
         return _stamp(connection, tables, database.place)
 
 
-def _stamp(connection: Connection, tables: frozenset[str], place: Located) -> str:
+def _stamp(connection: Connection, tables: frozenset[str], location: Located) -> str:
     """Return the schema identifier; raises `StoreUnusable` for a database of another program."""
     row = connection.row("SELECT version_num FROM alembic_version") if "alembic_version" in tables else None
     if row is None or "learner" not in tables:
         some = ", ".join(sorted(tables)[:3])
         raise StoreUnusable(
-            f"{place} is a database of another program (tables {some}).",
+            f"{location} is a database of another program (tables {some}).",
             next_step="Name another file with --database; to read its data use: armscope import.",
         )
     return str(row[0])

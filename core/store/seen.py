@@ -28,7 +28,7 @@ _VERSION_BYTES: Final = slice(18, 20)
 _WITHOUT_LOG: Final = b"\x01\x01"
 
 
-class Seen(NamedTuple):
+class FileIdentity(NamedTuple):
     """Identity of the file at a path, by the file system; 0 = none."""
 
     device: int
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     size: int
     changed_ns: int
 
-    def opens_like(self, other: Seen) -> bool:
+    def opens_like(self, other: FileIdentity) -> bool:
         """Return whether it is the same file with the same log, at any content."""
         return self[:3] == other[:3]
 
@@ -45,14 +45,14 @@ class Seen(NamedTuple):
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """A writer's note for the next: the file's identity, and the time of its last full check (0 = never)."""
 
-    seen: Seen
+    identity: FileIdentity
     looked_over_ms: int = 0
 
 
-NOTHING: Final = Seen(0, 0, 0, 0, 0)
+NOTHING: Final = FileIdentity(0, 0, 0, 0, 0)
 
 
-def look_at(path: str, log: str) -> Seen:
+def look_at(path: str, log: str) -> FileIdentity:
     """Return the present identity of the file."""
     try:
         file = os.stat(path)  # noqa: PTH116 - at every read and write
@@ -62,7 +62,7 @@ def look_at(path: str, log: str) -> Seen:
         logged = os.stat(log).st_ino  # noqa: PTH116 - at every read and write
     except FileNotFoundError:
         logged = 0
-    return Seen(file.st_dev, file.st_ino, logged, file.st_size, file.st_mtime_ns)
+    return FileIdentity(file.st_dev, file.st_ino, logged, file.st_size, file.st_mtime_ns)
 
 
 def note_at(lock: str) -> Note | None:
@@ -84,10 +84,10 @@ def leave_note(lock: str, note: Note) -> None:
     with suppress(OSError):  # a note may be missing: then the next writer looks more closely
         handle = os.open(lock, os.O_WRONLY)
         try:
-            told = msgspec.json.encode(note)
-            os.pwrite(handle, told, 0)
-            os.ftruncate(handle, len(told))
-            if before is not None and before.seen[:2] != note.seen[:2]:
+            content = msgspec.json.encode(note)
+            os.pwrite(handle, content, 0)
+            os.ftruncate(handle, len(content))
+            if before is not None and before.identity[:2] != note.identity[:2]:
                 os.fsync(handle)
         finally:
             os.close(handle)
@@ -101,17 +101,17 @@ def holds_something(log: str) -> bool:
         return False
 
 
-def log_is_foreign(path: str, log: str, seen: Seen, note: Note | None) -> bool:
+def log_is_foreign(path: str, log: str, identity: FileIdentity, note: Note | None) -> bool:
     """Return whether the log belongs to another file that this one has replaced.
 
     Either the note shows it, or the file itself: a file without a log (a backup) was copied over it.
     """
     if not holds_something(log):
         return False
-    if note is not None and (note.seen.device, note.seen.log) == (seen.device, seen.log):
-        if note.seen.file != seen.file:
+    if note is not None and (note.identity.device, note.identity.log) == (identity.device, identity.log):
+        if note.identity.file != identity.file:
             return True
-        if note.seen == seen:
+        if note.identity == identity:
             return False
     return head_of(path)[_VERSION_BYTES] == _WITHOUT_LOG
 
@@ -126,9 +126,9 @@ def begin_anew(path: str, log: str) -> None:
         shutil.copyfile(path, anew)
         shutil.copymode(path, anew)
         number = 1
-        while os.path.lexists(aside := f"{log}.replaced-{number}"):
+        while os.path.lexists(renamed := f"{log}.replaced-{number}"):
             number += 1
-        Path(log).rename(aside)
+        Path(log).rename(renamed)
         Path(f"{path}-shm").unlink(missing_ok=True)
 
 

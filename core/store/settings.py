@@ -61,9 +61,9 @@ def import_setting(txn: Transaction, name: str, value: object) -> None:
         " WHERE s.learner_id = ? AND s.name = ?",
         [txn.learner_id, name],
     )
-    told = msgspec.json.encode(value).decode()
+    encoded = msgspec.json.encode(value).decode()
     news = not logged and txn.was_empty and value != getattr(txn.settings, name)
-    if news or (logged and all(by_import and was == told for was, by_import in logged)):
+    if news or (logged and all(by_import and was == encoded for was, by_import in logged)):
         add_setting(txn, name, value)
 
 

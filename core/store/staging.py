@@ -52,7 +52,7 @@ from core.store.transaction import (
     Staged,
     Transaction,
 )
-from core.store.version import Version, kept, put, shelve, whole_version
+from core.store.version import Version, load, put, shelve, whole_version
 
 Counted = Literal["new", "duplicate", "updated"]
 """As what a run is counted in the answer of an import."""
@@ -61,7 +61,7 @@ _NOTHING: Final = Staged(0, 0, 0)
 _REVISIONS: Final = 3
 """Revisions per segment: one for its runs, one for the reset that ends it, and one for the undo of that reset."""
 _EVER: Final = 1 << 62
-_DRAWN_BITS: Final = 40
+_RANDOM_BITS: Final = 40
 """Parts are counted from a number that is drawn: those that a restored backup holds are others."""
 _PIECE: Final = 2_000
 """Runs that are swept at a time."""
@@ -87,12 +87,12 @@ class Stage:
     parts: int = 0
     arms: dict[str, Known] = field(default_factory=dict)
     priors: dict[str, Prior] = field(default_factory=dict)
-    said: dict[int, tuple[Arm, int]] = field(default_factory=dict)
+    descriptions: dict[int, tuple[Arm, int]] = field(default_factory=dict)
     inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     newest: dict[tuple[int, int], int] = field(default_factory=dict)
     has_texts: bool = False
     is_filled: bool = False
-    told_again: list[int] = field(default_factory=list)
+    known_with_texts: list[int] = field(default_factory=list)
 
     def copy(self) -> Stage:
         """The same, to be gone on with."""
@@ -100,10 +100,10 @@ class Stage:
             self,
             arms=self.arms.copy(),
             priors=self.priors.copy(),
-            said=self.said.copy(),
+            descriptions=self.descriptions.copy(),
             inventories=self.inventories.copy(),
             newest=self.newest.copy(),
-            told_again=self.told_again.copy(),
+            known_with_texts=self.known_with_texts.copy(),
         )
 
 
@@ -144,13 +144,13 @@ class Part(Transaction):
         known = None if self.stage.continuing is None else reopen_import(self, self.stage.continuing)
         number = self.number("import") if known is None else known.number
         if self.staged == (0, 0, 1):  # else it was not cleaned up
-            self.staged = Staged(number, self.revision + 1 + ROOM, 1 + randbits(_DRAWN_BITS))
+            self.staged = Staged(number, self.revision + 1 + ROOM, 1 + randbits(_RANDOM_BITS))
             self.stage.import_no, self.stage.parts = number, self.staged.parts - 1
 
-    def at(self, stretch: int) -> None:
+    def at(self, segment: int) -> None:
         """Continue after this many resets of the import."""
-        self.stretch = stretch
-        self.revision = _revision(self.staged, stretch)
+        self.stretch = segment
+        self.revision = _revision(self.staged, segment)
 
     def finish(self) -> None:
         """Write back what the next part is to know."""
@@ -164,16 +164,16 @@ class Part(Transaction):
 
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
         """Return numbers of those ``keys`` that exist, or will once the import settles."""
-        wanted = list(dict.fromkeys(keys))
-        found = super().arm_nos(wanted)
+        distinct = list(dict.fromkeys(keys))
+        numbers = super().arm_nos(distinct)
         for key, arm_no in self.connection.rows_in(
             "SELECT key, arm_no FROM staged_arm WHERE learner_id = ? AND key IN ({})",
             [self.learner_id],
-            [key for key in wanted if key not in found],
+            [key for key in distinct if key not in numbers],
         ):
             self._arms[key] = Known(arm_no, SEEN, None)
-            found[key] = arm_no
-        return found
+            numbers[key] = arm_no
+        return numbers
 
     def ensure_arms(
         self,
@@ -183,15 +183,15 @@ class Part(Transaction):
         import_no: int = 0,  # noqa: ARG002 - it is the one that is staged
     ) -> dict[str, int]:
         """Return numbers of the arms; their descriptions and priors apply once the import settles."""
-        found = self.arm_nos(arm.key for arm in arms)
+        numbers = self.arm_nos(arm.key for arm in arms)
         for arm in arms:
-            if arm.key not in found:
-                found[arm.key] = self._stage_arm(arm.key)
+            if arm.key not in numbers:
+                numbers[arm.key] = self._stage_arm(arm.key)
             if arm.prior is not None:
                 self.stage.priors.setdefault(arm.key, arm.prior)
             if (arm.token_cost, arm.label) != (None, None):
-                self._say(found[arm.key], arm)
-        return found
+                self._say(numbers[arm.key], arm)
+        return numbers
 
     def _stage_arm(self, key: str) -> int:
         arm_no = self.number("arm")
@@ -203,13 +203,13 @@ class Part(Transaction):
         return arm_no
 
     def _say(self, arm_no: int, arm: Arm) -> None:
-        earlier, _ = self.stage.said.get(arm_no, (arm, 0))
-        said = Arm(
+        earlier, _ = self.stage.descriptions.get(arm_no, (arm, 0))
+        described = Arm(
             key=arm.key,
             token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
             label=earlier.label if arm.label is None else arm.label,
         )
-        self.stage.said[arm_no] = said, self.stretch or 0
+        self.stage.descriptions[arm_no] = described, self.stretch or 0
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
         """The stretch, of each."""
@@ -225,8 +225,8 @@ def _check(staged: Staged, stage: Stage, parts: int) -> None:
         raise Spoiled
 
 
-def _revision(staged: Staged, stretch: int) -> int:
-    return staged.revision + _REVISIONS * stretch
+def _revision(staged: Staged, segment: int) -> int:
+    return staged.revision + _REVISIONS * segment
 
 
 # What others tell meanwhile
@@ -244,7 +244,7 @@ class KnownRun(NamedTuple):
     standing: int
 
 
-class SetAside(NamedTuple):
+class SupersededRun(NamedTuple):
     """The staged version of a run that another writer has recorded meanwhile."""
 
     uid: str
@@ -273,30 +273,30 @@ def spoil(txn: Transaction) -> None:
         txn.connection.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?", [txn.learner_id])
 
 
-def set_aside(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SetAside]:
+def supersede(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SupersededRun]:
     """Remove the staged rows of these runs and return them, to be merged later."""
     beyond = _Beyond(txn.connection, txn.learner_id, txn.staged)
     run_nos = [run.run_no for run in known.values()]
     stage(txn, Rollup().minus(rollup_facts(beyond, run_nos)))
-    aside = []
+    superseded = []
     for uid, run in known.items():
         version = whole_version(txn, run.run_no)
-        stretch = beyond.epochs.of(0, run.revision)
-        aside.append(SetAside(uid, stretch, run.rank, run.trace, run.digest, version))
+        segment = beyond.epochs.of(0, run.revision)
+        superseded.append(SupersededRun(uid, segment, run.rank, run.trace, run.digest, version))
     _take_back(beyond, run_nos)
-    return aside
+    return superseded
 
 
-def attribute_aside(txn: Transaction, aside: Sequence[SetAside]) -> None:
+def attribute_superseded(txn: Transaction, superseded: Sequence[SupersededRun]) -> None:
     """Record the removed staged versions as further sources of the runs as they are now."""
     numbers: dict[str, int] = dict(
         txn.connection.rows_in(
             f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
             [txn.learner_id],
-            [one.uid for one in aside],
+            [one.uid for one in superseded],
         )
     )
-    for one in aside:
+    for one in superseded:
         telling = StagedAttribution(numbers[one.uid], one.stretch, one.rank, one.trace, one.digest, "new")
         _defer(txn, telling, one.version)
 
@@ -305,7 +305,7 @@ class StagedAttribution(NamedTuple):
     """A source of a known run, attributed when the import settles."""
 
     run_no: int
-    stretch: int
+    segment: int
     rank: int
     trace: int
     digest: int
@@ -319,13 +319,15 @@ def deferred(
 
     An inactive run without another source becomes active with the import.
     """
-    told = _told_by(part, list(known))
+    known_before = _continued_runs(part, list(known))
     rest = []
     for one in attributions:
         run = known[one.run_no]
-        is_seen = run.revision < part.staged.revision
+        is_settled = run.revision < part.staged.revision
         longer = (one.rank, one.trace) > (run.rank, run.trace)
-        if is_seen and (one.run_no in told or (longer if run.standing else _is_spoken_of(part, one.run_no))):
+        if is_settled and (
+            one.run_no in known_before or (longer if run.standing else _is_spoken_of(part, one.run_no))
+        ):
             waiting = StagedAttribution(
                 one.run_no, part.stretch or 0, one.rank, one.trace, one.digest, "duplicate"
             )
@@ -335,7 +337,7 @@ def deferred(
     return rest
 
 
-def _told_by(part: Part, run_nos: Sequence[int]) -> set[int]:
+def _continued_runs(part: Part, run_nos: Sequence[int]) -> set[int]:
     """Return the runs that a continued import has recorded already."""
     rows = part.connection.rows_in(
         "SELECT run_no FROM run WHERE learner_id = ? AND import_no = ? AND revision < ? AND run_no IN ({})",
@@ -376,7 +378,7 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
 class Standing:
     """The act that activates the staged rows, segment by segment; raises `Spoiled` where it can't.
 
-    ``n_aside`` counts staged runs that other writers have recorded meanwhile.
+    ``n_superseded`` counts staged runs that other writers have recorded meanwhile.
     """
 
     def __init__(self, txn: Transaction, stage: Stage) -> None:
@@ -385,54 +387,54 @@ class Standing:
         self._stage = stage
         self._staged = txn.staged
         _ = txn.was_empty  # which is remembered, before it has what it gets here
-        self.n_aside = 0
+        self.n_superseded = 0
         txn.revision = self._staged.revision
         arms = [Arm(key=key, prior=stage.priors.get(key)) for key in stage.arms]
         self._arm_nos = list(txn.ensure_arms(arms).values())
         txn.staged = _NOTHING
-        for arm_no, (arm, stretch) in stage.said.items():
-            txn.describe([(arm_no, arm)], stage.import_no, _revision(self._staged, stretch))
-        for place in ("hour", "day"):
-            _add_usage(txn, place)
+        for arm_no, (arm, segment) in stage.descriptions.items():
+            txn.describe([(arm_no, arm)], stage.import_no, _revision(self._staged, segment))
+        for unit in ("hour", "day"):
+            _add_usage(txn, unit)
 
-    def reach(self, stretch: int) -> dict[Counted, int]:
+    def reach(self, segment: int) -> dict[Counted, int]:
         """Activate the runs of the next segment; return the change of their counts."""
-        self._txn.revision = _revision(self._staged, stretch)
-        self._add_arms(stretch)
-        return self._attribute(stretch)
+        self._txn.revision = _revision(self._staged, segment)
+        self._add_arms(segment)
+        return self._attribute(segment)
 
     def finish(self) -> None:
         """Nothing is staged any more."""
-        if self.n_aside:
+        if self.n_superseded:
             refresh_last(self._txn, self._arm_nos)
         if self._stage.is_filled:
             self._txn.note_news()
         if self._stage.has_texts:
             note_staged_texts(self._txn, self._staged.import_no, self._staged.revision)
-            note_texts(self._txn, self._stage.told_again, self._staged.import_no)
+            note_texts(self._txn, self._stage.known_with_texts, self._staged.import_no)
         self._txn.connection.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",
             [self._txn.learner_id],
         )
 
-    def _add_arms(self, stretch: int) -> None:
+    def _add_arms(self, segment: int) -> None:
         txn = self._txn
-        place = [txn.learner_id, stretch]
-        txn.connection.run(_ADD_HOURS, place)
-        txn.connection.run(_ADD_DAYS, place)
+        key = [txn.learner_id, segment]
+        txn.connection.run(_ADD_HOURS, key)
+        txn.connection.run(_ADD_DAYS, key)
         rows = txn.connection.rows(
             "SELECT arm_no, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro), sum(failure_micro)"
             " FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
-            place,
+            key,
         )
         epochs = txn.current_epochs([row[0] for row in rows])
         rollup = Rollup()
         for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
             rollup.add((UNKNOWN, arm_no, epoch), *sums)
-            rollup.saw(arm_no, epoch, self._stage.newest.get((arm_no, stretch)))
+            rollup.saw(arm_no, epoch, self._stage.newest.get((arm_no, segment)))
         apply_posteriors(txn, rollup)
 
-    def _attribute(self, stretch: int) -> dict[Counted, int]:
+    def _attribute(self, segment: int) -> dict[Counted, int]:
         """Attribute what waits of a stretch; it is the little that changes what stood."""
         txn = self._txn
         waiting = [
@@ -440,7 +442,7 @@ class Standing:
             for row in txn.connection.rows(
                 "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
                 " WHERE learner_id = ? AND stretch = ? ORDER BY run_no",
-                [txn.learner_id, stretch],
+                [txn.learner_id, segment],
             )
         ]
         now = {
@@ -470,7 +472,7 @@ class Standing:
         changed = recompute_runs(txn, [one.run_no for one in waiting])
         counts: dict[Counted, int] = {"new": 0, "duplicate": 0, "updated": 0}
         for one in waiting:
-            self.n_aside += one.counted == "new"
+            self.n_superseded += one.counted == "new"
             counts[one.counted] -= 1
             if one.run_no not in changed:
                 counts["duplicate"] += 1
@@ -496,9 +498,9 @@ _ADD_DAYS: Final = (
 _DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
 
 
-def _add_usage(txn: Transaction, place: str) -> None:
-    table, key = f"usage_{place}", (place, *USAGE_KIND)
-    at = "s.hour" if place == "hour" else _DAY
+def _add_usage(txn: Transaction, unit: str) -> None:
+    table, key = f"usage_{unit}", (unit, *USAGE_KIND)
+    at = "s.hour" if unit == "hour" else _DAY
     kind = ", ".join(f"s.{name}" for name in USAGE_KIND)
     txn.connection.run(
         f"INSERT INTO {table} (learner_id, {', '.join((*key, *USAGE_SUMS))})"
@@ -589,7 +591,7 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
         [beyond.learner_id, run_no, import_no],
     )[0]
     if first[2] != digest:
-        put(beyond, run_no, kept(beyond, run_no, first[2]))
+        put(beyond, run_no, load(beyond, run_no, first[2]))
     beyond.connection.run(
         "UPDATE run SET standing = 0, rank = ?, trace = ?, digest = ?, revision = ?"
         " WHERE learner_id = ? AND run_no = ?",
@@ -599,28 +601,28 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
 
 def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     """Delete the staged sources of runs; a single source needs no row of its own."""
-    place = [beyond.learner_id]
+    key = [beyond.learner_id]
     beyond.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND revision >= ? AND no IN ({})",
-        [*place, beyond.staged.revision],
+        [*key, beyond.staged.revision],
         run_nos,
     )
     alone = beyond.connection.rows_in(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})"
         " GROUP BY no HAVING count(*) = 1",
-        place,
+        key,
         run_nos,
     )
     beyond.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
-        place,
+        key,
         [no for (no,) in alone],
     )
     beyond.connection.run_in(
         "DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM provenance s"
         " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = version.run_no"
         " AND s.digest = version.digest)",
-        place,
+        key,
         run_nos,
     )
 

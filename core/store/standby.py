@@ -27,19 +27,19 @@ _REST_S: Final = 10.0
 class Standby:
     """Reads from a standby of a primary. Raises `InvalidSetting` where it is none of it."""
 
-    def __init__(self, place: Located, primary: Database) -> None:
-        if not (isinstance(place, Server) and isinstance(primary.place, Server)):
+    def __init__(self, location: Located, primary: Database) -> None:
+        if not (isinstance(location, Server) and isinstance(primary.place, Server)):
             raise InvalidSetting(
-                f"Pages can be read from a standby of a PostgreSQL server, got {place} for {primary.place}.",
+                f"Pages can be read from a standby of a PostgreSQL server, got {location} for {primary.place}.",
                 next_step="Name no database to read pages from: readers of a file never wait.",
             )
-        self.place = place
+        self.place = location
         self.problem: StoreError | None = None
         """Why it could not be asked the last time; None where it could."""
         self._primary = primary
         self._database: Database | None = None
         self._opening = Lock()
-        self._asked_again_s = 0.0
+        self._retry_at_s = 0.0
         self._ids: dict[str, int] = {}
         """The revision of each learner that somebody here wrote or was shown."""
         self._awaited: set[str] = set()
@@ -83,7 +83,7 @@ class Standby:
 
     def standing(self) -> Standing | None:
         """Return its state and delay; None if it can't be reached, with the reason in ``problem``."""
-        self._asked_again_s = 0.0
+        self._retry_at_s = 0.0
         with suppress(StoreError), ExitStack() as block:
             connection = self._begun(block)
             return None if connection is None else connection.standing()
@@ -91,7 +91,7 @@ class Standby:
 
     def _begun(self, block: ExitStack) -> Connection | None:
         """A block of reading in it; None while it is left alone, because something failed in one before."""
-        if time.monotonic() < self._asked_again_s:
+        if time.monotonic() < self._retry_at_s:
             return None
         block.push(self._rest)
         connection = block.enter_context(self._opened().reading())
@@ -101,7 +101,7 @@ class Standby:
     def _rest(self, kind: object, problem: BaseException | None, trace: object) -> None:  # noqa: ARG002
         """Leave it alone for a while where a block fails."""
         if isinstance(problem, StoreError):
-            self.problem, self._asked_again_s = problem, time.monotonic() + _REST_S
+            self.problem, self._retry_at_s = problem, time.monotonic() + _REST_S
 
     def _opened(self) -> Database:
         """Opened once; it may have no such schema yet, or not be there."""
@@ -125,8 +125,8 @@ class Standby:
 def _check_same(primary: Database, standby: Database) -> None:
     """Refuse another database as the standby, as far as both identify themselves."""
     with primary.reading() as ours, standby.reading() as theirs:
-        told = ours.identity(), theirs.identity()
-    if None not in told and told[0] != told[1]:
+        identities = ours.identity(), theirs.identity()
+    if None not in identities and identities[0] != identities[1]:
         raise InvalidSetting(
             f"Pages can be read from a standby of {primary.place}, got {standby.place}, which keeps other data.",
             next_step="Name the primary's own standby to read pages from, or none.",

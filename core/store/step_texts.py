@@ -36,18 +36,18 @@ def keep_step_texts(
     """Store the texts of an episode's steps, where the setting allows it and they were not erased."""
     if not txn.settings.keep_texts:
         return
-    told = [step for step in steps if step.has_texts]
-    if not told or _is_erased(txn, uid, runs):
+    with_texts = [step for step in steps if step.has_texts]
+    if not with_texts or _is_erased(txn, uid, runs):
         return
     rows = [
-        (txn.learner_id, number, step.number, digest(step), _kept(step.asked), _kept(step.answered))
-        for step in told
+        (txn.learner_id, number, step.number, digest(step), _storable(step.asked), _storable(step.answered))
+        for step in with_texts
     ]
     if txn.connection.n_changed(_PUT, rows):
         txn.note_news()
 
 
-def _kept(text: str | None) -> str | None:
+def _storable(text: str | None) -> str | None:
     return None if text is None else cut(text)
 
 
@@ -68,15 +68,15 @@ def with_step_texts(facts: Facts, number: int, steps: Sequence[Step], digest: Di
     if not facts.shows_texts:
         yield from steps
         return
-    kept = {
-        (step_no, digest): (asked, answered)
-        for step_no, digest, asked, answered in facts.connection.rows(
+    by_step = {
+        (step_no, digest): (request, answered)
+        for step_no, digest, request, answered in facts.connection.rows(
             "SELECT step_no, digest, asked, answered FROM step_text WHERE learner_id = ? AND episode_no = ?",
             [facts.learner_id, number],
         )
     }
     for step in steps:
-        texts = kept.get((step.number, digest(step))) if kept else None
+        texts = by_step.get((step.number, digest(step))) if by_step else None
         yield step if texts is None else replace(step, asked=texts[0], answered=texts[1])
 
 

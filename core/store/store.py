@@ -21,7 +21,7 @@ from core.records.actor import Actor
 from core.settings import Located
 from core.store.check import differences, look_over
 from core.store.copying import Progress, copy_rows
-from core.store.damage import UNREADABLE, damage, said
+from core.store.damage import UNREADABLE, damage, words_of
 from core.store.denials import Refusals
 from core.store.engine import Connection, Database, sqlite
 from core.store.engine.opening import open_database
@@ -48,23 +48,23 @@ class Store:
 
     def __init__(
         self,
-        place: Located,
+        location: Located,
         *,
         create: bool = True,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        read_place: Located | None = None,
+        read_location: Located | None = None,
     ) -> None:
-        """``read_place``: a standby that pages are read from."""
+        """``read_location``: a standby that pages are read from."""
         self.standby: Standby | None = None
         self._is_for_pages = False
-        self.database = open_database(place, lock_timeout_s=lock_timeout_s)
+        self.database = open_database(location, lock_timeout_s=lock_timeout_s)
         self.refusals = Refusals()
         self._counts_days = True
         self._numbers: dict[str, int] = {}
         try:
             prepare(self.database, create=create)
-            if read_place is not None:
-                self.standby = Standby(read_place, self.database)
+            if read_location is not None:
+                self.standby = Standby(read_location, self.database)
         except BaseException:
             self.database.close()  # not some time later: a reader that stays open keeps the log of the file
             raise
@@ -111,7 +111,7 @@ class Store:
             txn.finish()
             return answer, txn
 
-        with self._told_apart(learner):
+        with self._damage_reported(learner):
             answer, txn = self.database.write(act, lambda connection, done: done[1].stands(connection))
         # Only now it is on disk: a write that fails leaves nothing behind.
         if len(memories) >= _MAX_MEMORIES:
@@ -144,7 +144,7 @@ class Store:
             part.finish()
             return answer, part.stage
 
-        with self._told_apart(learner):
+        with self._damage_reported(learner):
             return self.database.write(act)
 
     def sweep(self) -> None:
@@ -154,7 +154,7 @@ class Store:
     @contextmanager
     def reading(self, learner: str) -> Iterator[Snapshot]:
         """One learner at one moment; it may not exist yet (`Snapshot.exists`)."""
-        with self._told_apart(learner), ExitStack() as block:
+        with self._damage_reported(learner), ExitStack() as block:
             snapshot = self._begun(block, learner)
             if snapshot.exists:
                 self._numbers[learner] = snapshot.learner_id
@@ -180,8 +180,8 @@ class Store:
 
     def _begun(self, block: ExitStack, learner: str) -> Snapshot:
         number, standby = self._numbers.get(learner), self.standby if self._is_for_pages else None
-        if standby is not None and (found := standby.begin(block, learner, number)) is not None:
-            return found
+        if standby is not None and (stale := standby.begin(block, learner, number)) is not None:
+            return stale
         snapshot = Snapshot(block.enter_context(self.database.reading()), learner, number)
         if standby is not None:
             standby.has_shown(learner, snapshot.revision)
@@ -226,17 +226,17 @@ class Store:
             return None
         try:
             with self.database.reading() as connection:
-                found = next(
+                difference = next(
                     chain(damage(snapshot := Snapshot(connection, learner)), differences(snapshot)), None
                 )
         except StoreDamaged as damaged_too:
             return damaged_too
         except StoreError:
             return None
-        return None if found is None else damaged(self.place, said(found))
+        return None if difference is None else damaged(self.place, words_of(difference))
 
     @contextmanager
-    def _told_apart(self, learner: str) -> Iterator[None]:
+    def _damage_reported(self, learner: str) -> Iterator[None]:
         """Raise any failure of a damaged file as damage."""
         try:
             yield
@@ -259,9 +259,9 @@ class Store:
         """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
         if not self.database.is_due(now_ms if self._counts_days else None):
             return
-        found = look_over(Snapshot(connection, learner))
-        if found is not None:
-            raise damaged(self.place, said(found))
+        difference = look_over(Snapshot(connection, learner))
+        if difference is not None:
+            raise damaged(self.place, words_of(difference))
         self.database.was_looked_over(now_ms)
 
     def close(self) -> None:

@@ -35,15 +35,15 @@ _LAYER: Final = insert_into(
 _EXECUTION: Final = insert_into(
     "execution", "learner_id", "execution_no", "uid", "adapter_no", "run_no", "bare", "standing"
 )
-_SAID: Final = ("kind", "no", "import_no", "revision", "said")
+_SOURCE_COLUMNS: Final = ("kind", "no", "import_no", "revision", "said")
 _NOTE: Final = (
-    insert_into("provenance", "learner_id", *_SAID)
+    insert_into("provenance", "learner_id", *_SOURCE_COLUMNS)
     + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET revision = excluded.revision,"
     " said = excluded.said WHERE provenance.said IS NULL"
 )
 
 
-class Said(NamedTuple):
+class SubjectSource(NamedTuple):
     """One import's description of a layer or execution (0 = direct); None = its name only."""
 
     revision: int
@@ -55,8 +55,8 @@ def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
     """Return the number of a layer or execution; None without an active source or with an inactive run."""
     if kind == "layer":
         return layer_nos(facts, [uid.lower()]).get(uid.lower())
-    found = executions_of(facts, [uid.lower()]).get(uid.lower())
-    return None if found is None else found.execution_no
+    execution = executions_of(facts, [uid.lower()]).get(uid.lower())
+    return None if execution is None else execution.execution_no
 
 
 def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
@@ -69,7 +69,7 @@ def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
     return dict(rows)
 
 
-class FoundExecution(msgspec.Struct, frozen=True, gc=False):
+class ExecutionMatch(msgspec.Struct, frozen=True, gc=False):
     """An execution, and the run it is of by number, uid and revision; 0 and "" = it is of none."""
 
     execution_no: int
@@ -78,7 +78,7 @@ class FoundExecution(msgspec.Struct, frozen=True, gc=False):
     run_revision: int
 
 
-def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, FoundExecution]:
+def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, ExecutionMatch]:
     """Return those executions, by uid in lower case, that have an active source and an active run."""
     rows = facts.connection.rows_in(
         "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, ''), coalesce(r.revision, 0)"
@@ -88,7 +88,7 @@ def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, FoundExecuti
         [facts.learner_id],
         sorted(uids),
     )
-    return {uid: FoundExecution(*found) for uid, *found in rows}
+    return {uid: ExecutionMatch(*values) for uid, *values in rows}
 
 
 def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
@@ -112,9 +112,13 @@ def name_again(txn: Transaction, named: Mapping[Kind, Iterable[int]], import_no:
     import.
     """
     known = {kind: sorted({*numbers} - {0}) for kind, numbers in named.items()}
-    said = (import_no, txn.revision, None)
-    flat = (value for kind, numbers in known.items() for number in numbers for value in (kind, number, *said))
-    txn.connection.insert("provenance", _SAID, txn.learner_id, flat, upsert="ON CONFLICT DO NOTHING")
+    source = (import_no, txn.revision, None)
+    flat = (
+        value for kind, numbers in known.items() for number in numbers for value in (kind, number, *source)
+    )
+    txn.connection.insert(
+        "provenance", _SOURCE_COLUMNS, txn.learner_id, flat, upsert="ON CONFLICT DO NOTHING"
+    )
     if import_no:
         for kind, numbers in known.items():
             recompute_subjects(txn, kind, numbers)
@@ -161,18 +165,18 @@ def describe_layer(txn: Transaction, line: LayerLine, import_no: int = 0) -> int
     """Store a description of a layer; return its number."""
     number = name_subject(txn, "layer", line.uid, import_no)
     if not line.is_bare:
-        told = msgspec.structs.replace(line, uid=line.uid.lower())
+        normalised = msgspec.structs.replace(line, uid=line.uid.lower())
         known = _sources(txn, "layer", [number])[number]
-        said = msgspec.json.encode(told).decode()
-        later = [*known, Said(txn.revision, import_no, said)]
-        if _said_of_layer(later) != _said_of_layer(known):
+        description = msgspec.json.encode(normalised).decode()
+        later = [*known, SubjectSource(txn.revision, import_no, description)]
+        if _merged_layer(later) != _merged_layer(known):
             txn.note_news()
-        _note(txn, "layer", number, import_no, said)
+        _note(txn, "layer", number, import_no, description)
         recompute_subjects(txn, "layer", [number])
     return number
 
 
-def _restate_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None:
+def _restate_layer(txn: Transaction, number: int, sources: Sequence[SubjectSource]) -> None:
     before = heads_of(txn, [number])
     _write_layer(txn, number, sources)
     after = heads_of(txn, [number])
@@ -180,8 +184,8 @@ def _restate_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> No
         fold_again(txn, sorted({number, *before.values(), *after.values()}))
 
 
-def _write_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None:
-    line = _said_of_layer(sources)
+def _write_layer(txn: Transaction, number: int, sources: Sequence[SubjectSource]) -> None:
+    line = _merged_layer(sources)
     txn.connection.run(
         "UPDATE layer SET adapter_no = ?, layer_index = ?, label = ?, task = ?, type = ?, domain = ?, tags = ?,"
         " bare = ?, standing = ? WHERE learner_id = ? AND layer_no = ?",
@@ -200,7 +204,7 @@ def _write_layer(txn: Transaction, number: int, sources: Sequence[Said]) -> None
     )
 
 
-def _said_of_layer(sources: Sequence[Said]) -> LayerLine:
+def _merged_layer(sources: Sequence[SubjectSource]) -> LayerLine:
     """Return the description of a layer: of each field the latest value, which is None where it was left out."""
     fields: dict[str, object] = {"uid": "-"}
     for one in sorted(one for one in sources if one.said is not None):
@@ -316,12 +320,12 @@ def _is_part(txn: Transaction, number: int, line: ExecutionLine) -> bool:
             [txn.learner_id, number],
         )
     }
-    told = {pair.layer.lower(): (pair.index, pair.instruction, pair.response) for pair in line.pairs}
-    if any(not _agree(known[uid], told[uid]) for uid in known.keys() & told.keys()):
+    pairs = {pair.layer.lower(): (pair.index, pair.instruction, pair.response) for pair in line.pairs}
+    if any(not _agree(known[uid], pairs[uid]) for uid in known.keys() & pairs.keys()):
         raise _known_otherwise(line, "with other content")
-    if told.keys() - known.keys():
+    if pairs.keys() - known.keys():
         raise _known_otherwise(line, "with other pairs: undo what brought it first")
-    return bool(told) and len(told) < len(known)
+    return bool(pairs) and len(pairs) < len(known)
 
 
 def _known_otherwise(line: ExecutionLine, how: str) -> UnreadableSource:
@@ -331,11 +335,11 @@ def _known_otherwise(line: ExecutionLine, how: str) -> UnreadableSource:
     )
 
 
-def _agree(known: tuple[int, str | None, str | None], told: tuple[int, str | None, str | None]) -> bool:
+def _agree(known: tuple[int, str | None, str | None], other: tuple[int, str | None, str | None]) -> bool:
     """Return whether two descriptions of a pair agree, as far as both have texts."""
-    return known[0] == told[0] and all(
+    return known[0] == other[0] and all(
         None in (mine, theirs) or is_same_text(mine, theirs)
-        for mine, theirs in zip(known[1:], told[1:], strict=True)
+        for mine, theirs in zip(known[1:], other[1:], strict=True)
     )
 
 
@@ -371,7 +375,7 @@ def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
 
 def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Executions of which more than the name is known, never before their run; with the texts that were kept."""
-    for number, uid, uri, run, session, at_ms, told in snapshot.connection.each(
+    for number, uid, uri, run, session, at_ms, revision in snapshot.connection.each(
         "SELECT e.execution_no, e.uid, a.uri, r.uid, e.session, e.at_ms, coalesce(r.revision, 0) AS told"
         " FROM execution e"
         " LEFT JOIN adapter a ON a.learner_id = e.learner_id AND a.adapter_no = e.adapter_no"
@@ -381,7 +385,7 @@ def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         [snapshot.learner_id],
     ):
         yield (
-            told,
+            revision,
             ExecutionLine(
                 uid=uid,
                 adapter=uri or "",
@@ -431,24 +435,24 @@ def subject_states(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int
     return {number: _state(sources) for number, sources in _sources(facts, kind, numbers).items()}
 
 
-def _state(sources: Sequence[Said]) -> tuple[int, int]:
+def _state(sources: Sequence[SubjectSource]) -> tuple[int, int]:
     return int(all(one.said is None for one in sources)), int(bool(sources))
 
 
-def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list[Said]]:
+def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list[SubjectSource]]:
     undone = undone_imports(facts)
-    found: dict[int, list[Said]] = defaultdict(list, {number: [] for number in numbers})
+    sources: dict[int, list[SubjectSource]] = defaultdict(list, {number: [] for number in numbers})
     for number, import_no, revision, said in facts.connection.rows_in(
         "SELECT no, import_no, revision, said FROM provenance WHERE learner_id = ? AND kind = ? AND no IN ({})",
         [facts.learner_id, kind],
         numbers,
     ):
         if import_no not in undone:
-            found[number].append(Said(revision, import_no, said))
-    return dict(found)
+            sources[number].append(SubjectSource(revision, import_no, said))
+    return dict(sources)
 
 
-def subjects_said_by(facts: Facts, kind: Kind, import_no: int) -> list[int]:
+def subjects_of_import(facts: Facts, kind: Kind, import_no: int) -> list[int]:
     """Layers or executions that an import names."""
     rows = facts.connection.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",

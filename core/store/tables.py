@@ -1067,12 +1067,12 @@ arm_day = _clustered(
 )
 
 
-def _usage(name: str, place: str) -> Table:
+def _usage(name: str, unit: str) -> Table:
     """Runs added up by hour or day and kind."""
     return _clustered(
         name,
         _bulk_learner(),
-        _key(place),
+        _key(unit),
         Column("class", Text, primary_key=True, nullable=False),
         Column("model", Text, primary_key=True, nullable=False),
         Column("channel", Text, primary_key=True, nullable=False),

@@ -64,7 +64,7 @@ PUT_PAIR: Final = (
     " instruction = excluded.instruction, response = excluded.response"
 )
 """SQL that writes a pair over an earlier one."""
-_SAID: Final = (
+_NAME_SOURCE: Final = (
     insert_into("provenance", "learner_id", "kind", "no", "import_no", "revision", "said")
     + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said"
     " WHERE provenance.said IS NULL"
@@ -128,10 +128,10 @@ class _Own(NamedTuple):
 
 def read_texts(facts: Facts, run_no: int) -> StoredTexts | None:
     """The texts of a run."""
-    return _kept(facts, _own(facts, [run_no])).get(run_no)
+    return _stored(facts, _own(facts, [run_no])).get(run_no)
 
 
-def _kept(facts: Facts, own: Sequence[_Own]) -> dict[int, StoredTexts]:
+def _stored(facts: Facts, own: Sequence[_Own]) -> dict[int, StoredTexts]:
     run_of = {one.number: one.run_no for one in own if one.number}
     rows = facts.connection.rows_in(
         "SELECT execution_no, instruction, response FROM training_pair"
@@ -164,12 +164,12 @@ def _own(facts: Facts, run_nos: Sequence[int]) -> list[_Own]:
     ]
 
 
-def write_texts(facts: Facts, told: Sequence[tuple[int, StoredTexts]]) -> None:
+def write_texts(facts: Facts, written: Sequence[tuple[int, StoredTexts]]) -> None:
     """Let runs have these texts, in the place of any that they have."""
-    texts = dict(told)
+    texts = dict(written)
     own = _own(facts, list(texts))
     if isinstance(facts, Transaction):
-        own = _made(facts, own)
+        own = _with_executions(facts, own)
     here = {one.number: one.run_no for one in own if one.number}
     facts.connection.many(
         "UPDATE execution SET run_no = ?, session = ?, at_ms = ? WHERE learner_id = ? AND execution_no = ?",
@@ -202,22 +202,22 @@ def write_texts(facts: Facts, told: Sequence[tuple[int, StoredTexts]]) -> None:
     )
 
 
-def _made(txn: Transaction, own: Sequence[_Own]) -> list[_Own]:
+def _with_executions(txn: Transaction, own: Sequence[_Own]) -> list[_Own]:
     """Return the same with an execution each; a missing one is made, inactive."""
     missing = [one for one in own if not one.number]
     if not missing:
         return list(own)
     adapter_no = _adapter_no(txn)
     first = txn.number("execution", len(missing))
-    made = [one._replace(number=number) for number, one in enumerate(missing, first)]
+    added = [one._replace(number=number) for number, one in enumerate(missing, first)]
     txn.connection.many(
         _EXECUTION,
         [
             (txn.learner_id, one.number, one.uid, adapter_no, one.run_no, one.session, one.at_ms, 1, 0)
-            for one in made
+            for one in added
         ],
     )
-    return [*(one for one in own if one.number), *made]
+    return [*(one for one in own if one.number), *added]
 
 
 def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
@@ -231,10 +231,10 @@ def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     )
 
 
-def fill_texts(txn: Transaction, told: Sequence[tuple[int, StoredTexts]]) -> bool:
+def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> bool:
     """Add texts to runs without any, and return whether any had none: a later import can bring them."""
-    known = _standing(txn, _kept(txn, _own(txn, [run_no for run_no, _ in told])))
-    fresh = [(run_no, texts) for run_no, texts in told if run_no not in known]
+    known = _standing(txn, _stored(txn, _own(txn, [run_no for run_no, _ in filled])))
+    fresh = [(run_no, texts) for run_no, texts in filled if run_no not in known]
     if fresh:
         txn.note_news()
         write_texts(txn, fresh)
@@ -256,7 +256,7 @@ def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
 
 def note_texts(txn: Transaction, run_nos: Sequence[int], import_no: int) -> None:
     """Record that an import (0 = direct) brought runs with texts: their executions are active while it is."""
-    _note_all(txn, [one.number for one in _made(txn, _own(txn, run_nos))], import_no)
+    _note_all(txn, [one.number for one in _with_executions(txn, _own(txn, run_nos))], import_no)
 
 
 def note_staged_texts(txn: Transaction, import_no: int, revision: int) -> None:
@@ -274,7 +274,7 @@ def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
         return
     _name_layer(txn)
     txn.connection.many(
-        _SAID,
+        _NAME_SOURCE,
         [(txn.learner_id, "execution", number, import_no, txn.revision, _DESCRIBED) for number in numbers],
     )
     txn.connection.run_in(
@@ -332,8 +332,8 @@ def _layer_no(txn: Transaction) -> int:
     if row is not None:
         return int(row[0])
     number = txn.number("layer")
-    place = [txn.learner_id, number, line.uid, _adapter_no(txn)]
-    txn.connection.run(_LAYER, [*place, line.index, line.label, "[]", 1, 0])
+    values = [txn.learner_id, number, line.uid, _adapter_no(txn)]
+    txn.connection.run(_LAYER, [*values, line.index, line.label, "[]", 1, 0])
     return number
 
 
@@ -350,9 +350,9 @@ def _layer_line(txn: Transaction) -> LayerLine:
 
 def _name_layer(txn: Transaction) -> None:
     """Describe the layer in the learner's own name, so that it outlives imports."""
-    said = msgspec.json.encode(_layer_line(txn)).decode()
+    description = msgspec.json.encode(_layer_line(txn)).decode()
     number = _layer_no(txn)
-    txn.connection.run(_SAID, [txn.learner_id, "layer", number, 0, txn.revision, said])
+    txn.connection.run(_NAME_SOURCE, [txn.learner_id, "layer", number, 0, txn.revision, description])
     txn.connection.run(
         "UPDATE layer SET bare = 0, standing = 1 WHERE learner_id = ? AND layer_no = ?",
         [txn.learner_id, number],

@@ -33,7 +33,7 @@ _ADD: Final = insert_into(
 _COLUMNS: Final = "token_no, name, scopes, learners, by, at_ms, expires_ms, used_hour, revoked_ms, is_bridge"
 
 
-class Found(NamedTuple):
+class TokenMatch(NamedTuple):
     """A token that holds: who acts by it, and the hour of its last use."""
 
     actor: Actor
@@ -73,7 +73,7 @@ def add_token(
     return number
 
 
-def token_by_digest(facts: Facts, digest: str, now_ms: int) -> Found | None:
+def token_by_digest(facts: Facts, digest: str, now_ms: int) -> TokenMatch | None:
     """The token of a secret with this digest, if it holds: neither revoked nor expired."""
     row = facts.connection.row(
         "SELECT token_no, name, scopes, learners, used_hour, expires_ms, revoked_ms, digest FROM token"
@@ -85,7 +85,7 @@ def token_by_digest(facts: Facts, digest: str, now_ms: int) -> Found | None:
     number, name, scopes, learners, used_hour, expires_ms, revoked_ms, stored = row
     if not hmac.compare_digest(stored, digest) or revoked_ms or now_ms >= expires_ms:
         return None
-    return Found(token_actor(number, name, _scopes(scopes), _learners(learners)), used_hour)
+    return TokenMatch(token_actor(number, name, _scopes(scopes), _learners(learners)), used_hour)
 
 
 def token_rows(facts: Facts) -> tuple[TokenRow, ...]:
@@ -96,12 +96,12 @@ def token_rows(facts: Facts) -> tuple[TokenRow, ...]:
     return tuple(_row(*row) for row in rows)
 
 
-def token_row(facts: Facts, wanted: str) -> TokenRow | None:
+def token_row(facts: Facts, name: str) -> TokenRow | None:
     """The token of an id (``token-3``) or, if none has it, of a name."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND (token_no = ? OR name = ?)"
         " ORDER BY name = ? LIMIT 1",
-        [facts.learner_id, _number(wanted), wanted, wanted],
+        [facts.learner_id, _number(name), name, name],
     )
     return _row(*rows[0]) if rows else None
 
@@ -137,8 +137,12 @@ def _number(token_id: str) -> int:
     >>> _number("token-12"), _number("ci")
     (12, -1)
     """
-    said = token_id.removeprefix("token-")
-    return int(said) if said != token_id and said.isascii() and said.isdigit() and len(said) < 19 else -1
+    digits = token_id.removeprefix("token-")
+    return (
+        int(digits)
+        if digits != token_id and digits.isascii() and digits.isdigit() and len(digits) < 19
+        else -1
+    )
 
 
 def _row(  # noqa: PLR0917 - as the columns come

@@ -18,9 +18,9 @@ TRACES: Final = "otlp/prompt/"
 """Prefix of the uids of runs from traces; the trace's own id follows."""
 MAX_SPANS: Final = 10_000
 """Limit per trace."""
-MAX_KEPT_BYTES: Final = 256 << 20
+MAX_STORED_BYTES: Final = 256 << 20
 """Limit per learner, compressed."""
-KEPT_MS: Final = DAY_MS
+LIFETIME_MS: Final = DAY_MS
 LISTED_MS: Final = 7 * DAY_MS
 """So long a trace is listed that became a run without its root, or none."""
 _ROW_BYTES: Final = 200
@@ -47,7 +47,7 @@ class Packed(NamedTuple):
     session: str
 
 
-class KeptTrace(NamedTuple):
+class StoredTrace(NamedTuple):
     """A trace as it is kept; its spans may be gone already."""
 
     uid: str
@@ -60,24 +60,24 @@ class KeptTrace(NamedTuple):
 
 
 def keep_spans(
-    txn: Transaction, sent: Mapping[str, Sequence[Packed]], *, at_most_bytes: int = MAX_KEPT_BYTES
+    txn: Transaction, spans_by_trace: Mapping[str, Sequence[Packed]], *, at_most_bytes: int = MAX_STORED_BYTES
 ) -> int:
     """Store new spans by trace; return how many exceed the limit of a trace.
 
     Raises `StoreBusy` for a temporary lack of room.
     """
-    known = _known(txn, list(sent))
+    known = _known(txn, list(spans_by_trace))
     rows, spans, n_refused = [], [], 0
-    for uid, told in sorted(sent.items()):
-        fresh = {one.uid: one for one in told if one.uid not in known.get(uid, ())}
-        kept = list(fresh.values())[: max(0, MAX_SPANS - len(known.get(uid, ())))]
-        n_refused += len(fresh) - len(kept)
-        if kept:
-            n_bytes = sum(len(one.content) + _ROW_BYTES for one in kept)
-            session = next((txn.erased.session(one.session) or "" for one in kept if one.session), "")
-            is_rooted = int(any(one.is_root for one in kept))
-            rows.append((txn.learner_id, uid, session, "", is_rooted, len(kept), n_bytes, 0, txn.now_ms))
-            spans += [(txn.learner_id, uid, one.uid, one.content) for one in kept]
+    for uid, batch in sorted(spans_by_trace.items()):
+        fresh = {one.uid: one for one in batch if one.uid not in known.get(uid, ())}
+        stored = list(fresh.values())[: max(0, MAX_SPANS - len(known.get(uid, ())))]
+        n_refused += len(fresh) - len(stored)
+        if stored:
+            n_bytes = sum(len(one.content) + _ROW_BYTES for one in stored)
+            session = next((txn.erased.session(one.session) or "" for one in stored if one.session), "")
+            is_rooted = int(any(one.is_root for one in stored))
+            rows.append((txn.learner_id, uid, session, "", is_rooted, len(stored), n_bytes, 0, txn.now_ms))
+            spans += [(txn.learner_id, uid, one.uid, one.content) for one in stored]
     _make_room(txn, sum(row[6] for row in rows), at_most_bytes)
     txn.connection.many(_ADD, rows)
     txn.connection.many(_SPAN, spans)
@@ -85,12 +85,12 @@ def keep_spans(
 
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {}
     for trace, uid in txn.connection.rows_in(
         "SELECT trace, uid FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], uids
     ):
-        found.setdefault(trace, set()).add(uid)
-    return found
+        known.setdefault(trace, set()).add(uid)
+    return known
 
 
 def _make_room(txn: Transaction, n_bytes: int, at_most: int) -> None:
@@ -128,7 +128,7 @@ def has_old(facts: Facts, now_ms: int) -> bool:
     row = facts.connection.row(
         "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
         " AND last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END LIMIT 1",
-        [facts.learner_id, now_ms - KEPT_MS, now_ms - LISTED_MS],
+        [facts.learner_id, now_ms - LIFETIME_MS, now_ms - LISTED_MS],
     )
     return row is not None
 
@@ -137,7 +137,7 @@ def forget_old(txn: Transaction) -> None:
     """Delete the spans of traces that no longer grow, and later the traces."""
     rows = txn.connection.rows(
         "SELECT uid FROM trace WHERE learner_id = ? AND last_ms <= ? AND n_told >= n_spans AND n_bytes > 0",
-        [txn.learner_id, txn.now_ms - KEPT_MS],
+        [txn.learner_id, txn.now_ms - LIFETIME_MS],
     )
     _empty(txn, [uid for (uid,) in rows])
     txn.connection.run(
@@ -147,14 +147,14 @@ def forget_old(txn: Transaction) -> None:
     )
 
 
-def due_traces(facts: Facts, silent_ms: int, at_most: int) -> list[KeptTrace]:
+def due_traces(facts: Facts, silent_ms: int, at_most: int) -> list[StoredTrace]:
     """Return traces to turn into runs: those with a root, and those without a new span for a while."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
         " AND (is_rooted = 1 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
         [facts.learner_id, silent_ms, at_most],
     )
-    return [KeptTrace(*row) for row in rows]
+    return [StoredTrace(*row) for row in rows]
 
 
 def spans_of(facts: Facts, uid: str) -> list[bytes]:
@@ -174,23 +174,23 @@ def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
     )
 
 
-def note_told(txn: Transaction, told: Sequence[tuple[str, int, str]]) -> None:
+def note_settled(txn: Transaction, settled: Sequence[tuple[str, int, str]]) -> None:
     """Record the number of spans of traces that became runs, and reasons why others could not ('')."""
     txn.connection.many(
         "UPDATE trace SET said = ?, n_told = CASE WHEN n_told < ? THEN ? ELSE n_told END"
         " WHERE learner_id = ? AND uid = ?",
-        [(said, n_spans, n_spans, txn.learner_id, uid) for uid, n_spans, said in told],
+        [(problem, n_spans, n_spans, txn.learner_id, uid) for uid, n_spans, problem in settled],
     )
 
 
-def listed_traces(facts: Facts, at_most: int) -> list[KeptTrace]:
+def listed_traces(facts: Facts, at_most: int) -> list[StoredTrace]:
     """Return traces that wait for their root, became runs without it, or can't become one; the latest first."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ?"
         " AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?",
         [facts.learner_id, at_most],
     )
-    return [KeptTrace(*row) for row in rows]
+    return [StoredTrace(*row) for row in rows]
 
 
 def drop_traces(txn: Transaction, uids: Sequence[str], sessions: Sequence[str]) -> int:
@@ -201,7 +201,9 @@ def drop_traces(txn: Transaction, uids: Sequence[str], sessions: Sequence[str]) 
     here = txn.connection.rows_in(
         "SELECT uid FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], uids
     )
-    wanted = sorted({uid for (uid,) in [*of_sessions, *here]})
-    txn.connection.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], wanted)
-    txn.connection.run_in("DELETE FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], wanted)
-    return len(wanted)
+    dropped = sorted({uid for (uid,) in [*of_sessions, *here]})
+    txn.connection.run_in(
+        "DELETE FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], dropped
+    )
+    txn.connection.run_in("DELETE FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], dropped)
+    return len(dropped)

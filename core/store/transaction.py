@@ -119,8 +119,8 @@ class Epochs:
     def of(self, arm_no: int, revision: int) -> int:
         """Return the epoch of a fact: the arm's latest active reset with a smaller revision; 0 = the first."""
         boundaries = self._boundaries[arm_no]
-        place = bisect_left(boundaries, revision) if boundaries else 0
-        return boundaries[place - 1] if place else 0
+        index = bisect_left(boundaries, revision) if boundaries else 0
+        return boundaries[index - 1] if index else 0
 
     def current(self, arm_no: int) -> int:
         boundaries = self._boundaries[arm_no]
@@ -146,7 +146,7 @@ class Known(NamedTuple):
         return declared & ~self.declared != 0 or arm.prior is not None or self.own_alpha_micro is not None
 
 
-class Moment(NamedTuple):
+class SnapshotKey(NamedTuple):
     """Key of one state of a learner; a cache with this key is valid for this state only.
 
     The revision alone is not enough: after a restored backup, or a failover that lost a transaction, other facts get
@@ -161,7 +161,7 @@ class Moment(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Cache from a write. The next write may use it only if nothing happened in between, which `Moment` shows.
+    """Cache from a write. The next write may use it only if nothing happened in between, which `SnapshotKey` shows.
 
     The learner's row itself confirms the number and name. Recording a run takes 14 statements with it and 18 without.
     That is 1.2 to 1.3 times as long for 30 arms in the prompt, up to 1.4 times for 300, and 1.05 to 1.1 times for one
@@ -169,7 +169,7 @@ class Memory(NamedTuple):
     """
 
     learner_id: int
-    moment: Moment
+    snapshot_key: SnapshotKey
     arms: dict[str, Known]
     epochs: dict[int, int]
     descriptions: dict[int, Description]
@@ -207,7 +207,7 @@ class Snapshot:
             row = self._found(number)
         self.learner_id, settings, *staged, self.origin, self.revision, token = row or _NOBODY
         self.staged = Staged(*staged)
-        self.moment = Moment(self.origin, self.revision, token, connection.file)
+        self.moment = SnapshotKey(self.origin, self.revision, token, connection.file)
         self.settings = _settings(settings)
         self.epochs = Epochs(connection, self.learner_id)
         self.shows_texts = True
@@ -290,14 +290,19 @@ class Transaction:
         self._arms: dict[str, Known] = {}
         self._present: dict[int, int] = {}
         self._described: dict[int, Description] = {}
-        if memory is not None and memory.moment == (self.origin, self.revision - 1, row[4], connection.file):
+        if memory is not None and memory.snapshot_key == (
+            self.origin,
+            self.revision - 1,
+            row[4],
+            connection.file,
+        ):
             self._arms, self._present = memory.arms, memory.epochs
             self._described = memory.descriptions
             if memory.erased is not None:
                 self.erased = memory.erased
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
         self._has_news = False
-        self._told_by: tuple[str, list[Any]] | None = None
+        self._proof: tuple[str, list[Any]] | None = None
         """What asks for a fact of this write that no other can have recorded."""
         self._keep_before_what_is_staged()
 
@@ -366,7 +371,7 @@ class Transaction:
 
     def note_run(self, uid: str) -> None:
         """Record that a run was added; used to check after a lost COMMIT whether the write succeeded."""
-        self._told_by = (
+        self._proof = (
             "SELECT 1 FROM run WHERE learner_id = ? AND uid = ? AND revision = ?",
             [self.learner_id, uid, self.revision],
         )
@@ -387,17 +392,17 @@ class Transaction:
             return True
         if revision < self._first_revision:
             return False
-        return None if self._told_by is None else connection.row(*self._told_by) is not None
+        return None if self._proof is None else connection.row(*self._proof) is not None
 
     @property
     def memory(self) -> Memory:
         """Return the cache for the next write, valid once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._described = {}, {}, {}
-        moment = Moment(self.origin, self.revision, self._token, self.connection.file)
+        snapshot_key = SnapshotKey(self.origin, self.revision, self._token, self.connection.file)
         return Memory(
             self.learner_id,
-            moment,
+            snapshot_key,
             self._arms,
             self._present,
             self._described,
@@ -419,7 +424,7 @@ class Transaction:
 
     def audit_all(self, action: ActionName, changes: Iterable[tuple[str | None, Detail]]) -> None:
         """Note several changes of one kind."""
-        said = list(changes)
+        entries = list(changes)
         rows: list[Row] = [
             (
                 number,
@@ -430,12 +435,12 @@ class Transaction:
                 self.now_ms,
                 self.revision,
             )
-            for number, (act, detail) in enumerate(said, self.number("audit", len(said)))
+            for number, (act, detail) in enumerate(entries, self.number("audit", len(entries)))
         ]
         self.connection.insert("audit", _AUDIT, self.learner_id, chain.from_iterable(rows))
         if rows:
             number, actor, _, _, detail, at_ms, revision = rows[0]
-            self._told_by = (
+            self._proof = (
                 "SELECT 1 FROM audit WHERE learner_id = ? AND audit_no = ? AND actor = ? AND action = ?"
                 " AND detail = ? AND at_ms = ? AND revision = ?",
                 [self.learner_id, number, actor, action, detail, at_ms, revision],
@@ -454,8 +459,8 @@ class Transaction:
 
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
         """Numbers of the arms that exist among ``keys``."""
-        wanted = list(dict.fromkeys(keys))
-        missing = [key for key in wanted if key not in self._arms]
+        distinct = list(dict.fromkeys(keys))
+        missing = [key for key in distinct if key not in self._arms]
         for key, *known in self.connection.rows_in(
             f"SELECT key, arm_no, declared, prior_alpha_micro FROM arm {ARMS_BY_KEY}"
             " WHERE learner_id = ? AND key IN ({})",
@@ -463,33 +468,33 @@ class Transaction:
             missing,
         ):
             self._arms[key] = Known(*known)
-        return {key: self._arms[key].arm_no for key in wanted if key in self._arms}
+        return {key: self._arms[key].arm_no for key in distinct if key in self._arms}
 
     def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN, import_no: int = 0) -> dict[str, int]:
         """Return numbers of the arms; missing ones are made, with the posterior of their prior.
 
         A listed arm keeps its prior. Label and cost follow the latest source, recorded as this import's (0 = direct).
         """
-        found = self.arm_nos(arm.key for arm in arms)
+        numbers = self.arm_nos(arm.key for arm in arms)
         for arm in arms:
-            if arm.key not in found:
-                found[arm.key] = self._make_arm(arm, declared=declared)
+            if arm.key not in numbers:
+                numbers[arm.key] = self._make_arm(arm, declared=declared)
             elif self._arms[arm.key].differs(arm, declared):
-                self._relist_arm(found[arm.key], arm, declared=declared)
-        said = [(found[arm.key], arm) for arm in arms if (arm.token_cost, arm.label) != (None, None)]
-        if said:
-            self.describe(said, import_no, self.revision)
-        return found
+                self._relist_arm(numbers[arm.key], arm, declared=declared)
+        described = [(numbers[arm.key], arm) for arm in arms if (arm.token_cost, arm.label) != (None, None)]
+        if described:
+            self.describe(described, import_no, self.revision)
+        return numbers
 
-    def describe(self, said: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
+    def describe(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         """Note what an import says of the costs and labels of arms, by number."""
-        self._descriptions.tell(said, import_no, revision)
+        self._descriptions.tell(described, import_no, revision)
 
     def ensure_keys(self, keys: Sequence[str]) -> dict[str, int]:
         """Return the same for arms that are known by their ids only."""
-        found = self.arm_nos(keys)
-        if len(found) == len(keys) and all(self._arms[key].own_alpha_micro is None for key in keys):
-            return found
+        numbers = self.arm_nos(keys)
+        if len(numbers) == len(keys) and all(self._arms[key].own_alpha_micro is None for key in keys):
+            return numbers
         return self.ensure_arms([Arm(key=key) for key in dict.fromkeys(keys)])
 
     def inventory(self, inventory: Inventory, import_no: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -621,21 +626,21 @@ class Transaction:
 
     def _relist_arm(self, arm_no: int, arm: Arm, *, declared: int) -> None:
         own = arm.prior
-        place = [self.learner_id, arm_no]
+        key = [self.learner_id, arm_no]
         hidden = self.connection.row(
             "SELECT 1 FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
             f" WHERE a.learner_id = ? AND a.arm_no = ? AND NOT {LISTED}",
-            place,
+            key,
         )
         self.connection.run(
-            "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *place]
+            "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *key]
         )
         if hidden is not None:
             if declared != SEEN:
                 self.note_news()
             self.connection.run(
                 "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
-                [own and own.alpha_micro, own and own.beta_micro, *place],
+                [own and own.alpha_micro, own and own.beta_micro, *key],
             )
             rebase(self, [arm_no])
         del self._arms[arm.key]  # to be read again when it is asked for

@@ -11,19 +11,19 @@ from core.errors import NotApplicable, UnknownAct
 from core.records.batch import MAX_BATCH
 from core.store.arms import recompute_arms, recompute_descriptions
 from core.store.caches import shifting
-from core.store.episodes import episodes_said_by, recompute_episodes
+from core.store.episodes import episodes_of_import, recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
     Numbered,
     outheld,
     recompute_runs,
-    said_by,
+    facts_of_import,
     same_keys,
     standing_of,
 )
 from core.store.settings import enforce_settings
 from core.store.staging import spoil
-from core.store.subjects import SUBJECTS, recompute_subjects, subjects_said_by
+from core.store.subjects import SUBJECTS, recompute_subjects, subjects_of_import
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Transaction
 
@@ -203,7 +203,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     if fact is FACTS["undo"]:
         _mark_again(txn, number)
     elif fact is FACTS["import"]:
-        _recompute_said(txn, number)
+        _recompute_import(txn, number)
 
 
 def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
@@ -300,7 +300,7 @@ def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
     return ("", 0) if row is None else (row[0], row[1])
 
 
-def _recompute_said(txn: Transaction, import_no: int) -> None:
+def _recompute_import(txn: Transaction, import_no: int) -> None:
     """Recompute every fact of an import with or without it.
 
     Facts with keys follow the order of their tables, because one may wait for another.
@@ -310,21 +310,21 @@ def _recompute_said(txn: Transaction, import_no: int) -> None:
     keyed = _keyed_facts(txn, import_no)
     for fact in EXCHANGED.values():
         if fact.name not in KEYED_ACTS:
-            for number in said_by(txn, fact.table, import_no):
+            for number in facts_of_import(txn, fact.table, import_no):
                 _restand(txn, fact, number)
     for table, number in sorted(
         keyed, key=lambda one: (one[0] != "reset", one)
     ):  # boundaries before what they part
         _restand(txn, _BY_TABLE[table], number)
     for kind in SUBJECTS:
-        recompute_subjects(txn, kind, subjects_said_by(txn, kind, import_no))
+        recompute_subjects(txn, kind, subjects_of_import(txn, kind, import_no))
     for fact in EXCHANGED.values():
         changed = {no for table, no in keyed if table == fact.table}
-        fact.settled(txn, sorted(changed or said_by(txn, fact.table, import_no)))
+        fact.settled(txn, sorted(changed or facts_of_import(txn, fact.table, import_no)))
     recompute_arms(txn, _about_arms(txn, import_no, "('arm')"))
     recompute_descriptions(txn, _about_arms(txn, import_no, "('cost', 'label')"))
-    recompute_runs(txn, said_by(txn, "run", import_no))
-    recompute_episodes(txn, episodes_said_by(txn, import_no))
+    recompute_runs(txn, facts_of_import(txn, "run", import_no))
+    recompute_episodes(txn, episodes_of_import(txn, import_no))
 
 
 _BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
@@ -332,12 +332,12 @@ _BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
 
 def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:
     """Facts that an import says of kinds that come under keys, and those that were asked for under the same ones."""
-    found: set[Numbered] = set()
+    facts: set[Numbered] = set()
     for table in KEYED_ACTS.values():
-        said = said_by(txn, table, import_no)
-        found.update((table, number) for number in said)
-        found.update(rival for _, rival in same_keys(txn, table, said))
-    return found
+        numbers = facts_of_import(txn, table, import_no)
+        facts.update((table, number) for number in numbers)
+        facts.update(rival for _, rival in same_keys(txn, table, numbers))
+    return facts
 
 
 def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
@@ -361,4 +361,4 @@ def left_out(txn: Transaction, act: Act) -> int:
         kind, number = _target(txn, number)
     if kind != "import":
         return 0
-    return sum(len(outheld(txn, table, said_by(txn, table, number))) for table in KEYED_ACTS.values())
+    return sum(len(outheld(txn, table, facts_of_import(txn, table, number))) for table in KEYED_ACTS.values())

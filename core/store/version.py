@@ -97,7 +97,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def digests(self) -> tuple[int, int]:
         """Return the digest of the source's content at any settings, and that of everything."""
-        said = _ENCODER.encode(
+        content = _ENCODER.encode(
             (
                 self.columns[:-_N_SETTINGS_DEPENDENT],
                 self.arm_nos,
@@ -107,9 +107,9 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 self.decisions,
             )
         )
-        made = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
-        trace = _digest(said)
-        return trace, _digest(trace.to_bytes(8, "big", signed=True) + made)
+        rest = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
+        trace = _digest(content)
+        return trace, _digest(trace.to_bytes(8, "big", signed=True) + rest)
 
     def encode(self) -> bytes:
         return _ENCODER.encode(self)
@@ -162,9 +162,9 @@ def _in_order(
     if order is None:
         return arm_nos, flags, costs
     return (
-        tuple([arm_nos[place] for place in order]),
-        bytes([flags[place] for place in order]),
-        tuple([costs[place] for place in order]),
+        tuple([arm_nos[index] for index in order]),
+        bytes([flags[index] for index in order]),
+        tuple([costs[index] for index in order]),
     )
 
 
@@ -232,7 +232,7 @@ _SESSION: Final = COLUMNS.index("session")
 
 def stripped(version: Version) -> Version:
     """Return the version without texts: no excerpts, prompt or reply; every number stays."""
-    evidence = tuple((arm_no, place, None) for arm_no, place, _ in version.evidence)
+    evidence = tuple((arm_no, where, None) for arm_no, where, _ in version.evidence)
     return msgspec.structs.replace(version, evidence=evidence, texts=None)
 
 
@@ -347,7 +347,7 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
     shelve(txn, [(run_no, digest, whole_version(txn, run_no))])
 
 
-def kept(txn: Facts, run_no: int, digest: int) -> Version:
+def load(txn: Facts, run_no: int, digest: int) -> Version:
     """Load an archived version."""
     row = txn.connection.row(
         "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
@@ -363,21 +363,21 @@ def kept(txn: Facts, run_no: int, digest: int) -> Version:
 
 def put(txn: Facts, run_no: int, version: Version) -> None:
     """Replace a run's rows by a version."""
-    place = [txn.learner_id, run_no]
+    key = [txn.learner_id, run_no]
     for table in _BESIDE:
-        txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", place)
+        txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", key)
     drop_texts(txn, [run_no])
     assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key"))
     txn.connection.run(
         f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
-        [*version.columns, session_key(run_no, *session_of(version.columns)), *place],
+        [*version.columns, session_key(run_no, *session_of(version.columns)), *key],
     )
     write_parts(txn, [(run_no, version)])
 
 
 def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold; without its texts, which `whole_version` has."""
-    place = [facts.learner_id, run_no]
+    key = [facts.learner_id, run_no]
     where = "WHERE learner_id = ? AND run_no = ?"
     texts = (
         f"SELECT {', '.join(COLUMNS)} FROM run {where}",
@@ -386,7 +386,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
         f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}",
     )
     (columns,), outcomes, evidence, decisions = facts.together(
-        *[partial(_rows, facts, sql, place) for sql in texts]
+        *[partial(_rows, facts, sql, key) for sql in texts]
     )
     return msgspec.convert(
         (

@@ -64,16 +64,16 @@ def put_webhook(  # noqa: PLR0917 - as the columns come
         "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?",
         [txn.learner_id, url, learner or ""],
     )
-    said = [pages, secret_from, int(private), txn.actor.name, txn.now_ms]
+    values = [pages, secret_from, int(private), txn.actor.name, txn.now_ms]
     if known is not None:
         txn.connection.run(
             "UPDATE webhook SET pages = ?, secret_from = ?, private = ?, by = ?, at_ms = ?, removed_ms = 0"
             " WHERE learner_id = ? AND webhook_no = ?",
-            [*said, txn.learner_id, known[0]],
+            [*values, txn.learner_id, known[0]],
         )
         return int(known[0])
     number = txn.number("webhook")
-    txn.connection.run(_ADD, [txn.learner_id, number, url, learner or "", *said, 0])
+    txn.connection.run(_ADD, [txn.learner_id, number, url, learner or "", *values, 0])
     return number
 
 
@@ -177,8 +177,8 @@ def settle_message(txn: Transaction, message: Message, result: str, *, ok: bool)
 
 
 def _webhook(*row: Any) -> WebhookRow:  # noqa: ANN401 - as the columns come
-    number, url, learner, pages, secret_from, private, by, at_ms, removed_ms, *told = row
-    last_ms, last_result, n_waiting, n_given_up = told
+    number, url, learner, pages, secret_from, private, by, at_ms, removed_ms, *state = row
+    last_ms, last_result, n_waiting, n_given_up = state
     return WebhookRow(
         id=f"webhook-{number}",
         url=url,

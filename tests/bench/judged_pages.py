@@ -22,7 +22,7 @@ from core.records.review import About, Order, QueueAsks
 from core.store.engine.sqlite import Connection
 from core.store.reads.evaluations import evaluation_columns, evaluation_page
 from core.store.reads.layers import bare_layers, judged_layers
-from core.store.seen import NOTHING, Seen
+from core.store.seen import NOTHING, FileIdentity
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.worlds import context_at, runs
 
@@ -130,10 +130,10 @@ def _asked(context: Context, work: Callable[[Context], object]) -> list[str]:
     drivers = []
     began = Connection.__init__
 
-    def begin(self: Connection, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
+    def begin(self: Connection, driver: sqlite3.Connection, identity: FileIdentity = NOTHING) -> None:
         driver.set_trace_callback(found.append)
         drivers.append(driver)
-        began(self, driver, seen)
+        began(self, driver, identity)
 
     Connection.__init__ = begin  # type: ignore[method-assign]
     try:

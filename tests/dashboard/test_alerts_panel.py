@@ -15,7 +15,7 @@ from core.records.alert import ALERT_KINDS, Alarm, AlertRow, page_url
 from core.statistics.overview import AttentionKind
 from dashboard.pages import PAGES
 from dashboard.sentences import alerts as said
-from dashboard.widgets.overview.attention import SEEN_ON
+from dashboard.widgets.overview.attention import PAGE_OF
 from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
 from tests.dashboard.worlds import keys, world
 from tests.doors.test_webhook import SECRET, failing, receiving
@@ -42,7 +42,7 @@ def add(page: AppTest, url: str, *, private: bool = True) -> AppTest:
 
 def test_where_each_is_seen_is_where_the_overview_leads() -> None:
     """One table in core, which knows no pages, and one here."""
-    shared: dict[str, AttentionKind] = {kind: kind for kind in SEEN_ON}
+    shared: dict[str, AttentionKind] = {kind: kind for kind in PAGE_OF}
     names = {page.name for page in PAGES}
     for kind in ALERT_KINDS:
         row = AlertRow(
@@ -54,7 +54,7 @@ def test_where_each_is_seen_is_where_the_overview_leads() -> None:
         assert path in names
         assert query.startswith("learner=a%20b%26c")
         if kind in shared:
-            assert path == SEEN_ON[shared[kind]].name
+            assert path == PAGE_OF[shared[kind]].name
         assert said.WHAT[kind]
 
 
@@ -78,7 +78,7 @@ def test_an_address_is_told_tried_removed_and_told_again(
         press(page, "bring back webhook-1")
         assert [one.id for one in alerts(context).webhooks] == ["webhook-1"]
         assert "bring back webhook-1" not in {one.key for one in page.button}
-        look(context, ask=lambda _: [Alarm(learner="default", kind="poisoned", object="tool", count=3)])
+        look(context, find=lambda _: [Alarm(learner="default", kind="poisoned", object="tool", count=3)])
         deliver(context)
         assert len(received) == 2
     page.run()

@@ -12,7 +12,7 @@ def test_an_answer_that_was_overtaken_is_given_but_not_kept() -> None:
         revision[0] += 1  # somebody writes while the question is asked
         return f"of revision {revision[0]}"
 
-    assert cache.kept(1, ask, still=lambda: revision[0] == 1) == "of revision 2"
+    assert cache.get(1, ask, still=lambda: revision[0] == 1) == "of revision 2"
     assert len(cache) == 0
-    assert cache.kept(1, lambda: "of revision 1") == "of revision 1"
-    assert cache.kept(1, lambda: "another") == "of revision 1"
+    assert cache.get(1, lambda: "of revision 1") == "of revision 1"
+    assert cache.get(1, lambda: "another") == "of revision 1"

@@ -146,7 +146,7 @@ def test_an_export_is_made_when_asked_and_its_hashes_hold(open_page: Open, datab
     assert "save export" not in {button.key for button in page.get("download_button")}
     page.button(key="make export").click().run()
     check(page)
-    made: downloads.MadeExport = page.session_state["armscope export"]
+    made: downloads.ReadyExport = page.session_state["armscope export"]
     with zipfile.ZipFile(BytesIO(made.path.read_bytes())) as zipped:
         manifest = json.loads(zipped.read("manifest.json"))
         for file in manifest["files"]:
@@ -185,7 +185,7 @@ def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Ope
     assert "save training" not in {button.key for button in page.get("download_button")}
     page.button(key="make training").click().run()
     check(page)
-    made: downloads.MadeTraining = page.session_state["armscope training"]
+    made: downloads.ReadyTraining = page.session_state["armscope training"]
     assert (
         json.loads(made.manifest.read_bytes())["sha256"] == hashlib.sha256(made.path.read_bytes()).hexdigest()
     )
@@ -219,7 +219,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     def lines_made() -> list[dict[str, object]]:
         page.button(key="make training").click().run()
         check(page)
-        made: downloads.MadeTraining = page.session_state["armscope training"]
+        made: downloads.ReadyTraining = page.session_state["armscope training"]
         return [json.loads(line) for line in made.path.read_bytes().splitlines()]
 
     assert len(lines_made()) == 2

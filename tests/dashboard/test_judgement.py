@@ -11,7 +11,7 @@ import pytest
 from core.flows import queries
 from core.flows.learn import record_all
 from core.flows.settings import change
-from core.records.judgement import Judgement, JudgementName, Stretch
+from core.records.judgement import Judgement, JudgementName, RecentMean
 from core.records.posterior import Interval
 from core.records.times import DAY_MS
 from core.records.view import View
@@ -34,7 +34,7 @@ JUDGED: Final = Judgement(
     chance_error=0.009,
     break_even=0.46,
 )
-FELL: Final = Stretch(since_ms=20_000 * DAY_MS, mean=0.497, n=915, mean_before=0.76, n_before=441)
+FELL: Final = RecentMean(since_ms=20_000 * DAY_MS, mean=0.497, n=915, mean_before=0.76, n_before=441)
 
 
 def said(parts: Sentence) -> str:

@@ -119,8 +119,8 @@ def test_imported_runs_alone_say_what_is_known_and_claim_nothing(open_page: Open
 
 
 def test_whatever_needs_a_look_has_a_page() -> None:
-    assert set(attention.SEEN_ON) == set(get_args(AttentionKind))
-    assert set(attention.SEEN_ON.values()) <= set(PAGES)
+    assert set(attention.PAGE_OF) == set(get_args(AttentionKind))
+    assert set(attention.PAGE_OF.values()) <= set(PAGES)
 
 
 def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: Path) -> None:

@@ -14,7 +14,7 @@ from core.errors import InvalidInput, InvalidSetting
 from core.flows.members import invite_member
 from core.records.times import HOUR_MS
 from dashboard.launch import main
-from dashboard.sign_in import check_operator, check_place, read_sign_in, session_ms
+from dashboard.sign_in import check_operator, check_address, read_sign_in, session_ms
 from tests.conftest import ROOT
 from tests.dashboard.signed_in import ISSUER, auth_file, let_in
 from tests.dashboard.worlds import context_at
@@ -106,14 +106,14 @@ def test_a_file_that_is_none_is_named_and_nothing_of_it_is_said(tmp_path: Path) 
 def test_off_this_machine_and_behind_a_proxy_people_have_to_sign_in() -> None:
     for address in ("0.0.0.0", "::", "192.0.2.7", "elsewhere.example"):
         with pytest.raises(InvalidInput, match="must be of this machine"):
-            check_place(address, (), signs_in=False)
-        check_place(address, ("192.0.2.1", "::1"), signs_in=True)
-    check_place("127.0.0.1", (), signs_in=False)
+            check_address(address, (), signs_in=False)
+        check_address(address, ("192.0.2.1", "::1"), signs_in=True)
+    check_address("127.0.0.1", (), signs_in=False)
     with pytest.raises(InvalidInput, match="only where people sign in"):
-        check_place("127.0.0.1", ("127.0.0.1",), signs_in=False)
+        check_address("127.0.0.1", ("127.0.0.1",), signs_in=False)
     for proxy in ("*", "proxy.example", "192.0.2.0/24", ""):
         with pytest.raises(InvalidInput, match="must be named by its address"):
-            check_place("127.0.0.1", (proxy,), signs_in=True)
+            check_address("127.0.0.1", (proxy,), signs_in=True)
 
 
 def test_somebody_must_be_able_to_let_others_in() -> None:

@@ -49,7 +49,7 @@ from core.flows.undo import redo, undo
 from core.flows.upload import ReceivedFile, import_uploaded
 from core.flows.watch import watch
 from core.formats.kairos import read_reward
-from core.formats.otlp import Sent as SentSpans
+from core.formats.otlp import RequestSpans as SentSpans
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Grant, Role
 from core.records.alert import Message, SendResult

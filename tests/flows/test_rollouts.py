@@ -255,7 +255,7 @@ def test_there_is_an_end_to_what_is_kept(context: Context, monkeypatch: pytest.M
         take_events(context, [message(9, eventId="w9", rolloutEventId="w")])
     assert [row.rollout for row in rollouts(context)] == ["w"]
     assert len(held(context)) == 1
-    late = replace(context, clock=lambda: context.clock() + 2 * store.KEPT_MS)
+    late = replace(context, clock=lambda: context.clock() + 2 * store.LIFETIME_MS)
     settle_all_rollouts(late)
     assert rollouts(context) == []
     assert take_events(context, EVERY).kept == len(EVERY), "it is told as before"

@@ -17,10 +17,10 @@ from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.offers import offer, report
 from core.flows.traces import settle_everywhere, settle_traces, take_spans, traces
-from core.formats.otlp import Sent, read_spans
+from core.formats.otlp import RequestSpans, read_spans
 from core.records.arm import Arm
 from core.records.offer import Report
-from core.store.traces import KEPT_MS, LISTED_MS, MAX_KEPT_BYTES, MAX_SPANS, Packed, keep_spans
+from core.store.traces import LIFETIME_MS, LISTED_MS, MAX_STORED_BYTES, MAX_SPANS, Packed, keep_spans
 from tests.flows.world import HOUR_MS, START_MS, context_at
 from tests.formats.test_otlp import AGENT, TRACE, Json, as_json, called, reply, span
 
@@ -50,7 +50,7 @@ def context(tmp_path: Path, clock: Clock) -> Iterator[Context]:
     made.store.close()
 
 
-def sent(*spans: Json) -> Sent:
+def sent(*spans: Json) -> RequestSpans:
     return read_spans(as_json(*spans), "json")
 
 
@@ -150,7 +150,7 @@ def test_spans_go_after_a_day_and_the_list_after_a_week(context: Context, clock:
     clock.now_ms += HOUR_MS
     settle_everywhere(context)
     assert n_spans(context) == 4
-    clock.now_ms += KEPT_MS
+    clock.now_ms += LIFETIME_MS
     settle_everywhere(context)
     assert (n_spans(context), [row.trace for row in traces(context)]) == (0, [OTHER])
     take_spans(context, sent(AGENT[1]))
@@ -172,7 +172,7 @@ def packed(*spans: Json) -> dict[str, list[Packed]]:
     return found
 
 
-def kept(context: Context, *spans: Json, at_most_bytes: int = MAX_KEPT_BYTES) -> int:
+def kept(context: Context, *spans: Json, at_most_bytes: int = MAX_STORED_BYTES) -> int:
     return context.write(
         "ingest", lambda txn: keep_spans(txn, packed(*spans), at_most_bytes=at_most_bytes), create=True
     )

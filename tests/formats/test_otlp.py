@@ -19,7 +19,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 
 from core.detect import detect
 from core.errors import InvalidInput
-from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_of, told_by, unpacked
+from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_of, run_or_reason, unpacked
 from core.formats.spans import attributes_of
 from core.guard import guard
 from core.records.run import Run
@@ -277,7 +277,7 @@ def test_tools_are_told_in_many_ways(kind: dict[str, Any], tools: list[str]) -> 
 
 def test_a_trace_that_can_t_be_told_says_why() -> None:
     sent = read_spans(as_json(reply(1, gen_ai__response__finish_reasons=["tool_calls"])), "json")
-    assert told_by(sent.spans) == "It says that the model asked for tools, but not for which."
+    assert run_or_reason(sent.spans) == "It says that the model asked for tools, but not for which."
     assert read_one(span(1, http__method="GET")).empty
 
 
@@ -316,7 +316,7 @@ def test_real_traces_say_what_was_read_of_them_by_hand(shared_data: Path) -> Non
     for name, by_hand in told.items():
         export = json.loads(gzip.decompress((place / f"{name}.gz").read_bytes()))
         spans = read_spans(as_protobuf(*map(exported, export["observations"])), "protobuf").spans
-        run = told_by(spans)
+        run = run_or_reason(spans)
         if by_hand.get("ambiguous"):
             assert isinstance(run, str), name
             continue

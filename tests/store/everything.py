@@ -55,13 +55,13 @@ from core.flows.queues import add_queue, assign, propose_queue, rater_checks
 from core.flows.reset import reset
 from core.flows.restore import restore
 from core.flows.review import (
+    exclude_item,
     hold,
     keep_draft,
     my_last,
     next_item,
     release,
     requeue,
-    exclude_item,
     skip,
 )
 from core.flows.reward import reward, reward_all
@@ -82,7 +82,7 @@ from core.records.batch import BatchLine
 from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.limits import LAST_MS
-from core.records.offer import SelectionOptions, Report
+from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
@@ -91,12 +91,12 @@ from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
 from core.store import reads
-from core.store.damage import glance
+from core.store.damage import quick_check
 from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
 from core.store.reads.measured import budgets_used, last_run_no
-from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
+from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
 from core.store.rollouts import keep_rollouts
@@ -633,8 +633,8 @@ def by_their_own(context: Context) -> None:
         for run_nos in ([], [1, 2]):
             found = arms_in_runs(snapshot, run_nos)
             parts(snapshot, run_nos, found.arm_nos.tolist())
-            given_by_hand(snapshot, run_nos)
-        list(glance(snapshot))
+            manual_rewards(snapshot, run_nos)
+        list(quick_check(snapshot))
 
 
 def flow_by_flow(folder: Path) -> None:

@@ -14,7 +14,7 @@ from core.store.engine.sqlite import Connection
 from core.store.facts import FACTS
 from core.store.lines import take_line
 from core.store.reads.arm_story import parts_of_arm
-from core.store.reads.run_parts import given_by_hand
+from core.store.reads.run_parts import manual_rewards
 from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
 from tests.store.worlds import lively_context
@@ -27,7 +27,7 @@ READS: dict[str, Callable[[Snapshot], object]] = {
     "of run": lambda snapshot: reads.observations(snapshot, limit=9, run_no=2),
     "of arm": lambda snapshot: reads.ledger_of_arm(snapshot, 2, limit=9),
     "of arm, further": lambda snapshot: reads.ledger_of_arm(snapshot, 2, before=(1 << 60, 9), limit=9),
-    "by hand": lambda snapshot: given_by_hand(snapshot, [1, 2]),
+    "by hand": lambda snapshot: manual_rewards(snapshot, [1, 2]),
     "parts": lambda snapshot: parts_of_arm(snapshot, 2, [1, 2]),
 }
 WRITES: dict[str, Callable[[Transaction], object]] = {

@@ -74,8 +74,8 @@ def test_one_number_of_a_cache_is_found(lively: Path, tmp_path: Path, table: str
     )
     found = queries.verify(context)
     assert not found.clean
-    assert {difference.table for _, difference in found.found} == {table}
-    assert {name for name, _ in found.found} == {"default"}
+    assert {difference.table for _, difference in found.differences} == {table}
+    assert {name for name, _ in found.differences} == {"default"}
 
 
 @pytest.mark.parametrize("table", ["posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"])
@@ -83,12 +83,12 @@ def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Pat
     context = tampered(lively, tmp_path, f"DELETE FROM {table}")
     found = queries.verify(context)
     assert not found.clean
-    assert "nothing" in {difference.stored for _, difference in found.found}
+    assert "nothing" in {difference.stored for _, difference in found.differences}
 
 
 def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> None:
     context = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0, 0)")
-    ((_, difference),) = queries.verify(context).found
+    ((_, difference),) = queries.verify(context).differences
     assert (difference.table, difference.recomputed) == ("arm_hour", "nothing")
 
 
@@ -163,7 +163,7 @@ FACTS = {
 def test_whatever_else_was_changed_by_hand_is_found(lively: Path, tmp_path: Path, what: str) -> None:
     found = queries.verify(tampered(lively, tmp_path, FACTS[what]))
     assert not found.clean
-    assert found.n_differences >= len(found.found) > 0
+    assert found.n_differences >= len(found.differences) > 0
 
 
 @pytest.mark.of_file
@@ -193,7 +193,7 @@ def test_what_cannot_even_be_read_is_an_error_with_a_way_out(lively: Path, tmp_p
         way_out = "pg_basebackup" if running() else "armscope restore"
         assert way_out in refused.next_step  # noqa: PT017 - either is a clear answer
     else:
-        assert "can't be read" in {difference.stored[:13] for _, difference in found.found}
+        assert "can't be read" in {difference.stored[:13] for _, difference in found.differences}
 
 
 @pytest.mark.of_file
@@ -211,7 +211,7 @@ def test_a_damaged_page_is_found(lively: Path, tmp_path: Path) -> None:
 def test_only_the_first_differences_are_shown_and_all_are_counted(lively: Path, tmp_path: Path) -> None:
     context = tampered(lively, tmp_path, "UPDATE posterior SET pulls = pulls + 1")
     found = queries.verify(context, limit=2)
-    assert len(found.found) == 2
+    assert len(found.differences) == 2
     assert found.n_differences > 2
 
 
@@ -233,4 +233,4 @@ def test_every_learner_is_checked(lively: Path, tmp_path: Path) -> None:
     assert other.store.database.write(lambda connection: connection.n_changed(spoil, [()])) == 1
     found = queries.verify(other)
     assert found.learners == ("default", "other")
-    assert [name for name, _ in found.found] == ["default"]
+    assert [name for name, _ in found.differences] == ["default"]

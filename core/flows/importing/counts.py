@@ -19,7 +19,7 @@ from core.records.import_answer import (
 )
 from core.records.judged import Judged
 from core.records.verdict import SKIP_REASONS
-from core.store.episodes import Told
+from core.store.episodes import Imported
 
 _MOST_NAMES: Final = 10_000
 """Maximum number of counted tool names outside the prompt: they are foreign text."""
@@ -86,7 +86,7 @@ class ImportCounts:
         self.by_kind[kind] += 1
         self.counts["ledger_duplicate"] += not is_new
 
-    def episode(self, status: Told) -> None:
+    def episode(self, status: Imported) -> None:
         """Count an episode, and whether it was new, known or updated."""
         self.counts["episodes"] += 1
         self.counts[f"episode_{status}"] += 1

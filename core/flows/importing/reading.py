@@ -27,7 +27,7 @@ from core.records.ledger_lines import ContentLine, LearnerLine, ResetLine, RunLi
 from core.records.limits import shown
 from core.records.rollout_event import RolloutEvent, without_text
 from core.records.run import Phase, Run
-from core.store.offers import told_sessions
+from core.store.offers import reported_sessions
 from core.store.rollouts import held_rollouts
 from core.store.staging import Spoiled
 
@@ -60,7 +60,7 @@ class SourceReading:
         self._comparisons: list[StatedBeliefs] = []
         with context.store.reading(context.learner) as snapshot:
             self._settings, self._origin = snapshot.settings, snapshot.origin
-            self._observed_sessions = told_sessions(snapshot)
+            self._observed_sessions = reported_sessions(snapshot)
             self._held_rollouts = held_rollouts(snapshot)
         self.held: list[RolloutEvent] = []
         self._are_written = False

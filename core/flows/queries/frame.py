@@ -14,14 +14,14 @@ from core.records.learner import LearnerSettings
 from core.records.run import Phase
 from core.records.standing import Standing
 from core.store import reads
-from core.store.transaction import Moment, Snapshot
+from core.store.transaction import SnapshotKey, Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """Cheapest query that detects a change."""
 
-    moment: Moment
+    moment: SnapshotKey
     n_runs: int
     last_at_ms: int | None
 
@@ -37,7 +37,7 @@ class Visibility(NamedTuple):
     ``learners`` are the names the caller may read. ``hidden`` are the numbers of evaluations the caller may not see.
     """
 
-    moment: Moment
+    moment: SnapshotKey
     learners: tuple[str, ...]
     roles: frozenset[Role]
     hidden: frozenset[int]
@@ -50,7 +50,7 @@ class Frame:
     learner: str
     learners: tuple[str, ...]
     database: str
-    moment: Moment
+    moment: SnapshotKey
     settings: LearnerSettings
     phase: Phase
     n_runs: int

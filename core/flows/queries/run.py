@@ -28,7 +28,7 @@ from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.episodes import episodes_of_run
 from core.store.reads import observations
 from core.store.reads.run_pages import run_page
-from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_place, tellings
+from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, tellings
 from core.store.settings import folded_settings
 from core.store.transaction import Snapshot
 
@@ -41,7 +41,7 @@ def run(context: Context, name: Annotated[str, Meta(description="The run's uid o
     Runs of an undone import and unanswered prompts have an explanation, too. Raises `UnknownRun`.
     """
     with context.reading() as snapshot:
-        position = run_place(snapshot, name)
+        position = run_cursor(snapshot, name)
         if position is None:
             raise UnknownRun(
                 f"There is no run {name[:80]!r} in learner {context.learner!r}.",

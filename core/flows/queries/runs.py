@@ -15,7 +15,7 @@ from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
 from core.store.reads.run_pages import looked_up, page_of, run_page, runs_counted
-from core.store.reads.run_parts import arms_in_runs, given_by_hand, parts
+from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
 from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
@@ -66,7 +66,7 @@ def runs_view(
             lambda: looked_up(snapshot, filters, view, cursor=cursor, direction=direction, limit=limit),
             lambda: runs_counted(snapshot, filters, view),
         )
-        numbers = [row.run_no for row in matches.found]
+        numbers = [row.run_no for row in matches.matches]
         oldest_first = tuple(reversed(numbers) if direction == "older" else numbers)
         page, cells = snapshot.together(
             lambda: page_of(snapshot, matches, direction),
@@ -80,7 +80,7 @@ def _cells(
 ) -> Heatmap:
     """Return the heat map of the page. The runs are columns, the newest last."""
     arms, by_hand = snapshot.together(
-        lambda: arms_in_runs(snapshot, run_nos), lambda: given_by_hand(snapshot, run_nos)
+        lambda: arms_in_runs(snapshot, run_nos), lambda: manual_rewards(snapshot, run_nos)
     )
     if view.types:
         arms = arms.at(np.flatnonzero([kind in view.types for kind in arms.types]))

@@ -14,13 +14,13 @@ from core.records.verification import Difference, Verification
 from core.settings import Located
 from core.store import reads
 from core.store.check import PASSES, differences
-from core.store.damage import damage, said
+from core.store.damage import damage, words_of
 from core.store.failures import damaged
 
 
 def problem_of(verification: Verification, database: Located) -> StoreDamaged:
     """Return the differences as one error."""
-    first = said(verification.differences[0][1])
+    first = words_of(verification.differences[0][1])
     return damaged(database, f"{verification.n_differences:,} differences, the first: {first}")
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-import scipy
-
 from core.columns import JoinedArms
 from core.statistics.change.shift import Shift
 from core.statistics.change.splits import MIN_BEFORE, MIN_CHANGE
+from core.statistics.counting import chance_of_at_most
 
 NEAR_DAYS: Final = 7
 """An arm may have brought a change about if it joined within so many days of it; of a small one the day is vague."""
@@ -77,4 +75,4 @@ def _fewer(used: int, n: int, other_used: int, other_n: int) -> float:
     """Return the chance of so few or fewer uses of the first, if both were used equally often."""
     if n == 0 or other_n == 0:
         return 1.0
-    return float(np.clip(scipy.stats.hypergeom.cdf(used, n + other_n, used + other_used, n), 0, 1))
+    return float(chance_of_at_most(used, n + other_n, used + other_used, n))

@@ -10,6 +10,7 @@ import scipy
 
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, RecentDays
 from core.records.arm import MICRO
+from core.statistics.counting import chance_of_at_most
 
 WINDOW_DAYS: Final = 28
 """Number of days, up to the end of the data, at whose beginning a change is tested."""
@@ -202,5 +203,5 @@ def apart_by_chance(good_after: Floats, n_after: Floats, good_before: Floats, n_
     size_after, size_before = np.floor(n_after), np.floor(n_before)
     few = np.minimum(np.ceil(few_after), size_after)
     total = few + np.minimum(np.floor(few_before), size_before)
-    tail = scipy.stats.hypergeom.cdf(few, size_after + size_before, total, size_after)
+    tail = chance_of_at_most(few, size_after + size_before, total, size_after)
     return np.asarray(np.minimum(2 * tail, 1), dtype=np.float64)

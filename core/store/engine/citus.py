@@ -42,17 +42,17 @@ def servers(connection: Connection) -> tuple[str, ...]:
     return _workers(connection) if is_distributed(connection) else ()
 
 
-def distribute(connection: Connection, place: Server) -> Distribution:
+def distribute(connection: Connection, location: Server) -> Distribution:
     """Spread what is not spread yet; raises `InvalidInput` where there is nothing to do it with."""
     if not _has_citus(connection):
         raise InvalidInput(
-            f"The tables of {place} can't be distributed: the extension citus is not in this database.",
+            f"The tables of {location} can't be distributed: the extension citus is not in this database.",
             next_step="Install Citus on each server, and in this database of each: CREATE EXTENSION citus; then name"
             " the workers to the coordinator: SELECT citus_add_node('HOST', PORT).",
         )
     if not (workers := _workers(connection)):
         raise InvalidInput(
-            f"The tables of {place} can't be distributed: the coordinator knows no worker.",
+            f"The tables of {location} can't be distributed: the coordinator knows no worker.",
             next_step="Name them to it: SELECT citus_add_node('HOST', PORT), once for each.",
         )
     there = _spread(connection)
@@ -77,8 +77,8 @@ def _distribute(connection: Connection, missing: list[str]) -> None:
     for name in missing:
         if name not in {_EVERYWHERE, _HEAD}:
             _lay_beside(connection, name)
-    for table, name, said in references:
-        connection.run(f"ALTER TABLE {table} ADD CONSTRAINT {name} {said}")
+    for table, name, definition in references:
+        connection.run(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}")
 
 
 def _lay_beside(connection: Connection, table: str) -> None:

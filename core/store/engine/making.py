@@ -21,22 +21,22 @@ from core.store.files import make_file
 def is_empty(path: Path) -> bool:
     """Return whether a path has no file yet; raises `StoreUnusable` for something that can't be a database."""
     try:
-        found = path.stat()
+        info = path.stat()
     except FileNotFoundError:
         return True
     except OSError as problem:
         raise from_os(problem, path, "read") from problem
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(info.st_mode):
         raise StoreUnusable(
             f"The database must be a file, got the folder {path}.",
             next_step="Name a file in it, for example --database armscope.db.",
         )
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise StoreUnusable(
             f"The database must be a file on a disk, got {path}, which is a device, pipe or socket.",
             next_step="Name a file, for example --database armscope.db.",
         )
-    return found.st_size == 0
+    return info.st_size == 0
 
 
 def roll_back(path: Path) -> None:

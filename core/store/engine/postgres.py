@@ -58,7 +58,7 @@ OLDEST: Final = 15
 _PAUSE_S: Final = 0.05
 _LEAST_TIMEOUT_S: Final = 2
 """The driver's lower bound."""
-_KEPT: Final = 4
+_POOLED: Final = 4
 _MOST: Final = 24
 """Connections that are kept for the next, and how many there may be."""
 _AREA: Final = int.from_bytes(b"arms", "big")
@@ -81,7 +81,7 @@ _ROWS_COPIED: Final = 2_048
 """From so many rows on they are copied, which the server is waited for. Fewer go as arrays, one statement however
 many there are, and from so many on at once: the server writes them while we make what comes next.
 """
-_KEPT_TEXTS: Final = 2_048
+_CACHED_TEXTS: Final = 2_048
 _MOST_WAITING: Final = 100
 """So many statements go in one round trip; more are not kept back."""
 
@@ -107,8 +107,8 @@ logging.getLogger("psycopg").addHandler(
 )  # of a lost connection it tells by an error, too
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
-def _said(sql: str, kind: str = "") -> bytes:
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _translated(sql: str, kind: str = "") -> bytes:
     """A text with our marks as PostgreSQL reads it: numbered values, and for ``{}`` one array of a ``kind``.
 
     >>> _said("SELECT 'why?' FROM arm WHERE key = ? AND arm_no NOT IN ({})", "bigint")
@@ -135,7 +135,7 @@ def _said(sql: str, kind: str = "") -> bytes:
     return "'".join(parts).encode()
 
 
-Asked = tuple[bytes, Sequence[Any]]
+Query = tuple[bytes, Sequence[Any]]
 """A statement, and its values."""
 
 
@@ -171,7 +171,7 @@ class Connection(port.Connection):
         self._renewed = renewed
         self._names = count()
         self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
-        self._waiting: list[Asked] = [] if begin is None else [(begin, ())]
+        self._waiting: list[Query] = [] if begin is None else [(begin, ())]
         if begin == _WRITE:
             self._waiting.append((_NUMBER, ()))
         self._numbered: RawCursor[Any] | None = None
@@ -183,26 +183,26 @@ class Connection(port.Connection):
         (cursor,) = self._ask_all([(sql, values)])
         return cursor
 
-    def _ask_all(self, asked: list[Asked]) -> list[RawCursor[Any]]:
+    def _ask_all(self, queries: list[Query]) -> list[RawCursor[Any]]:
         """Send several queries together; inside `together` the coordinator sends them."""
         asker = getcurrent()
         if isinstance(asker, _Asker):
-            told: list[RawCursor[Any]] = asker.among.switch(asked)
-            return told
+            cursors: list[RawCursor[Any]] = asker.among.switch(queries)
+            return cursors
         while True:
             try:
-                return self._sent(asked)
+                return self._send_all(queries)
             except psycopg.OperationalError as problem:
                 if self._renewed is None or not is_lost(problem) or is_of_another(problem):
                     raise
                 self._driver, self._waiting = self._renewed(), [(_READ, ())]
 
-    def _sent(self, asked: list[Asked]) -> list[RawCursor[Any]]:
-        if not self._waiting and self._under_way is None and len(asked) == 1:
-            return [_executed(self._driver, *asked[0])]
+    def _send_all(self, queries: list[Query]) -> list[RawCursor[Any]]:
+        if not self._waiting and self._under_way is None and len(queries) == 1:
+            return [_executed(self._driver, *queries[0])]
         with self._heard():
             self._send()
-            cursors = [_executed(self._driver, sql, values) for sql, values in asked]
+            cursors = [_executed(self._driver, sql, values) for sql, values in queries]
         self._renewed = None  # from here on it is of one moment
         return cursors
 
@@ -215,19 +215,19 @@ class Connection(port.Connection):
                 asker.throw()  # where one failed, the others wait for nothing
 
     def _answered(self, askers: list[_Asker]) -> tuple[Any, ...]:
-        said = [asker.switch() for asker in askers]
-        while waiting := [place for place, asker in enumerate(askers) if not asker.dead]:
-            told = iter(self._ask_all([one for place in waiting for one in said[place]]))
-            for place in waiting:
-                said[place] = askers[place].switch(list(islice(told, len(said[place]))))
-        return tuple(said)
+        queries = [asker.switch() for asker in askers]
+        while waiting := [index for index, asker in enumerate(askers) if not asker.dead]:
+            cursors = iter(self._ask_all([one for index in waiting for one in queries[index]]))
+            for index in waiting:
+                queries[index] = askers[index].switch(list(islice(cursors, len(queries[index]))))
+        return tuple(queries)
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
         for sql, values in waiting:
-            asked = _executed(self._driver, sql, values)
+            cursor = _executed(self._driver, sql, values)
             if sql == _NUMBER:
-                self._numbered = asked
+                self._numbered = cursor
 
     def _later(self, sql: bytes, values: Sequence[Any]) -> None:
         self._waiting.append((sql, tuple(values)))
@@ -274,11 +274,11 @@ class Connection(port.Connection):
         return self._ask(b"COMMIT").statusmessage
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._ask(_said(sql), values).fetchall()
+        return self._ask(_translated(sql), values).fetchall()
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
-        found: Row | None = self._ask(_said(sql), values).fetchone()
-        return found
+        row: Row | None = self._ask(_translated(sql), values).fetchone()
+        return row
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield rows of a server-side cursor, which ends with the transaction.
@@ -288,26 +288,26 @@ class Connection(port.Connection):
         name = f"armscope_{next(self._names)}".encode()
         _, few = self._ask_all(
             [
-                (b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _said(sql)), values),
+                (b"DECLARE %s NO SCROLL CURSOR FOR %s" % (name, _translated(sql)), values),
                 (_fetch(name, _ROWS_FIRST), ()),
             ]
         )
         return self._fetched(name, few.fetchall())
 
     def _fetched(self, name: bytes, few: list[Row]) -> Iterator[Row]:
-        rows, n_asked = few, _ROWS_FIRST
+        rows, n_requested = few, _ROWS_FIRST
         while rows:
             yield from rows
-            if len(rows) < n_asked:
+            if len(rows) < n_requested:
                 break
-            n_asked = min(n_asked * _ROWS_FIRST, _ROWS_AT_ONCE)
-            rows = self._ask(_fetch(name, n_asked)).fetchall()
+            n_requested = min(n_requested * _ROWS_FIRST, _ROWS_AT_ONCE)
+            rows = self._ask(_fetch(name, n_requested)).fetchall()
         self._waiting.append((b"CLOSE %s" % name, ()))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
-        asked = self._ask(_said(sql), values)
-        rows = asked.fetchall()
-        return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in asked.description or ()]
+        cursor = self._ask(_translated(sql), values)
+        rows = cursor.fetchall()
+        return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in cursor.description or ()]
 
     def rows_in(
         self, sql: str, head: Sequence[Any], values: Sequence[Any], tail: Sequence[Any] = ()
@@ -315,15 +315,15 @@ class Connection(port.Connection):
         if not values:
             return []
         kind = _kind_of(values)
-        return self._ask(_said(sql, kind), [*head, _array(kind, values), *tail]).fetchall()
+        return self._ask(_translated(sql, kind), [*head, _array(kind, values), *tail]).fetchall()
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
-        self._later(_said(sql), values)
+        self._later(_translated(sql), values)
 
     def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
         if values:
             kind = _kind_of(values)
-            self._later(_said(sql, kind), [*head, _array(kind, values)])
+            self._later(_translated(sql, kind), [*head, _array(kind, values)])
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         all_rows = iter(rows)
@@ -332,14 +332,14 @@ class Connection(port.Connection):
             self.n_changed(sql, chain(few, all_rows))
             return
         for values in few:
-            self._later(_said(sql), values)
+            self._later(_translated(sql), values)
 
     def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        asked = RawCursor(self._driver)
+        cursor = RawCursor(self._driver)
         with self._heard():
             self._send()
-            asked.executemany(_said(sql), rows)
-        return max(asked.rowcount, 0)
+            cursor.executemany(_translated(sql), rows)
+        return max(cursor.rowcount, 0)
 
     def insert(
         self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
@@ -353,7 +353,7 @@ class Connection(port.Connection):
             return
         kinds = _kinds(table, names)
         for part in chain(filter(None, [first]), parts):
-            arrays = [_array(kind, part[place::width]) for place, kind in enumerate(kinds)]
+            arrays = [_array(kind, part[index::width]) for index, kind in enumerate(kinds)]
             self._later(_insert_sql(table, names, kinds, upsert), [learner_id, *arrays])
             if len(part) >= _ROWS_AHEAD * width:
                 self._send_ahead()
@@ -364,11 +364,11 @@ class Connection(port.Connection):
         """Insert rows of one form as one COPY: the server writes some while we make more."""
         copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN"
         self.flush()
-        made = (_copied_rows(table, columns, learner_id, part) for part in parts)
-        for is_packed, told in groupby(made, key=itemgetter(0)):
+        packed = (_copied_rows(table, columns, learner_id, part) for part in parts)
+        for is_packed, group in groupby(packed, key=itemgetter(0)):
             form = " (FORMAT binary)" if is_packed else ""
             with RawCursor(self._driver) as cursor, cursor.copy(f"{copying}{form}".encode()) as copy:
-                for rows in chain([_SIGNATURE] if is_packed else [], map(itemgetter(1), told)):
+                for rows in chain([_SIGNATURE] if is_packed else [], map(itemgetter(1), group)):
                     copy.write(rows)
                 if is_packed:
                     copy.write(_END_OF_COPY)
@@ -392,8 +392,8 @@ class Connection(port.Connection):
         )
 
     def tables(self) -> frozenset[str]:
-        found = self._ask(b"SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()")
-        return frozenset(name for (name,) in found)
+        rows = self._ask(b"SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()")
+        return frozenset(name for (name,) in rows)
 
     def servers(self) -> tuple[str, ...]:
         return citus.servers(self)
@@ -464,14 +464,14 @@ def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str,
     WHERE learner_id = $1 AND arm_no = told.v1'
     """
     columns = tuple(name for name, _ in changes)
-    told = [f"told.v{place}" for place in range(len(columns) + len(key))]
+    values = [f"told.v{index}" for index in range(len(columns) + len(key))]
     changed = ", ".join(
         f"{name} = {_spoken(what).replace('?', value)}"
-        for (name, what), value in zip(changes, told, strict=False)
+        for (name, what), value in zip(changes, values, strict=False)
     )
-    where = " AND ".join(f"{name} = {value}" for name, value in zip(key, told[len(columns) :], strict=True))
-    arrays = ", ".join(f"${place}::{kind}[]" for place, kind in enumerate(_kinds(table, (*columns, *key)), 2))
-    names = ", ".join(value.removeprefix("told.") for value in told)
+    where = " AND ".join(f"{name} = {value}" for name, value in zip(key, values[len(columns) :], strict=True))
+    arrays = ", ".join(f"${index}::{kind}[]" for index, kind in enumerate(_kinds(table, (*columns, *key)), 2))
+    names = ", ".join(value.removeprefix("told.") for value in values)
     return (
         f"UPDATE {table} SET {changed} FROM unnest({arrays}) AS told ({names}) WHERE learner_id = $1 AND {where}"
     ).encode()
@@ -522,8 +522,8 @@ def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
     if set(_kinds(table, columns)) != {"bigint"}:
         return None
     fields = [("n", ">i2"), ("size", ">i4"), ("learner_id", ">i4")]
-    for place in range(len(columns)):
-        fields += ((f"size {place}", ">i4"), (f"value {place}", ">i8"))
+    for index in range(len(columns)):
+        fields += ((f"size {index}", ">i4"), (f"value {index}", ">i8"))
     return np.dtype(fields)
 
 
@@ -538,9 +538,9 @@ def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> byte
         return None
     rows = np.empty(len(values), dtype=row)
     rows["n"], rows["size"], rows["learner_id"] = width + 1, 4, learner_id
-    for place in range(width):
-        rows[f"size {place}"] = 8
-        rows[f"value {place}"] = values[:, place]
+    for index in range(width):
+        rows[f"size {index}"] = 8
+        rows[f"value {index}"] = values[:, index]
     return rows.tobytes()
 
 
@@ -555,7 +555,7 @@ def _copied_rows(
 def _lines(kinds: Sequence[str], learner_id: int, part: list[Any]) -> bytes:
     """Rows as the lines of a copy."""
     width = len(kinds)
-    fields = [_copied_column(kind, part[place::width]) for place, kind in enumerate(kinds)]
+    fields = [_copied_column(kind, part[index::width]) for index, kind in enumerate(kinds)]
     own = repeat(str(learner_id), len(part) // width)
     return ("\n".join(map("\t".join, zip(own, *fields, strict=True))) + "\n").encode()
 
@@ -639,17 +639,17 @@ class Database(port.Database):
         self.has_written = False
         self._held = local()
         """Of each thread what it imports by."""
-        self._asked = _read_address(server)
+        self._options = _read_address(server)
         settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
-        self._asked["options"] = f"{self._asked.get('options') or ''} {settings}".strip()
-        for name, value in _usual(self._asked, patience_s).items():
-            self._asked.setdefault(name, value)
+        self._options["options"] = f"{self._options.get('options') or ''} {settings}".strip()
+        for name, value in _usual(self._options, patience_s).items():
+            self._options.setdefault(name, value)
         self._patience_s = patience_s
-        self._connected = partial(_connected, server, self._asked, patience_s)
+        self._connected = partial(_connected, server, self._options, patience_s)
         self._pool = QueuePool(
             self._connected,  # type: ignore[arg-type]
-            pool_size=_KEPT,
-            max_overflow=_MOST - _KEPT,
+            pool_size=_POOLED,
+            max_overflow=_MOST - _POOLED,
             timeout=patience_s,
             use_lifo=True,
             reset_on_return=None,
@@ -665,7 +665,7 @@ class Database(port.Database):
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
-                return self._written(work, is_told_apart=has_landed is not None)
+                return self._written(work, is_checked=has_landed is not None)
             except _LostAtEnd as lost:
                 self.remembered.clear()
                 if has_landed is None:
@@ -683,13 +683,13 @@ class Database(port.Database):
                         raise
             time.sleep(_PAUSE_S)
 
-    def _written(self, work: Callable[[Connection], T], *, is_told_apart: bool = True) -> T:
-        """``is_told_apart``: whether it can be found out if it landed; else as little as may be goes with its end."""
+    def _written(self, work: Callable[[Connection], T], *, is_checked: bool = True) -> T:
+        """``is_checked``: whether it can be found out if it landed; else as little as may be goes with its end."""
         with translated(self.place, "write", unless=is_passing), self._lent() as loan:
             connection = Connection(loan.driver, _WRITE)
             answer = work(connection)
             self._check_held()
-            if not is_told_apart:
+            if not is_checked:
                 connection.flush()
             try:
                 self.has_written = True
@@ -840,28 +840,28 @@ class Database(port.Database):
         return driver
 
 
-def _connected(place: Server, asked: dict[str, Any], patience_s: float) -> psycopg.Connection[Any]:
+def _connected(location: Server, options: dict[str, Any], patience_s: float) -> psycopg.Connection[Any]:
     """A new connection; while the server has none to give, or starts, it is waited for."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            driver = psycopg.connect(**asked, autocommit=True)
+            driver = psycopg.connect(**options, autocommit=True)
         except psycopg.OperationalError as problem:
             if not is_refused_for_now(problem) or time.monotonic() > deadline:
                 raise problem.with_traceback(None) from None  # the driver's own frames hold the password
             time.sleep(_PAUSE_S)
         else:
-            _prepare(driver, place)
+            _prepare(driver, location)
             return driver
 
 
-def _prepare(driver: psycopg.Connection[Any], place: Server) -> None:
+def _prepare(driver: psycopg.Connection[Any], location: Server) -> None:
     """Numbers go as int8 and come as int, truth comes as a number; what is committed is on disk."""
     version = driver.info.server_version
     if version < OLDEST * 10_000:
         driver.close()
         raise StoreUnusable(
-            f"{place} is kept by PostgreSQL {version // 10_000}, and armscope needs {OLDEST} or newer.",
+            f"{location} is kept by PostgreSQL {version // 10_000}, and armscope needs {OLDEST} or newer.",
             next_step="Upgrade the server, or name another database with --database.",
         )
     driver.adapters.register_dumper(int, Int8Dumper)
@@ -917,7 +917,7 @@ class _LostAtEnd(Exception):
         self.problem = problem
 
 
-def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Server) -> None:
+def _commit(connection: Connection, driver: psycopg.Connection[Any], location: Server) -> None:
     """Commit; a warning means that a standby was not waited for, or that the server is stopping.
 
     Then its reply is not trusted, and the write is checked.
@@ -936,7 +936,7 @@ def _commit(connection: Connection, driver: psycopg.Connection[Any], place: Serv
     if warnings and all(state.startswith(GOING) for state, _ in warnings):
         raise psycopg.errors.CrashShutdown
     if warnings or ended != "COMMIT":
-        raise _unsure(place, "; ".join(words for _, words in warnings))
+        raise _unsure(location, "; ".join(words for _, words in warnings))
 
 
 def _end(driver: psycopg.Connection[Any]) -> None:
@@ -958,15 +958,15 @@ def _end(driver: psycopg.Connection[Any]) -> None:
 
 def _has_ended(driver: psycopg.Connection[Any]) -> bool:
     """Hear that what was read on it has ended; False where it was lost meanwhile."""
-    told = driver.pgconn
+    connection = driver.pgconn
     with suppress(psycopg.Error):
-        while told.transaction_status == TransactionStatus.ACTIVE:
-            told.consume_input()
-            while told.is_busy():
-                _wait_for(told.socket)
-                told.consume_input()
-            told.get_result()
-    return told.transaction_status == TransactionStatus.IDLE
+        while connection.transaction_status == TransactionStatus.ACTIVE:
+            connection.consume_input()
+            while connection.is_busy():
+                _wait_for(connection.socket)
+                connection.consume_input()
+            connection.get_result()
+    return connection.transaction_status == TransactionStatus.IDLE
 
 
 def _wait_for(socket: int) -> None:
@@ -1001,22 +1001,22 @@ def _collate(connection: Connection) -> None:
 
 def _read_address(server: Server) -> dict[str, Any]:
     try:
-        found = conninfo_to_dict(server.url)
+        parts = conninfo_to_dict(server.url)
     except psycopg.Error:  # its words would show the password
         raise StoreUnusable(
             f"The address of {server.name} can't be read.",
             next_step="Write it as postgresql://USER@HOST:PORT/DATABASE.",
         ) from None
-    return _Address({name: value for name, value in found.items() if value is not None})
+    return _Address({name: value for name, value in parts.items() if value is not None})
 
 
-def _usual(asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
+def _usual(named: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
     """Return the driver's default options, which the address can override.
 
     All named servers can be tried within the time limit. A vanished machine is noticed in half of it; the system's
     own default is hours.
     """
-    n_servers = str(asked.get("host", "")).count(",") + 1
+    n_servers = str(named.get("host", "")).count(",") + 1
     seconds = max(round(patience_s / 2), _LEAST_TIMEOUT_S)
     return {
         "application_name": "armscope",
@@ -1035,11 +1035,11 @@ class _Address(dict[str, Any]):
         return "an address"
 
 
-def _unsure(place: Server, warned: str = "") -> StoreUnsure:
+def _unsure(location: Server, warned: str = "") -> StoreUnsure:
     """Return the error for an unconfirmed commit; ``warned`` is the server's warning."""
     why = f"the server warned: {warned}" if warned else "the server did not say so to the end"
     return StoreUnsure(
-        f"Whether {place} kept it is unknown: {why}.",
+        f"Whether {location} kept it is unknown: {why}.",
         next_step="Send it again, with the same id or key: it counts once.",
     )
 
@@ -1059,8 +1059,8 @@ class _Whole(Loader):
     """A sum of whole numbers, which the server makes a decimal."""
 
     def load(self, data: Any) -> int | float:  # noqa: ANN401 - a buffer, whichever the driver has
-        said = bytes(data)
-        return float(said) if b"." in said else int(said)
+        text = bytes(data)
+        return float(text) if b"." in text else int(text)
 
 
 class _Truth(Loader):

@@ -46,8 +46,8 @@ _OF_ANOTHER: Final = (
 
 def is_of_another(problem: psycopg.Error) -> bool:
     """Return whether a server reports the loss of another server of its cluster."""
-    said = problem.diag.message_primary or ""
-    return (problem.sqlstate or "").startswith("08") or any(words in said for words in _OF_ANOTHER)
+    message = problem.diag.message_primary or ""
+    return (problem.sqlstate or "").startswith("08") or any(words in message for words in _OF_ANOTHER)
 
 
 def is_lost(problem: BaseException) -> bool:
@@ -72,7 +72,7 @@ def is_refused_for_now(problem: psycopg.Error) -> bool:
 
 @contextmanager
 def translated(
-    place: Server,
+    location: Server,
     doing: Literal["read", "write"],
     *,
     unless: Callable[[psycopg.Error], bool] = lambda _: False,
@@ -85,19 +85,19 @@ def translated(
     except psycopg.Error as problem:
         if unless(problem):
             raise
-        raise _told(problem, place, doing) from problem
+        raise _error_for(problem, location, doing) from problem
     except (UnicodeEncodeError, OverflowError) as problem:
         raise as_invalid(problem) from problem
     except (UnicodeDecodeError, msgspec.DecodeError) as problem:
         raise StoreDamaged(
-            f"{place} is damaged: it holds a value that can't be read ({problem}).", next_step=_RESTORE
+            f"{location} is damaged: it holds a value that can't be read ({problem}).", next_step=_RESTORE
         ) from problem
 
 
 _RESTORE: Final = "Put the server's backup back (pg_basebackup, pg_dump), or an export of ours."
 
 
-def _told(problem: psycopg.Error, place: Server, doing: str) -> StoreError | InvalidInput:
+def _error_for(problem: psycopg.Error, location: Server, doing: str) -> StoreError | InvalidInput:
     if isinstance(problem, errors.NumericValueOutOfRange):
         return as_invalid(problem)
     if isinstance(problem, psycopg.DataError) and "NUL" in str(problem):
@@ -106,12 +106,12 @@ def _told(problem: psycopg.Error, place: Server, doing: str) -> StoreError | Inv
             next_step="Leave it out and send it again.",
         )
     if is_lost(problem):
-        return _unreached(problem, place)
-    kind, said, step = next(
+        return _unreached(problem, location)
+    kind, message, step = next(
         (refusal for kinds, refusal in _REFUSALS.items() if isinstance(problem, kinds)),
         _STOPPED if problem.diag.sqlstate == _TOO_LONG else _UNKNOWN,
     )
-    return kind(said.format(place=place, doing=doing, words=_words(problem)), next_step=step)
+    return kind(message.format(place=location, doing=doing, words=_words(problem)), next_step=step)
 
 
 _NODE: Final = re.compile(r"remote node (?:\S+@)?(\S+:\d+)")
@@ -166,34 +166,34 @@ _UNKNOWN: Final[_Refusal] = (
 )
 
 
-def _unreached(problem: psycopg.Error, place: Server) -> StoreError:
+def _unreached(problem: psycopg.Error, location: Server) -> StoreError:
     """Return why there is no connection, by the server's words: before sign-in it sends no code."""
-    said = str(problem)
-    if (away := _NODE.search(said)) is not None:
+    message = str(problem)
+    if (away := _NODE.search(message)) is not None:
         return StoreAway(
-            f"The server {away[1]}, which keeps some learners of {place}, doesn't answer.",
+            f"The server {away[1]}, which keeps some learners of {location}, doesn't answer.",
             next_step="Start it again; learners that other servers keep go on meanwhile.",
         )
-    if any(words in said for words in _STARTS):
+    if any(words in message for words in _STARTS):
         return StoreBusy(
-            f"The server of {place} lets nobody in yet: {_words(problem)}.",
+            f"The server of {location} lets nobody in yet: {_words(problem)}.",
             next_step="Try again; if it lasts, its log says what it is at.",
         )
     if is_refused_for_now(problem):
         kind, busy, step = _REFUSALS[_TOO_MANY]
-        return kind(busy.format(place=place), next_step=step)
-    if "authentication failed" in said or "no password supplied" in said:
+        return kind(busy.format(place=location), next_step=step)
+    if "authentication failed" in message or "no password supplied" in message:
         step = "Give the right password: in PGPASSWORD, in ~/.pgpass, or in the address."
         return StoreUnusable(
-            f"{place} can't be opened: the server refuses this user or password.", next_step=step
+            f"{location} can't be opened: the server refuses this user or password.", next_step=step
         )
-    if "does not exist" in said:
+    if "does not exist" in message:
         return StoreUnusable(
-            f"{place} can't be opened: {_words(problem)}.",
-            next_step=f"Make it (createdb {place.name}), or name another with --database.",
+            f"{location} can't be opened: {_words(problem)}.",
+            next_step=f"Make it (createdb {location.name}), or name another with --database.",
         )
     return StoreUnusable(
-        f"{place} can't be reached: {_words(problem)}.",
+        f"{location} can't be reached: {_words(problem)}.",
         next_step="Start the server, or correct host and port in --database.",
     )
 
@@ -204,5 +204,5 @@ def _words(problem: psycopg.Error) -> str:
     >>> _words(psycopg.OperationalError('connection failed: FATAL:  database "x" does not exist'))
     'database "x" does not exist'
     """
-    said = problem.diag.message_primary or str(problem).strip().partition("\n")[0]
-    return said.rpartition("FATAL:  ")[2].rstrip(".") or type(problem).__name__
+    message = problem.diag.message_primary or str(problem).strip().partition("\n")[0]
+    return message.rpartition("FATAL:  ")[2].rstrip(".") or type(problem).__name__

@@ -35,7 +35,7 @@ from core.store.seen import (
     NOTHING,
     OPENING,
     Note,
-    Seen,
+    FileIdentity,
     begin_anew,
     holds_something,
     leave_note,
@@ -55,15 +55,15 @@ _CHECKED_ROWS: Final = 500
 """From this number of rows on the log may have grown by much since its last check."""
 _LOG_BYTES: Final = 1 << 20
 """Size limit of a folded log; without it its size would have no meaning."""
-_KEPT_READERS: Final = 8
+_POOLED_READERS: Final = 8
 _PAGES_PER_REPORT: Final = 1_024
 _MAX_VARIABLES: Final = 500
-_KEPT_LISTS: Final = 1_024
+_CACHED_LISTS: Final = 1_024
 _ROWS_PER_STATEMENT: Final = 64
 _WIDE: Final = 10
 """Columns from which on rows are written one by one."""
 _ROWS_TURNED: Final = 256
-_KEPT_STATEMENTS: Final = 512
+_CACHED_STATEMENTS: Final = 512
 """Prepared statements a connection keeps: rests of up to 63 rows have statements of their own, and who verifies asks
 400 of them.
 """
@@ -76,9 +76,9 @@ class Connection(port.Connection):
 
     looks_after_itself = False
 
-    def __init__(self, driver: sqlite3.Connection, seen: Seen = NOTHING) -> None:
+    def __init__(self, driver: sqlite3.Connection, identity: FileIdentity = NOTHING) -> None:
         self._driver = driver
-        self.file = seen[:2]
+        self.file = identity[:2]
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._driver.execute(_spoken(sql), values).fetchall()
@@ -89,16 +89,16 @@ class Connection(port.Connection):
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
         """All rows; turned a handful at a time, while they are still in the processor's cache."""
-        found = self._driver.execute(_spoken(sql), values)
-        columns: list[list[Any]] = [[] for _ in found.description]
-        while rows := found.fetchmany(_ROWS_TURNED):
+        cursor = self._driver.execute(_spoken(sql), values)
+        columns: list[list[Any]] = [[] for _ in cursor.description]
+        while rows := cursor.fetchmany(_ROWS_TURNED):
             for column, part in zip(columns, zip(*rows, strict=True), strict=True):
                 column.extend(part)
         return columns
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
-        found: Row | None = self._driver.execute(_spoken(sql), values).fetchone()
-        return found
+        row: Row | None = self._driver.execute(_spoken(sql), values).fetchone()
+        return row
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         self._driver.execute(_spoken(sql), values)
@@ -156,21 +156,21 @@ class Connection(port.Connection):
         n_lists = sql.count("{}")
         at_most = _MAX_VARIABLES // n_lists
         if len(values) <= at_most:
-            said = _listed(sql, len(values))
+            text = _listed(sql, len(values))
             return self._driver.execute(
-                said, [*head, *chain.from_iterable([values] * n_lists), *tail]
+                text, [*head, *chain.from_iterable([values] * n_lists), *tail]
             ).fetchall()
-        found: list[Row] = []
+        rows: list[Row] = []
         for start in range(0, len(values), at_most):
-            found += self.rows_in(sql, head, values[start : start + at_most], tail)
-        return found
+            rows += self.rows_in(sql, head, values[start : start + at_most], tail)
+        return rows
 
     def go_on_numbering(self) -> None:
         """It does so by itself."""
 
     def tables(self) -> frozenset[str]:
-        found = self._driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return frozenset(name for (name,) in found)
+        cursor = self._driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return frozenset(name for (name,) in cursor)
 
     def size(self) -> int:
         ((n_pages,),) = self._driver.execute("PRAGMA page_count")
@@ -178,7 +178,7 @@ class Connection(port.Connection):
         return int(n_pages) * int(page_bytes)
 
 
-@lru_cache(maxsize=_KEPT_LISTS)
+@lru_cache(maxsize=_CACHED_LISTS)
 def _listed(sql: str, n_values: int) -> str:
     """A statement with places for so many values of its list."""
     return _spoken(sql).replace("{}", ",".join("?" * n_values))
@@ -188,15 +188,15 @@ def _listed(sql: str, n_values: int) -> str:
 def _insert_sql(table: str, columns: tuple[str, ...], n_rows: int, upsert: str) -> str:
     width = len(columns)
     rows = (range(2 + row * width, 2 + (row + 1) * width) for row in range(n_rows))
-    marks = ", ".join(f"(?1, {', '.join(f'?{place}' for place in places)})" for places in rows)
+    marks = ", ".join(f"(?1, {', '.join(f'?{index}' for index in places)})" for places in rows)
     return _spoken(f"INSERT INTO {table} (learner_id, {', '.join(columns)}) VALUES {marks} {upsert}")
 
 
 @lru_cache(maxsize=64)
 def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> str:
     changed = ", ".join(f"{name} = {what}" for name, what in changes)
-    place = " AND ".join(f"{name} = ?" for name in ("learner_id", *key))
-    return _spoken(f"UPDATE {table} SET {changed} WHERE {place}")
+    condition = " AND ".join(f"{name} = ?" for name in ("learner_id", *key))
+    return _spoken(f"UPDATE {table} SET {changed} WHERE {condition}")
 
 
 class Database(port.Database):
@@ -217,7 +217,7 @@ class Database(port.Database):
         self._writer: Engine | None = None
         self._write_driver: sqlite3.Connection | None = None
         self._ids = NOTHING
-        self._readers: deque[tuple[sqlite3.Connection, Seen]] = deque()
+        self._readers: deque[tuple[sqlite3.Connection, FileIdentity]] = deque()
         self.has_written = False
         self.remembered: dict[str, Any] = {}
         self.is_unsure = False
@@ -252,17 +252,17 @@ class Database(port.Database):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         with translated(self.path, "read"):
-            driver, seen = self._take_reader()
+            driver, identity = self._take_reader()
             try:
                 driver.execute("BEGIN")
-                yield Connection(driver, seen)
+                yield Connection(driver, identity)
                 driver.execute("ROLLBACK")
             except BaseException:
                 driver.close()  # what it was in the middle of ends with it
                 raise
-            self._readers.append((driver, seen))
-            if len(self._readers) > _KEPT_READERS:
-                self._close_readers(_KEPT_READERS)
+            self._readers.append((driver, identity))
+            if len(self._readers) > _POOLED_READERS:
+                self._close_readers(_POOLED_READERS)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -343,7 +343,7 @@ class Database(port.Database):
             self._leave_note()
         return not is_busy
 
-    def give_way(self, source: Path, kept: Path | None) -> None:
+    def give_way(self, source: Path, backup: Path | None) -> None:
         """Replace an unreadable file; it stays under another name, with its log.
 
         A process that has it open sees that the path has another file.
@@ -351,11 +351,11 @@ class Database(port.Database):
         with self.locked():
             self._close_readers()
             self._forget_writer()
-            if kept is not None:
-                self.path.replace(kept)
+            if backup is not None:
+                self.path.replace(backup)
                 for beside in ("-wal", "-journal"):
                     with suppress(FileNotFoundError):
-                        Path(f"{self.path}{beside}").replace(f"{kept}{beside}")
+                        Path(f"{self.path}{beside}").replace(f"{backup}{beside}")
             Path(f"{self.path}-shm").unlink(missing_ok=True)
             source.replace(self.path)
             sync_names(self.path.parent)
@@ -423,7 +423,9 @@ class Database(port.Database):
             if now == self._ids:
                 return self._write_driver
             note = note_at(self._lock_file)
-            if note is not None and note.seen == now and now.opens_like(self._ids):  # another writer's fold
+            if (
+                note is not None and note.identity == now and now.opens_like(self._ids)
+            ):  # another writer's fold
                 self._ids = now
                 return self._write_driver
             self._without_foreign_log()  # first: closing a file that lies there still would fold the log into it
@@ -434,7 +436,7 @@ class Database(port.Database):
         self._close_readers()
         before = self._without_foreign_log()
         note = note_at(self._lock_file)
-        self.is_unsure = note is None or note.seen._replace(log=0) != before._replace(log=0)
+        self.is_unsure = note is None or note.identity._replace(log=0) != before._replace(log=0)
         self.looked_over_ms = 0 if note is None else note.looked_over_ms
         if holds_something(self._log):
             self._refuse_lost_acts()
@@ -449,7 +451,7 @@ class Database(port.Database):
         if n_lost := lost_acts(Path(self._log)):
             raise damaged(self.path, f"{n_lost} acts in its log can't be read any more")
 
-    def _without_foreign_log(self) -> Seen:
+    def _without_foreign_log(self) -> FileIdentity:
         """Return the file at the path after removing a log of another file; only inside `locked`."""
         now = look_at(self._file, self._log)
         if log_is_foreign(self._file, self._log, now, note_at(self._lock_file)):
@@ -466,7 +468,7 @@ class Database(port.Database):
     def _leave_note(self) -> None:
         """Note how the file lies there, as this writer leaves it; only inside `locked`."""
         self._ids = look_at(self._file, self._log)
-        leave_note(self._lock_file, Note(seen=self._ids, looked_over_ms=self.looked_over_ms))
+        leave_note(self._lock_file, Note(identity=self._ids, looked_over_ms=self.looked_over_ms))
 
     def _write_engine(self) -> Engine:
         if self._writer is None:
@@ -479,14 +481,14 @@ class Database(port.Database):
             event.listen(self._writer, "connect", _prepare_writer)
         return self._writer
 
-    def _take_reader(self) -> tuple[sqlite3.Connection, Seen]:
+    def _take_reader(self) -> tuple[sqlite3.Connection, FileIdentity]:
         """Return an unused connection to the file at the path: the last used, with the warmest cache, or a new one."""
         now = look_at(self._file, self._log)
         with suppress(IndexError):
             while True:
-                driver, seen = self._readers.pop()
-                if seen.opens_like(now):
-                    return driver, seen
+                driver, identity = self._readers.pop()
+                if identity.opens_like(now):
+                    return driver, identity
                 driver.close()
         if log_is_foreign(self._file, self._log, now, note_at(self._lock_file)):
             with self.locked():
@@ -495,10 +497,10 @@ class Database(port.Database):
         _prepare_reader(driver)
         return driver, now
 
-    def _close_readers(self, n_kept: int = 0) -> None:
+    def _close_readers(self, n_left: int = 0) -> None:
         """Close unused connections beyond this number."""
         with suppress(IndexError):  # others may take them meanwhile
-            while len(self._readers) > n_kept:
+            while len(self._readers) > n_left:
                 self._readers.popleft()[0].close()
 
     def _checkpoint(self, driver: sqlite3.Connection) -> None:
@@ -582,7 +584,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             isolation_level=None,
             check_same_thread=False,
             timeout=_BUSY_TIMEOUT_S,
-            cached_statements=_KEPT_STATEMENTS,
+            cached_statements=_CACHED_STATEMENTS,
         )
 
 

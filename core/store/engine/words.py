@@ -47,7 +47,7 @@ GREATEST: Final = "{greatest}"
 TEXTS_JOINED: Final = "{texts_joined}"
 """Texts of a group with something between them, as an aggregate function, in the order in which the rows come."""
 
-_KEPT_TEXTS: Final = 1_024
+_CACHED_TEXTS: Final = 1_024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,11 +118,11 @@ POSTGRESQL: Final = Words(
 
 def speaker(words: Words) -> Callable[[str], str]:
     """Return a function that replaces the marks by an engine's words, with a cache by text."""
-    said = {f"{{{name}}}": word for name, word in asdict(words).items()}
+    by_mark = {f"{{{name}}}": word for name, word in asdict(words).items()}
 
-    @lru_cache(maxsize=_KEPT_TEXTS)
+    @lru_cache(maxsize=_CACHED_TEXTS)
     def spoken(sql: str) -> str:
-        for mark, word in said.items():
+        for mark, word in by_mark.items():
             sql = sql.replace(mark, word)
         return sql
 

@@ -26,7 +26,7 @@ from core.store.reads.ledger import (
     standing_corrections,
 )
 from core.store.reads.log import (
-    LearnerMoment,
+    LearnerStateKey,
     audit_entries,
     audit_page,
     learner_moments,
@@ -37,7 +37,7 @@ from core.store.reads.log import (
 from core.store.reads.notes import notes
 from core.store.reads.recent import arm_hours, recent_days
 from core.store.reads.runs import (
-    FoundRun,
+    RunMatch,
     find_run,
     find_runs,
     flags_of,

@@ -55,7 +55,7 @@ def arm_start(snapshot: Snapshot, arm_no: int) -> tuple[int, int]:
 def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
     """Resets that concern an arm, in the order of learning; those of imports that are undone are left out."""
     key, alpha, beta = _arm(snapshot, arm_no)
-    found = []
+    resets = []
     for number, revision, at_ms, target, actor, reason, undone in snapshot.connection.rows(
         "SELECT r.reset_no, r.revision, r.at_ms, r.target, r.actor, r.reason, r.undone FROM reset r"
         " JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
@@ -63,7 +63,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
         [snapshot.learner_id, arm_no],
     ):
         base = base_of(snapshot.settings, key, alpha, beta, target)
-        found.append(
+        resets.append(
             ArmReset(
                 number,
                 revision,
@@ -76,7 +76,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
                 base.beta_micro,
             )
         )
-    return tuple(found)
+    return tuple(resets)
 
 
 def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:

@@ -43,8 +43,8 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
         [snapshot.learner_id],
     ):
         epoch = boundaries.get(arm_no, 0)
-        seen = any((arm_no, other) in hours for other in {epoch, 0, *targets})
-        if (types and of not in types) or not (declared or seen):
+        is_listed = any((arm_no, other) in hours for other in {epoch, 0, *targets})
+        if (types and of not in types) or not (declared or is_listed):
             continue
         base = base_of(snapshot.settings, key, alpha, beta, targets.get(epoch))
         inclusions, pulls, part, success, failure, last_hour = hours.get(

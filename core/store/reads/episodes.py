@@ -76,10 +76,10 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
     """Return the results of active episodes, of one environment or of all."""
     of_one = "" if environment_no is None else " AND environment_no = ?"
     values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
-    found, named = snapshot.together(
+    columns, named = snapshot.together(
         lambda: snapshot.connection.columns(_COLUMNS + of_one, values), lambda: environment_names(snapshot)
     )
-    numbers, splits, tasks, variants, models, times, finished, total, final = found
+    numbers, splits, tasks, variants, models, times, finished, total, final = columns
     environment, known = coded(numbers)
     split, model = coded(splits), coded(models)
     task, task_names = _tasks(tasks, environment, split[0], coded(variants)[0])
@@ -141,19 +141,19 @@ def _floats(texts: Sequence[str | None]) -> Floats:
 def _tasks(names: Sequence[str | None], *within: Ints) -> tuple[Ints, tuple[str, ...]]:
     """A number for each task of a name within environment, split and variant, and the name of each."""
     name, known = coded(names)
-    place = name.copy()
+    order = name.copy()
     for of in within:
-        place = place * (of.max(initial=UNKNOWN) + 2) + of + 1
+        order = order * (of.max(initial=UNKNOWN) + 2) + of + 1
     is_known = name != UNKNOWN
-    _, first, task = np.unique(place[is_known], return_index=True, return_inverse=True)
-    found = np.full(len(name), UNKNOWN)
-    found[is_known] = task
-    return found, tuple(known[place] for place in name[is_known][first].tolist())
+    _, first, task = np.unique(order[is_known], return_index=True, return_inverse=True)
+    numbers = np.full(len(name), UNKNOWN)
+    numbers[is_known] = task
+    return numbers, tuple(known[order] for order in name[is_known][first].tolist())
 
 
 def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
     """The steps of some episodes, and the parts of what they were paid."""
-    places = {number: place for place, number in enumerate(episode_nos)}
+    places = {number: index for index, number in enumerate(episode_nos)}
     rows, parts = snapshot.together(
         lambda: snapshot.connection.rows_in(
             f"SELECT {_STEP} WHERE learner_id = ? AND episode_no IN ({{}})",
@@ -165,7 +165,7 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
     turned: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 9
     numbers, step_no, reward, finished, refused, names, arguments, meta, n_chars = turned
     tool, tools = coded(names)
-    asked = (None if one is None else (name, one) for name, one in zip(names, arguments, strict=True))
+    digests_of = (None if one is None else (name, one) for name, one in zip(names, arguments, strict=True))
     episode, number = ints([places[number] for number in numbers]), ints(step_no)
     order = np.lexsort((number, episode))
     return StepColumns(
@@ -176,7 +176,7 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
         refused=np.array(refused, dtype=np.bool_)[order],
         tool=tool[order],
         tools=tools,
-        action=coded(asked)[0][order],
+        action=coded(digests_of)[0][order],
         meta=coded(meta)[0][order],
         n_chars=ints(n_chars)[order],
         parts=parts,
@@ -184,14 +184,14 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
 
 
 def _parts(snapshot: Snapshot, places: Mapping[int, int]) -> dict[str, Floats]:
-    found: dict[str, Floats] = {}
+    parts: dict[str, Floats] = {}
     for number, name, value in snapshot.connection.rows_in(
         "SELECT episode_no, name, value FROM episode_part WHERE learner_id = ? AND episode_no IN ({})",
         [snapshot.learner_id],
         list(places),
     ):
-        found.setdefault(name, np.full(len(places), np.nan))[places[number]] = value
-    return found
+        parts.setdefault(name, np.full(len(places), np.nan))[places[number]] = value
+    return parts
 
 
 class Newest(NamedTuple):
@@ -208,32 +208,32 @@ def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int)
     """Return whether any of these episodes rewards one action the same that often; the database counts, without
     steps.
     """
-    found = snapshot.connection.rows_in(
+    rows = snapshot.connection.rows_in(
         "SELECT 1 FROM step WHERE learner_id = ? AND reward > 0 AND refused = 0 AND episode_no IN ({})"
         f" GROUP BY episode_no, name, args_digest, reward HAVING count(*) >= {often} LIMIT 1",
         [snapshot.learner_id],
         episode_nos,
     )
-    return any(found)
+    return any(rows)
 
 
 def newest_episodes(snapshot: Snapshot, environment_no: int, *, most: int, most_steps: int) -> list[Newest]:
     """The newest episodes of an environment: so many of them, with so many steps, at most; one in any case."""
-    found: list[Newest] = []
+    newest: list[Newest] = []
     left = most_steps
     for row in islice(_stream(snapshot, environment_no, _ANY, None, "older"), most):
         _, number, uid, *_, n_steps, total, final, finished = row
         left -= n_steps
-        if left < 0 and found:
+        if left < 0 and newest:
             break
         paid = [math.nan if one is None else one for one in (total, final)]
-        found.append(Newest(number, uid, bool(finished), *paid))
-    return found
+        newest.append(Newest(number, uid, bool(finished), *paid))
+    return newest
 
 
 def episode_page(
     snapshot: Snapshot,
-    wanted: EpisodeFilter,
+    episode_filter: EpisodeFilter,
     *,
     cursor: EpisodeCursor | None = None,
     direction: Direction = "older",
@@ -243,7 +243,7 @@ def episode_page(
     named = {
         number: name
         for number, name in environment_names(snapshot).items()
-        if wanted.environment in {None, name}
+        if episode_filter.environment in {None, name}
     }
     declared = declared_scales(snapshot)
     rows_of = snapshot.together(
@@ -252,7 +252,7 @@ def episode_page(
                 _stream,
                 snapshot,
                 number,
-                _fits(wanted, declared.get(number, Scale())),
+                _fits(episode_filter, declared.get(number, Scale())),
                 cursor,
                 direction,
             )
@@ -260,19 +260,19 @@ def episode_page(
         ]
     )
     streams = [zip(stream, repeat(number)) for stream, number in zip(rows_of, named, strict=True)]
-    found = list(islice(merge(*streams, key=lambda one: _order(one[0], direction)), limit + 1))
-    is_more = len(found) > limit
-    rows = found[:limit] if direction == "older" else found[:limit][::-1]
+    matches = list(islice(merge(*streams, key=lambda one: _order(one[0], direction)), limit + 1))
+    is_more = len(matches) > limit
+    rows = matches[:limit] if direction == "older" else matches[:limit][::-1]
     lines = _lines(snapshot, [row[1] for row, _ in rows if row[7] <= LINE_STEPS])
-    seen = tuple(_row(row, named[number], declared.get(number), lines) for row, number in rows)
-    last = found[limit - 1][0] if is_more else None
-    return EpisodePage(rows=seen, onward=None if last is None else EpisodeCursor(last[0], last[1]))
+    shown = tuple(_row(row, named[number], declared.get(number), lines) for row, number in rows)
+    last = matches[limit - 1][0] if is_more else None
+    return EpisodePage(rows=shown, onward=None if last is None else EpisodeCursor(last[0], last[1]))
 
 
 def _order(row: Row, direction: Direction) -> tuple[int, int]:
     """Return its sort key in that direction: the greater time and number first, or last."""
-    place = (UNKNOWN if row[0] is None else row[0], row[1])
-    return (-place[0], -place[1]) if direction == "older" else place
+    key = (UNKNOWN if row[0] is None else row[0], row[1])
+    return (-key[0], -key[1]) if direction == "older" else key
 
 
 def _stream(
@@ -292,29 +292,31 @@ def _stream(
             del orders[0]
     begun: list[Callable[[], Iterator[Row]]] = []
     for has_time, start in orders:
-        place = (
+        order = (
             f"at_ms IS NOT NULL AND (at_ms, episode_no) {beyond} (?, ?) ORDER BY at_ms {way}, episode_no {way}"
             if has_time
             else f"at_ms IS NULL AND episode_no {beyond} ? ORDER BY episode_no {way}"
         )
         values = [snapshot.learner_id, environment_no, *fits[1], *start]
-        begun.append(partial(_begun, snapshot, fits[0], place, values))
+        begun.append(partial(_begun, snapshot, fits[0], order, values))
     return chain.from_iterable(snapshot.together(*begun))
 
 
-def _begun(snapshot: Snapshot, fits: str, place: str, values: list[Any]) -> Iterator[Row]:
+def _begun(snapshot: Snapshot, fits: str, order: str, values: list[Any]) -> Iterator[Row]:
     return snapshot.connection.each(
         f"SELECT {_ROW} FROM episode {EPISODES_BY_TIME} WHERE learner_id = ? AND environment_no = ?"
-        f" AND standing = 1{fits} AND {place}",
+        f" AND standing = 1{fits} AND {order}",
         values,
     )
 
 
-def _fits(wanted: EpisodeFilter, scale: Scale) -> Fits:
+def _fits(episode_filter: EpisodeFilter, scale: Scale) -> Fits:
     named = [
-        (name, value) for name in ("split", "task", "model") if (value := getattr(wanted, name)) is not None
+        (name, value)
+        for name in ("split", "task", "model")
+        if (value := getattr(episode_filter, name)) is not None
     ]
-    said = "".join(f" AND {name} = ?" for name, _ in named)
+    conditions = "".join(f" AND {name} = ?" for name, _ in named)
     values: list[Any] = [value for _, value in named]
     outcomes: dict[EpisodeOutcome, tuple[str, list[float]]] = {
         "success": (f"{scale.base} > ?", [scale.threshold]),
@@ -322,10 +324,10 @@ def _fits(wanted: EpisodeFilter, scale: Scale) -> Fits:
         "unpaid": (f"{scale.base} IS NULL", []),
         "unfinished": ("finished = 0", []),
     }
-    if wanted.outcome is None:
-        return said, values
-    sql, bound = outcomes[wanted.outcome]
-    return f"{said} AND {sql}", [*values, *bound]
+    if episode_filter.outcome is None:
+        return conditions, values
+    sql, bound = outcomes[episode_filter.outcome]
+    return f"{conditions} AND {sql}", [*values, *bound]
 
 
 def _row(

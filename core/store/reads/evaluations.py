@@ -72,22 +72,22 @@ _COLUMNS: Final = (
 
 def evaluation_page(
     facts: Facts,
-    wanted: EvaluationFilter,
+    evaluation_filter: EvaluationFilter,
     *,
     before: int | None = None,
     limit: int,
     hidden: Collection[int] = (),
 ) -> EvaluationPage:
     """Evaluations that are wanted, the latest first, from below the number ``before`` on; with their feedback."""
-    found = _conditions(facts, wanted)
-    if found is None:
+    condition = _conditions(facts, evaluation_filter)
+    if condition is None:
         return EvaluationPage((), None)
-    fits, values = found
-    below, place = ("", []) if before is None else (" AND e.evaluation_no < ?", [before])
+    fits, values = condition
+    below, cursor = ("", []) if before is None else (" AND e.evaluation_no < ?", [before])
     unless, left_out = leaving_out("e.evaluation_no", hidden)
     rows = facts.connection.rows(
         f"{_ROWS}{fits}{below}{unless} ORDER BY e.evaluation_no DESC LIMIT ?",
-        [facts.learner_id, *values, *place, *left_out, limit + 1],
+        [facts.learner_id, *values, *cursor, *left_out, limit + 1],
     )
     page = rows[:limit]
     n_arms = _arms_moved(facts, page)
@@ -99,15 +99,15 @@ def evaluation_page(
 
 def evaluation_columns(
     facts: Facts,
-    wanted: EvaluationFilter = EvaluationFilter(),  # noqa: B008 - frozen
+    evaluation_filter: EvaluationFilter = EvaluationFilter(),  # noqa: B008 - frozen
     *,
     hidden: Collection[int] = (),
 ) -> EvaluationColumns:
     """All evaluations that are wanted, the earliest first."""
-    found = _conditions(facts, wanted)
+    condition = _conditions(facts, evaluation_filter)
     values: list[list[Any]] = [[] for _ in range(10)]
-    if found is not None:
-        fits, more = found
+    if condition is not None:
+        fits, more = condition
         unless, left_out = leaving_out("e.evaluation_no", hidden)
         values = facts.connection.columns(
             f"{_COLUMNS}{fits}{unless} ORDER BY e.evaluation_no", [facts.learner_id, *more, *left_out]
@@ -133,53 +133,53 @@ def grader_of(rater: str, model: str) -> Grader:
 # Which are wanted
 
 
-def _conditions(facts: Facts, wanted: EvaluationFilter) -> Condition | None:
+def _conditions(facts: Facts, evaluation_filter: EvaluationFilter) -> Condition | None:
     """The filter as SQL and its values; None where it names what isn't there, so that nothing is."""
-    found = list(_named(facts, wanted))
-    if None in found:
+    conditions = list(_named(facts, evaluation_filter))
+    if None in conditions:
         return None
-    parts = [*[part for part in found if part is not None], *_said(facts, wanted)]
+    parts = [*[part for part in conditions if part is not None], *_verdicts(facts, evaluation_filter)]
     return "".join(sql for sql, _ in parts), [value for _, values in parts for value in values]
 
 
-def _named(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition | None]:
+def _named(facts: Facts, evaluation_filter: EvaluationFilter) -> Iterator[Condition | None]:
     """Return its subject, by number."""
-    if wanted.layer is not None:
-        layer_no = layer_number(facts, wanted.layer)
+    if evaluation_filter.layer is not None:
+        layer_no = layer_number(facts, evaluation_filter.layer)
         yield None if layer_no is None else (" AND e.layer_no = ?", [layer_no])
-    if wanted.run is not None:
-        run = find_run(facts, wanted.run)
+    if evaluation_filter.run is not None:
+        run = find_run(facts, evaluation_filter.run)
         yield None if run is None else (" AND e.run_no = ? AND e.run_no <> 0", [run.run_no])
-    if wanted.arm is not None:
-        arm_no = arm_number(facts, wanted.arm)
+    if evaluation_filter.arm is not None:
+        arm_no = arm_number(facts, evaluation_filter.arm)
         yield None if arm_no is None else (_OF_ARM, [arm_no, facts.learner_id, arm_no])
 
 
-def _said(facts: Facts, wanted: EvaluationFilter) -> Iterator[Condition]:
+def _verdicts(facts: Facts, evaluation_filter: EvaluationFilter) -> Iterator[Condition]:
     """Return its author, verdict and time."""
     thresholds = facts.settings.thresholds
-    if wanted.counting:
+    if evaluation_filter.counting:
         yield " AND e.counts = 1", []
     for sql, value in (
-        (f" AND {_GRADER} = ?", wanted.rater),
-        (f" AND {_KIND} = ?", wanted.kind),
-        (" AND e.rubric = ?", wanted.rubric),
-        (" AND e.outcome = ?", wanted.outcome),
-        (" AND e.at_ms >= ?", wanted.since_ms),
-        (" AND e.at_ms < ?", wanted.until_ms),
+        (f" AND {_GRADER} = ?", evaluation_filter.rater),
+        (f" AND {_KIND} = ?", evaluation_filter.kind),
+        (" AND e.rubric = ?", evaluation_filter.rubric),
+        (" AND e.outcome = ?", evaluation_filter.outcome),
+        (" AND e.at_ms >= ?", evaluation_filter.since_ms),
+        (" AND e.at_ms < ?", evaluation_filter.until_ms),
     ):
         if value is not None:
             yield sql, [value]
-    if wanted.label is not None:
-        yield f" AND {_LABEL} = ?", [thresholds.gold, thresholds.sft, wanted.label]
-    if wanted.blocker is not None:
+    if evaluation_filter.label is not None:
+        yield f" AND {_LABEL} = ?", [thresholds.gold, thresholds.sft, evaluation_filter.label]
+    if evaluation_filter.blocker is not None:
         below = {
             "score_below_sft_threshold": thresholds.sft,
             "score_below_preference_threshold": thresholds.preference,
         }
-        threshold = below.get(wanted.blocker)
-        values = _white(wanted.blocker) if threshold is None else [threshold]
-        yield _BLOCKED[wanted.blocker], values
+        threshold = below.get(evaluation_filter.blocker)
+        values = _white(evaluation_filter.blocker) if threshold is None else [threshold]
+        yield _BLOCKED[evaluation_filter.blocker], values
 
 
 _BLOCKED: Final[dict[Blocker, str]] = {
@@ -201,15 +201,15 @@ def _white(blocker: Blocker) -> list[str]:
 
 def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
     """Return how many arms evaluations move now."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for evaluation_no, n_arms in facts.connection.rows_in(
         f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         " AND run_no IN ({}) AND evaluation_no <> 0 AND standing = 1 GROUP BY evaluation_no",
         [facts.learner_id],
         sorted({row[4] for row in rows if row[4] is not None}),
     ):
-        found[evaluation_no] = n_arms
-    return found
+        counts[evaluation_no] = n_arms
+    return counts
 
 
 def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
@@ -287,8 +287,8 @@ def _columns(  # noqa: PLR0917 - one for each column of the statement
 def _placed(values: Iterable[Any], n: int) -> tuple[list[Any], Ints]:
     """Different values of ``n`` in the order in which they come, and the place of each among them."""
     places: defaultdict[Any, int] = defaultdict(count().__next__)
-    place = np.fromiter(map(places.__getitem__, values), np.int64, n)
-    return list(places), place
+    index = np.fromiter(map(places.__getitem__, values), np.int64, n)
+    return list(places), index
 
 
 def _items(layer_no: Ints, execution_no: Ints, run_no: Ints, arm_no: Ints) -> Ints:

@@ -65,10 +65,10 @@ def observations(
     rows = facts.connection.rows(
         f"{sql}{unless} ORDER BY b.observation_no DESC LIMIT ?", [*values, *left_out, limit]
     )
-    return _told(facts, rows)
+    return _observations(facts, rows)
 
 
-def _told(facts: Facts, rows: Sequence[Row]) -> tuple[Observation, ...]:
+def _observations(facts: Facts, rows: Sequence[Row]) -> tuple[Observation, ...]:
     """Rows of `_OBSERVATIONS` as they are read back, in their order."""
     posteriors, replacing, _ = facts.together(
         lambda: _posteriors(facts, [row[13] for row in rows]),
@@ -89,7 +89,7 @@ def _is_replaced(row: Row) -> bool:
 
 def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
     """The corrections that took the place of some of the rows, by number."""
-    found = facts.connection.rows_in(
+    later = facts.connection.rows_in(
         "SELECT observation_no, success_micro, failure_micro, actor, at_ms FROM observation"
         " WHERE learner_id = ? AND observation_no IN ({})",
         [facts.learner_id],
@@ -99,7 +99,7 @@ def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
         number: Replacement(
             id=f"reward-{number}", reward=success / (success + failure), actor=actor, at_ms=at_ms
         )
-        for number, success, failure, actor, at_ms in found
+        for number, success, failure, actor, at_ms in later
     }
 
 
@@ -129,19 +129,19 @@ def ledger_of_arm(
 
     Rows of undone imports are left out, and so are superseded evaluations and credits. Undone ones are included.
     """
-    beyond, place = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
+    beyond, cursor = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
     numbers = snapshot.connection.rows(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
         f" AND (standing = 1 OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
-        [snapshot.learner_id, arm_no, *place, *left_out, limit],
+        [snapshot.learner_id, arm_no, *cursor, *left_out, limit],
     )
     rows = snapshot.connection.rows_in(
         f"{_observations_by('')} AND b.observation_no IN ({{}})",
         [snapshot.learner_id],
         [number for (number,) in numbers],
     )
-    return _told(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))
+    return _observations(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))
 
 
 def _observations_by(way: str) -> str:

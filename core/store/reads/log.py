@@ -18,7 +18,7 @@ from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 _EVERY: Final = 1 << 62
 
 
-class LearnerMoment(NamedTuple):
+class LearnerStateKey(NamedTuple):
     """Key of one state of a learner, distinct from every other state and learner of the database."""
 
     number: int
@@ -46,16 +46,16 @@ def numbered(connection: Connection) -> dict[int, str]:
     return {int(number): str(name) for number, name in rows}
 
 
-def learner_moments(snapshot: Snapshot) -> dict[str, LearnerMoment]:
+def learner_moments(snapshot: Snapshot) -> dict[str, LearnerStateKey]:
     """The moment of every learner, by name, sorted."""
     return _moments(snapshot.connection)
 
 
-def _moments(connection: Connection) -> dict[str, LearnerMoment]:
+def _moments(connection: Connection) -> dict[str, LearnerStateKey]:
     rows = connection.rows(
         "SELECT name, learner_id, revision, token FROM learner WHERE revision > 0 AND learner_id > 0 ORDER BY name"
     )
-    return {name: LearnerMoment(*rest) for name, *rest in rows}
+    return {name: LearnerStateKey(*rest) for name, *rest in rows}
 
 
 def servers(snapshot: Snapshot) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = (
 
 def audit_page(
     snapshot: Snapshot,
-    wanted: AuditFilter,
+    audit_filter: AuditFilter,
     *,
     before: int | None = None,
     limit: int | None,
@@ -88,23 +88,23 @@ def audit_page(
     chosen: list[tuple[str, str | int]] = [
         (sql, value)
         for sql, value in (
-            (" AND actor = ?", wanted.actor),
-            (" AND action = ?", wanted.action),
-            (" AND at_ms >= ?", wanted.since_ms),
-            (" AND at_ms < ?", wanted.until_ms),
+            (" AND actor = ?", audit_filter.actor),
+            (" AND action = ?", audit_filter.action),
+            (" AND at_ms >= ?", audit_filter.since_ms),
+            (" AND at_ms < ?", audit_filter.until_ms),
             (" AND audit_no < ?", before),
         )
         if value is not None
     ]
     unless = f" AND coalesce(act, '') NOT IN ({','.join('?' * len(acts))})" if acts else ""
-    found = snapshot.connection.rows(
+    entries = snapshot.connection.rows(
         "SELECT at_ms, actor, action, act, detail, revision, audit_no FROM audit"
         f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no DESC LIMIT ?",
         [snapshot.learner_id, *(value for _, value in chosen), *acts, _EVERY if limit is None else limit + 1],
     )
-    rows = [row[:-1] for row in found[:limit]]
-    is_more = limit is not None and len(found) > limit
-    return AuditPage(entries=_entries(snapshot, rows), next=found[len(rows) - 1][-1] if is_more else None)
+    rows = [row[:-1] for row in entries[:limit]]
+    is_more = limit is not None and len(entries) > limit
+    return AuditPage(entries=_entries(snapshot, rows), next=entries[len(rows) - 1][-1] if is_more else None)
 
 
 def _entries(snapshot: Snapshot, rows: Sequence[Row]) -> tuple[AuditEntry, ...]:
@@ -126,7 +126,7 @@ def _entries(snapshot: Snapshot, rows: Sequence[Row]) -> tuple[AuditEntry, ...]:
 def _shown(snapshot: Snapshot, detail: Detail) -> Detail:
     if snapshot.shows_texts:
         return detail
-    return {name: None if name in TEXTS_OF_DETAILS else said for name, said in detail.items()}
+    return {name: None if name in TEXTS_OF_DETAILS else value for name, value in detail.items()}
 
 
 def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:

@@ -42,14 +42,14 @@ class Left(NamedTuple):
 
 def pairs_left(facts: Facts, rater: str, layer_no: int) -> Left:
     """Return pairs of different answers that the rater has not compared yet, of a layer (0 = of any)."""
-    asked = [facts.learner_id, layer_no, layer_no, rater]
+    values = [facts.learner_id, layer_no, layer_no, rater]
     counted = facts.connection.row(
-        f"SELECT count(*) FROM (SELECT a.execution_no{_LEFT} LIMIT {_COUNTED}) AS found", asked
+        f"SELECT count(*) FROM (SELECT a.execution_no{_LEFT} LIMIT {_COUNTED}) AS found", values
     )
     row = facts.connection.row(
         f"SELECT a.layer_no, a.execution_no, b.execution_no{_LEFT}"
         " ORDER BY a.execution_no, b.execution_no, a.layer_no LIMIT 1",
-        asked,
+        values,
     )
     if row is None or counted is None:
         return Left(0, ())

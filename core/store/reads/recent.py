@@ -40,22 +40,22 @@ def recent_days(
 
     ``columns`` are of the same moment; as of a time (by full hours) the hours are added up instead of the days.
     """
-    asked = (
+    queries = (
         _now(snapshot, since_day, min_pulls)
         if until_ms is None
         else _as_of(snapshot, since_day, until_ms // HOUR_MS)
     )
     parts, at = snapshot.together(
-        lambda: snapshot.together(*asked), lambda: places_by_number(snapshot, columns)
+        lambda: snapshot.together(*queries), lambda: places_by_number(snapshot, columns)
     )
     arm_no, epoch, day, *amounts = (ints(first + second) for first, second in zip(*parts, strict=True))
-    place = at[arm_no] if len(arm_no) else arm_no
-    wanted = place != UNKNOWN
-    wanted[wanted] = columns.epoch[place[wanted]] == epoch[wanted]
-    pulls, part, success, failure = (amount[wanted] for amount in amounts)
+    index = at[arm_no] if len(arm_no) else arm_no
+    is_known = index != UNKNOWN
+    is_known[is_known] = columns.epoch[index[is_known]] == epoch[is_known]
+    pulls, part, success, failure = (amount[is_known] for amount in amounts)
     return RecentDays(
-        arm=place[wanted],
-        day=day[wanted],
+        arm=index[is_known],
+        day=day[is_known],
         pulls=pulls,
         part_micro=part,
         success_micro=success,
@@ -81,11 +81,11 @@ def arm_hours(
     hours = range(since_ms // HOUR_MS, -(-until_ms // HOUR_MS))
     rows = _hours_of(snapshot, numbers, hours) if numbers else []
     hour, arm_no, epoch, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
-    place = at[arm_no] if len(arm_no) else arm_no
+    index = at[arm_no] if len(arm_no) else arm_no
     order = np.argsort(hour, kind="stable")
-    order = order[columns.epoch[place[order]] == epoch[order]]
+    order = order[columns.epoch[index[order]] == epoch[order]]
     return ArmHours(
-        arm=place[order], hour=hour[order], success_micro=success[order], failure_micro=failure[order]
+        arm=index[order], hour=hour[order], success_micro=success[order], failure_micro=failure[order]
     )
 
 

@@ -56,7 +56,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         return Placed(self.layer_no, self.execution_no, self.run_no, self.arm_no)
 
 
-class _Said(NamedTuple):
+class _Judged(NamedTuple):
     """Judgements of one subject; ``worth`` is the sum of the scores of successes."""
 
     n: int
@@ -65,7 +65,7 @@ class _Said(NamedTuple):
     worth: float
 
 
-_SAID: Final = (  # who is named by nothing is one person
+_RATERS: Final = (  # who is named by nothing is one person
     "count(*), count(DISTINCT CASE WHEN model = '' THEN rater END),"
     " sum(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END),"
     " sum(CASE WHEN outcome = 'success' THEN coalesce(score, 1.0) ELSE 0.0 END)"
@@ -113,26 +113,26 @@ def _of_runs(snapshot: Snapshot, times: Mapping[int, int | None]) -> Iterator[Ca
 def _of_arms(snapshot: Snapshot, times: Mapping[int, int | None], asks: QueueAsks) -> Iterator[Candidate]:
     """Return the arms that runs referenced; for a filter by arm that one, referenced or not."""
     run_nos = list(times)
-    judged, given = _judged(snapshot, run_nos), _given(snapshot, run_nos)
+    judged, rewards = _judged(snapshot, run_nos), _manual_rewards(snapshot, run_nos)
     only = None if asks.wanted.arm is None else arm_number(snapshot, asks.wanted.arm)
-    rows = sorted(_seen_in(snapshot, run_nos, REFERENCED if only is None else INCLUDED))
-    seen = {run_no: list(of_run) for run_no, of_run in groupby(rows, itemgetter(0))}
+    rows = sorted(_references_in(snapshot, run_nos, REFERENCED if only is None else INCLUDED))
+    references = {run_no: list(of_run) for run_no, of_run in groupby(rows, itemgetter(0))}
     for run_no, at_ms in times.items():
-        for _, arm_no, kind, place, flags in seen.get(run_no, ()):
+        for _, arm_no, kind, location, flags in references.get(run_no, ()):
             if only is None or only == arm_no:
-                of, where = (run_no, arm_no), (kind, _place(place, flags))
-                yield _candidate((0, 0, run_no, arm_no), at_ms, judged.get(of), given.get(of), where)
+                of, where = (run_no, arm_no), (kind, _where(location, flags))
+                yield _candidate((0, 0, run_no, arm_no), at_ms, judged.get(of), rewards.get(of), where)
 
 
 def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[int, int, str, str]]:
     """Return (run, arm, its type, where it was seen) of the references in runs."""
     return [
-        (run_no, arm_no, kind, _place(place, flags))
-        for run_no, arm_no, kind, place, flags in _seen_in(snapshot, run_nos, REFERENCED)
+        (run_no, arm_no, kind, _where(where, flags))
+        for run_no, arm_no, kind, where, flags in _references_in(snapshot, run_nos, REFERENCED)
     ]
 
 
-def _seen_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> list[Row]:
+def _references_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> list[Row]:
     return snapshot.connection.rows_in(
         "SELECT o.run_no, o.arm_no, a.type, coalesce(v.place, 'call'), o.flags FROM outcome o"
         " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
@@ -144,10 +144,10 @@ def _seen_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> list[Row]
     )
 
 
-def _place(place: str, flags: int) -> str:
+def _where(where: str, flags: int) -> str:
     if not flags & OBSERVED:
         return ""
-    return place if flags & REFERENCED else "none"
+    return where if flags & REFERENCED else "none"
 
 
 def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
@@ -167,48 +167,48 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
         f" ORDER BY x.execution_no {way}{within}",
         [snapshot.learner_id],
     )
-    found = [row for row in islice(rows, LOOKED_AT_MOST) if of_runs is None or row[2] in of_runs]
+    matches = [row for row in islice(rows, LOOKED_AT_MOST) if of_runs is None or row[2] in of_runs]
     judged = _judged_executions(snapshot)
-    rewards = _rewards(snapshot, sorted({row[2] for row in found} - {0}))
-    for layer_no, execution_no, run_no, at_ms in found:
-        given = rewards.get(run_no)
+    rewards = _rewards(snapshot, sorted({row[2] for row in matches} - {0}))
+    for layer_no, execution_no, run_no, at_ms in matches:
+        reward = rewards.get(run_no)
         summed = judged.get((layer_no, execution_no))
-        yield _candidate((layer_no, execution_no, run_no, 0), at_ms, summed, given)
+        yield _candidate((layer_no, execution_no, run_no, 0), at_ms, summed, reward)
 
 
 def _candidate(
     about: tuple[int, int, int, int],
     at_ms: int | None,
-    judged: _Said | None,
-    given: float | None,
-    seen: tuple[str, str] = ("", ""),
+    judged: _Judged | None,
+    reward: float | None,
+    reference: tuple[str, str] = ("", ""),
 ) -> Candidate:
     if judged is None:
-        return Candidate(*about, at_ms, given, 0, 0, 0.0, *seen)
+        return Candidate(*about, at_ms, reward, 0, 0, 0.0, *reference)
     n, n_people, n_successes, worth = judged
-    score = worth / n if given is None else min(worth / n, given)
-    return Candidate(*about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n, *seen)
+    score = worth / n if reward is None else min(worth / n, reward)
+    return Candidate(*about, at_ms, score, n_people, n, min(n_successes, n - n_successes) / n, *reference)
 
 
-def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Said]:
+def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Judged]:
     """Return the counted judgements of runs (arm 0) and of arms in them."""
     rows = snapshot.connection.rows_in(
-        f"SELECT run_no, arm_no, {_SAID} FROM evaluation {EVALUATIONS_BY_RUN}"
+        f"SELECT run_no, arm_no, {_RATERS} FROM evaluation {EVALUATIONS_BY_RUN}"
         " WHERE learner_id = ? AND counts = 1 AND layer_no = 0 AND execution_no = 0"
         " AND run_no <> 0 AND run_no IN ({}) GROUP BY run_no, arm_no",
         [snapshot.learner_id],
         run_nos,
     )
-    return {(row[0], row[1]): _Said(*row[2:]) for row in rows}
+    return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}
 
 
-def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Said]:
+def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
     rows = snapshot.connection.each(
-        f"SELECT layer_no, execution_no, {_SAID} FROM evaluation WHERE learner_id = ?"
+        f"SELECT layer_no, execution_no, {_RATERS} FROM evaluation WHERE learner_id = ?"
         " AND counts = 1 AND execution_no <> 0 AND arm_no = 0 GROUP BY layer_no, execution_no",
         [snapshot.learner_id],
     )
-    return {(row[0], row[1]): _Said(*row[2:]) for row in rows}
+    return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}
 
 
 def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
@@ -222,7 +222,7 @@ def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
     )
 
 
-def _given(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], float]:
+def _manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], float]:
     """The last reward by hand of an arm in a run."""
     rows = snapshot.connection.rows_in(
         f"SELECT observation_no, run_no, arm_no, success_micro, failure_micro FROM observation {BY_RUN}"
@@ -251,8 +251,8 @@ def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
         [snapshot.learner_id],
     )
     return [
-        (kind, _place(place, flags), success < failure if flags & REFERENCED else success > failure)
-        for kind, place, flags, success, failure in rows
+        (kind, _where(where, flags), success < failure if flags & REFERENCED else success > failure)
+        for kind, where, flags, success, failure in rows
     ]
 
 
@@ -267,9 +267,10 @@ def named_item(facts: Facts, about: Placed) -> NamedItem:
     """The names of what an item is about, and when it happened."""
     names: list[Row | None] = [
         facts.connection.row(
-            f"SELECT {said} FROM {table} WHERE learner_id = ? AND {table}_no = ?", [facts.learner_id, number]
+            f"SELECT {column} FROM {table} WHERE learner_id = ? AND {table}_no = ?",
+            [facts.learner_id, number],
         )
-        for table, said, number in (
+        for table, column, number in (
             ("layer", "uid", about.layer_no),
             ("execution", "uid, at_ms", about.execution_no),
             ("run", "uid, at_ms", about.run_no),

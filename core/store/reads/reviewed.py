@@ -22,7 +22,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
         " ORDER BY e.evaluation_no DESC LIMIT ?",
         [facts.learner_id, rater, limit],
     )
-    found = []
+    judgements = []
     for number, *rest in rows:
         about, (layer, execution, run, arm), (outcome, score, rubric, at_ms, undone) = (
             Placed(*rest[:4]),
@@ -31,7 +31,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
         )
         queue_no, item_no = _item_of(facts, about, rubric)
         subject = Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or "")
-        found.append(
+        judgements.append(
             MyJudgement(
                 id=f"evaluation-{number}",
                 queue=f"queue-{queue_no}" if queue_no else None,
@@ -44,7 +44,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
                 undone=bool(undone),
             )
         )
-    return tuple(found)
+    return tuple(judgements)
 
 
 def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:

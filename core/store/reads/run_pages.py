@@ -36,14 +36,14 @@ _EVER: Final = 1 << 40
 """An hour that never comes."""
 
 T = TypeVar("T")
-Place = Literal["day", "hour"]
+TimeUnit = Literal["day", "hour"]
 Kinds = tuple[str, list[Any]]
 """SQL conditions that exclude kinds of runs, with their values."""
 
 
 def run_page(
     snapshot: Snapshot,
-    wanted: RunFilter,
+    run_filter: RunFilter,
     view: View,
     *,
     cursor: Cursor | None = None,
@@ -51,14 +51,14 @@ def run_page(
     limit: int = 50,
 ) -> RunPage:
     """Return active runs that match, beyond ``cursor`` in a direction; without one the newest (or oldest)."""
-    found = looked_up(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit)
-    return page_of(snapshot, found, direction)
+    result = looked_up(snapshot, run_filter, view, cursor=cursor, direction=direction, limit=limit)
+    return page_of(snapshot, result, direction)
 
 
 class LookedUp(NamedTuple):
     """The runs of a page in order of search, and how far the search went."""
 
-    found: tuple[Cursor, ...]
+    matches: tuple[Cursor, ...]
     onward: Cursor | None
     n_looked_at: int
     cut_short: bool
@@ -66,7 +66,7 @@ class LookedUp(NamedTuple):
 
 def looked_up(
     snapshot: Snapshot,
-    wanted: RunFilter,
+    run_filter: RunFilter,
     view: View,
     *,
     cursor: Cursor | None = None,
@@ -74,64 +74,64 @@ def looked_up(
     limit: int = 50,
 ) -> LookedUp:
     """The runs of a page."""
-    found: list[Cursor] = []
+    matches: list[Cursor] = []
     last: Cursor | None = None
     n_looked_at = 0
-    for at_ms, run_no, fits in _candidates(snapshot, wanted, view, cursor, direction, n_wanted=limit):
-        if fits and len(found) == limit:
-            last = found[-1]
+    for at_ms, run_no, fits in _candidates(snapshot, run_filter, view, cursor, direction, n_needed=limit):
+        if fits and len(matches) == limit:
+            last = matches[-1]
             break
         n_looked_at += 1
         last = Cursor(at_ms, run_no)
         if fits:
-            found.append(last)
+            matches.append(last)
         if n_looked_at == LOOKED_AT_MOST:
             break
     else:
         last = None
-    return LookedUp(tuple(found), last, n_looked_at, last is not None and len(found) < limit)
+    return LookedUp(tuple(matches), last, n_looked_at, last is not None and len(matches) < limit)
 
 
-def page_of(snapshot: Snapshot, seen: LookedUp, direction: Direction) -> RunPage:
+def page_of(snapshot: Snapshot, result: LookedUp, direction: Direction) -> RunPage:
     """The page of runs that were looked up, the newest first."""
-    by_number = {row.run_no: row for row in rows_of(snapshot, [place.run_no for place in seen.found])}
-    rows = [by_number[place.run_no] for place in seen.found]
+    by_number = {row.run_no: row for row in rows_of(snapshot, [cursor.run_no for cursor in result.matches])}
+    rows = [by_number[cursor.run_no] for cursor in result.matches]
     return RunPage(
         rows=tuple(rows if direction == "older" else reversed(rows)),
-        onward=seen.onward,
-        n_looked_at=seen.n_looked_at,
-        cut_short=seen.cut_short,
+        onward=result.onward,
+        n_looked_at=result.n_looked_at,
+        cut_short=result.cut_short,
     )
 
 
-def newest_runs(snapshot: Snapshot, wanted: RunFilter, *, limit: int) -> tuple[int, ...]:
+def newest_runs(snapshot: Snapshot, run_filter: RunFilter, *, limit: int) -> tuple[int, ...]:
     """Return numbers of the newest matching runs, newest first, among the first `LOOKED_AT_MOST`."""
-    looked_at = islice(_candidates(snapshot, wanted, View(), None, "older"), LOOKED_AT_MOST)
+    looked_at = islice(_candidates(snapshot, run_filter, View(), None, "older"), LOOKED_AT_MOST)
     return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
 
 def run_numbers(
-    snapshot: Snapshot, wanted: RunFilter, view: View, direction: Direction, *, at_most: int
+    snapshot: Snapshot, run_filter: RunFilter, view: View, direction: Direction, *, at_most: int
 ) -> Iterator[tuple[int, int | None]]:
     """Return number and time of active matching runs, newest first (``older``) or oldest first.
 
     At most ``at_most`` runs are looked up.
     """
-    looked_at = islice(_candidates(snapshot, wanted, view, None, direction), at_most)
+    looked_at = islice(_candidates(snapshot, run_filter, view, None, direction), at_most)
     return ((run_no, at_ms) for at_ms, run_no, fits in looked_at if fits)
 
 
-def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | None:
+def runs_counted(snapshot: Snapshot, run_filter: RunFilter, view: View) -> int | None:
     """Return how many runs match, from rollups of full days and of the hours around them.
 
     None where the filter names one arm's part, which rollups do not know.
     """
-    if wanted.arm is not None:
+    if run_filter.arm is not None:
         return None
     since, until = _span(view)
     first = UNKNOWN if since == UNKNOWN else -(-since // DAY_HOURS)
     last = max(until // DAY_HOURS, first)
-    kinds = _kinds(wanted, view)
+    kinds = _kinds(run_filter, view)
     days = _counted(snapshot, kinds, "day", (first, last))
     if since == UNKNOWN and until == _EVER:
         return days
@@ -139,10 +139,10 @@ def runs_counted(snapshot: Snapshot, wanted: RunFilter, view: View) -> int | Non
     return before + days + _counted(snapshot, kinds, "hour", (max(last * DAY_HOURS, since), until))
 
 
-def _counted(snapshot: Snapshot, kinds: Kinds, place: Place, within: tuple[int, int]) -> int:
+def _counted(snapshot: Snapshot, kinds: Kinds, unit: TimeUnit, within: tuple[int, int]) -> int:
     row = snapshot.connection.row(
-        f"SELECT sum(n) FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
-        f" AND {place} >= ? AND {place} < ?",
+        f"SELECT sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
+        f" AND {unit} >= ? AND {unit} < ?",
         [snapshot.learner_id, *kinds[1], *within],
     )
     return 0 if row is None or row[0] is None else int(row[0])
@@ -150,22 +150,22 @@ def _counted(snapshot: Snapshot, kinds: Kinds, place: Place, within: tuple[int, 
 
 def _candidates(
     snapshot: Snapshot,
-    wanted: RunFilter,
+    run_filter: RunFilter,
     view: View,
     cursor: Cursor | None,
     direction: Direction,
     *,
-    n_wanted: int = _SOME,
+    n_needed: int = _SOME,
 ) -> Iterator[Row]:
     """Yield (time, number, whether it matches) of the runs in hours with matches, in order.
 
-    Hardly more than ``n_wanted`` will be read.
+    Hardly more than ``n_needed`` will be read.
     """
-    arm_no = None if wanted.arm is None else arm_number(snapshot, wanted.arm)
-    if wanted.arm is not None and arm_no is None:
+    arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
+    if run_filter.arm is not None and arm_no is None:
         return
-    in_prompt = arm_no if wanted.part == "in" else None
-    fits, chosen = _fits(wanted, view, arm_no)
+    in_prompt = arm_no if run_filter.part == "in" else None
+    fits, chosen = _fits(run_filter, view, arm_no)
 
     def runs_of(hour: int, _: int) -> Iterator[Row]:
         if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
@@ -180,7 +180,7 @@ def _candidates(
         until = min(until, hour_of(cursor.at_ms) + 1)
     elif cursor is not None:
         since = max(since, hour_of(cursor.at_ms))
-    kinds = _kinds(wanted, view)
+    kinds = _kinds(run_filter, view)
 
     def hours_of(day: int, n: int) -> Iterator[tuple[int, int]]:
         if day == UNKNOWN:
@@ -192,46 +192,46 @@ def _candidates(
     if in_prompt is not None:  # days on which that arm was in no prompt are left out
         its_days = _days_of(snapshot, in_prompt)
         days = (one for one in days if one[0] in its_days)
-    hours = _one_after_the_other(snapshot, hours_of, days, n_wanted)
-    yield from _one_after_the_other(snapshot, runs_of, hours, n_wanted)
+    hours = _one_after_the_other(snapshot, hours_of, days, n_needed)
+    yield from _one_after_the_other(snapshot, runs_of, hours, n_needed)
 
 
 def _one_after_the_other(
     snapshot: Snapshot,
     begin: Callable[[int, int], Iterator[T]],
     places: Iterator[tuple[int, int]],
-    n_wanted: int,
+    n_needed: int,
 ) -> Iterator[T]:
     """Yield the rows of each segment in turn; the number of runs in each is known.
 
     As many segments as hold the required rows are started together, and more each time. So few of them are waited
     for, however few runs each holds.
     """
-    n_wanted = max(n_wanted, _SOME)
+    n_needed = max(n_needed, _SOME)
     while True:
         together, n = [], 0
-        for place, n_runs in places:
-            together.append(partial(begin, place, n_runs))
+        for start, n_runs in places:
+            together.append(partial(begin, start, n_runs))
             n += n_runs
-            if n > n_wanted:
+            if n > n_needed:
                 break
         if not together:
             return
         yield from chain.from_iterable(snapshot.together(*together))
-        n_wanted *= _MORE
+        n_needed *= _MORE
 
 
 def _places(
-    snapshot: Snapshot, kinds: Kinds, direction: Direction, place: Place, within: tuple[int, int]
+    snapshot: Snapshot, kinds: Kinds, direction: Direction, unit: TimeUnit, within: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Yield the days or hours that hold runs of these kinds, with their numbers.
 
     Days come first, so that rare kinds need no walk by hours.
     """
     return snapshot.connection.each(
-        f"SELECT {place}, sum(n) FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
-        f" AND {place} >= ? AND {place} < ? GROUP BY {place} HAVING sum(n) > 0"
-        f" ORDER BY {place} {'DESC' if direction == 'older' else 'ASC'}",
+        f"SELECT {unit}, sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
+        f" AND {unit} >= ? AND {unit} < ? GROUP BY {unit} HAVING sum(n) > 0"
+        f" ORDER BY {unit} {'DESC' if direction == 'older' else 'ASC'}",
         [snapshot.learner_id, *kinds[1], *within],
     )
 
@@ -246,21 +246,21 @@ def _day_of(hour: int) -> int:
     return UNKNOWN if hour == UNKNOWN else hour // DAY_HOURS
 
 
-def _kinds(wanted: RunFilter, view: View) -> Kinds:
+def _kinds(run_filter: RunFilter, view: View) -> Kinds:
     """Return the filters on kinds of runs, which the rollups know."""
     where = ""
     values: list[Any] = []
-    for column, chosen in _chosen(wanted, view):
+    for column, chosen in _chosen(run_filter, view):
         where += f" AND {column} IN ({','.join('?' * len(chosen))})"
         values += chosen
     return where, values
 
 
-def _chosen(wanted: RunFilter, view: View) -> list[tuple[str, tuple[str, ...]]]:
+def _chosen(run_filter: RunFilter, view: View) -> list[tuple[str, tuple[str, ...]]]:
     every: list[tuple[str, tuple[str, ...]]] = [
-        ("class", wanted.classes),
-        ("status", wanted.statuses),
-        ("outcome", wanted.outcomes),
+        ("class", run_filter.classes),
+        ("status", run_filter.statuses),
+        ("outcome", run_filter.outcomes),
         ("model", view.models),
         ("channel", view.channels),
     ]
@@ -284,18 +284,18 @@ def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tup
     return f"{sql} AND at_ms >= ? AND at_ms < ?{past} ORDER BY at_ms {way}, run_no {way}", values
 
 
-def _fits(wanted: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
+def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
     """Return the SQL condition for a matching run."""
     sql = "standing = 1 AND outcome <> 'empty'"
     values: list[Any] = []
-    for column, chosen in _chosen(wanted, view):
+    for column, chosen in _chosen(run_filter, view):
         sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"
         values += chosen
     if arm_no is not None:
         part = {"in": f" AND o.flags & {INCLUDED} <> 0", "out": f" AND o.flags & {INCLUDED} = 0"}
         sql += (
             " AND EXISTS (SELECT 1 FROM outcome o WHERE o.learner_id = ?1"
-            f" AND o.run_no = run.run_no AND o.arm_no = ?{part.get(wanted.part or '', '')})"
+            f" AND o.run_no = run.run_no AND o.arm_no = ?{part.get(run_filter.part or '', '')})"
         )
         values.append(arm_no)
     return sql, values

@@ -29,8 +29,8 @@ class ArmsInRuns(NamedTuple):
         """Some of them, in this order."""
         return ArmsInRuns(
             arm_nos=self.arm_nos[places],
-            keys=tuple(self.keys[place] for place in places.tolist()),
-            types=tuple(self.types[place] for place in places.tolist()),
+            keys=tuple(self.keys[index] for index in places.tolist()),
+            types=tuple(self.types[index] for index in places.tolist()),
             n_in=self.n_in[places],
             n_used=self.n_used[places],
             last_used=self.last_used[places],
@@ -45,7 +45,7 @@ class Parts(NamedTuple):
     flags: Ints
 
 
-class GivenByHand(NamedTuple):
+class ManualRewards(NamedTuple):
     """Counted manual rewards in some runs, the latest last; ``reward_micro`` of each."""
 
     run: Ints
@@ -89,7 +89,7 @@ def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) ->
     return Parts(ints(columns[0]), ints(columns[1]), ints(columns[2]))
 
 
-def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
+def manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> ManualRewards:
     """Return active feedback and corrections about these runs."""
     rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
@@ -99,7 +99,7 @@ def given_by_hand(snapshot: Snapshot, run_nos: Sequence[int]) -> GivenByHand:
         [*_numbered(run_nos), snapshot.learner_id],
     )
     columns = list(zip(*rows, strict=True)) or [()] * 3
-    return GivenByHand(ints(columns[0]), ints(columns[1]), ints(columns[2]))
+    return ManualRewards(ints(columns[0]), ints(columns[1]), ints(columns[2]))
 
 
 def _values(run_nos: Sequence[int]) -> str:

@@ -37,7 +37,7 @@ class RecordedRun(NamedTuple):
     selection: Selection | None
 
 
-def run_place(snapshot: Snapshot, name: str) -> Cursor | None:
+def run_cursor(snapshot: Snapshot, name: str) -> Cursor | None:
     """Return the number and revision of a run by uid, or else by number; inactive ones included."""
     row = named_run(snapshot, name, "at_ms, run_no")
     return None if row is None else Cursor(*row)
@@ -110,19 +110,19 @@ def _facts(run_no: int, version: Version, head: Row) -> RunFacts:
 
 def tellings(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
     """Return the sources of a run in order; only the first where no other source has it."""
-    place = [snapshot.learner_id, run_no]
+    key = [snapshot.learner_id, run_no]
     rows = snapshot.connection.rows(
         "SELECT s.import_no, i.at_ms, s.digest = r.digest, coalesce(i.undone, 0) FROM provenance s"
         " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.no"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
         " WHERE s.learner_id = ? AND s.kind = 'run' AND s.no = ? AND s.revision <= ?"
         " ORDER BY s.revision, s.import_no",
-        [*place, snapshot.revision],
+        [*key, snapshot.revision],
     ) or snapshot.connection.rows(
         "SELECT r.import_no, i.at_ms, 1, coalesce(i.undone, 0) FROM run r"
         " LEFT JOIN import i ON i.learner_id = r.learner_id AND i.import_no = r.import_no"
         " WHERE r.learner_id = ? AND r.run_no = ?",
-        place,
+        key,
     )
     return tuple(
         RunSource(import_no, at_ms, bool(stands) and not undone, bool(undone))

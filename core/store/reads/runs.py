@@ -14,11 +14,11 @@ from core.store.engine import Row
 from core.store.engine.words import RUNS_BY_UID
 from core.store.transaction import Facts, Snapshot
 
-_FOUND: Final = "run_no, uid, revision, standing, at_ms"
+_MATCH_COLUMNS: Final = "run_no, uid, revision, standing, at_ms"
 _ANSWERED: Final = "outcome <> 'empty'"
 
 
-class FoundRun(NamedTuple):
+class RunMatch(NamedTuple):
     """The columns of a run that a reward needs."""
 
     run_no: int
@@ -28,54 +28,52 @@ class FoundRun(NamedTuple):
     at_ms: int | None
 
 
-def find_run(facts: Facts, name: str) -> FoundRun | None:
+def find_run(facts: Facts, name: str) -> RunMatch | None:
     """A run by its uid, or by its number where no uid says so."""
     return find_runs(facts, [name]).get(name)
 
 
-def find_runs(facts: Facts, names: Collection[str]) -> dict[str, FoundRun]:
+def find_runs(facts: Facts, names: Collection[str]) -> dict[str, RunMatch]:
     """Those that there are of the runs with these names, asked for together."""
-    found = {run.uid: run for run in _found_by(facts, f"{RUNS_BY_UID} WHERE uid", names)}
-    numbers = {name: number for name in names if name not in found and (number := _number(name)) is not None}
+    by_uid = {run.uid: run for run in _matches_by(facts, f"{RUNS_BY_UID} WHERE uid", names)}
+    numbers = {name: number for name in names if name not in by_uid and (number := _number(name)) is not None}
     if not numbers:
-        return found
-    numbered = {run.run_no: run for run in _found_by(facts, "WHERE run_no", set(numbers.values()))}
-    return found | {name: numbered[number] for name, number in numbers.items() if number in numbered}
+        return by_uid
+    numbered = {run.run_no: run for run in _matches_by(facts, "WHERE run_no", set(numbers.values()))}
+    return by_uid | {name: numbered[number] for name, number in numbers.items() if number in numbered}
 
 
-def _found_by(facts: Facts, where: str, values: Collection[str | int]) -> Iterator[FoundRun]:
+def _matches_by(facts: Facts, where: str, values: Collection[str | int]) -> Iterator[RunMatch]:
     rows = facts.connection.rows_in(
-        f"SELECT {_FOUND} FROM run {where} IN ({{}}) AND learner_id = ? AND revision <= ? AND {_ANSWERED}",
+        f"SELECT {_MATCH_COLUMNS} FROM run {where} IN ({{}}) AND learner_id = ? AND revision <= ? AND {_ANSWERED}",
         [],
         sorted(values),
         [facts.learner_id, facts.revision],
     )
-    return map(_found, rows)
+    return map(_match, rows)
 
 
-def run_of_uid(facts: Facts, uid: str) -> FoundRun | None:
+def run_of_uid(facts: Facts, uid: str) -> RunMatch | None:
     """A run by nothing but its uid: what a program names, or a file of another learner, whose numbers differ."""
     row = facts.connection.row(
-        f"SELECT {_FOUND} FROM run WHERE learner_id = ? AND revision <= ? AND uid = ? AND {_ANSWERED}",
+        f"SELECT {_MATCH_COLUMNS} FROM run WHERE learner_id = ? AND revision <= ? AND uid = ? AND {_ANSWERED}",
         [facts.learner_id, facts.revision, uid],
     )
-    return None if row is None else _found(row)
+    return None if row is None else _match(row)
 
 
-def _found(row: Row) -> FoundRun:
-    return FoundRun(row[0], row[1], row[2], bool(row[3]), row[4])
+def _match(row: Row) -> RunMatch:
+    return RunMatch(row[0], row[1], row[2], bool(row[3]), row[4])
 
 
-def named_run(facts: Facts, name: str, columns: str, wanted: str = "1 = 1") -> Row | None:
+def named_run(facts: Facts, name: str, columns: str, condition: str = "1 = 1") -> Row | None:
     """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
-    sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {wanted}"
-    place = [facts.learner_id, facts.revision]
+    sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {condition}"
+    key = [facts.learner_id, facts.revision]
     number = _number(name)
     by_uid, by_number = facts.together(
-        lambda: facts.connection.row(sql.replace("{}", "uid"), [*place, name]),
-        lambda: (
-            None if number is None else facts.connection.row(sql.replace("{}", "run_no"), [*place, number])
-        ),
+        lambda: facts.connection.row(sql.replace("{}", "uid"), [*key, name]),
+        lambda: None if number is None else facts.connection.row(sql.replace("{}", "run_no"), [*key, number]),
     )
     return by_number if by_uid is None else by_uid
 
@@ -98,8 +96,8 @@ def flags_of(facts: Facts, places: Iterable[tuple[int, int]]) -> dict[tuple[int,
         runs_of[arm_no].add(run_no)
     if not runs_of:
         return {}
-    asked = [partial(_flags_of, facts, arm_no, runs_of[arm_no]) for arm_no in sorted(runs_of)]
-    return dict(chain.from_iterable(facts.together(*asked)))
+    queries = [partial(_flags_of, facts, arm_no, runs_of[arm_no]) for arm_no in sorted(runs_of)]
+    return dict(chain.from_iterable(facts.together(*queries)))
 
 
 def _flags_of(facts: Facts, arm_no: int, run_nos: Collection[int]) -> list[tuple[tuple[int, int], int]]:

@@ -11,13 +11,13 @@ from core.store.engine.words import BY_SESSION, BY_TIME
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
-DRAWN: Final = 10_000
+SAMPLED: Final = 10_000
 """Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
 
 _ALL_KEYS: Final = 1 << 63
 _EVER: Final = 1 << 60
 """A time that never comes."""
-_SEEKS: Final = 10 * DRAWN
+_SEEKS: Final = 10 * SAMPLED
 """A span with at most so many runs is read by time; in a longer one fewer rows are met by session."""
 
 _RUNS: Final = (
@@ -31,12 +31,12 @@ _RUNS: Final = (
 def session_runs(
     snapshot: Snapshot, n_runs: int, *, since_ms: int | None = None, until_ms: int | None = None
 ) -> SessionRuns:
-    """Return active baseline and selected runs of a span with ``n_runs`` of them; above `DRAWN` a sample.
+    """Return active baseline and selected runs of a span with ``n_runs`` of them; above `SAMPLED` a sample.
 
     The span is applied as in `usage_columns`. Session keys are random, so those below a limit are a random sample of
     sessions.
     """
-    limit = _ALL_KEYS if n_runs <= DRAWN else _ALL_KEYS * DRAWN // n_runs
+    limit = _ALL_KEYS if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
     columns = _columns(snapshot, n_runs, limit, since_ms, until_ms)
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice = columns
     return SessionRuns(
@@ -57,16 +57,16 @@ def _columns(
     snapshot: Snapshot, n_runs: int, below: int, since_ms: int | None, until_ms: int | None
 ) -> list[list[Any]]:
     """Runs of the span whose session key is below a limit; those of unknown time where the span has no start."""
-    wanted = [snapshot.learner_id, snapshot.revision, min(below, _ALL_KEYS - 1)]
+    values = [snapshot.learner_id, snapshot.revision, min(below, _ALL_KEYS - 1)]
     if since_ms is None and until_ms is None:
-        return snapshot.connection.columns(_RUNS.format(BY_SESSION, ""), wanted)
+        return snapshot.connection.columns(_RUNS.format(BY_SESSION, ""), values)
     way = BY_TIME if n_runs <= _SEEKS else BY_SESSION
     bounds = [0 if since_ms is None else _hour(since_ms), _EVER if until_ms is None else _hour(until_ms)]
     columns = snapshot.connection.columns(
-        _RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*wanted, *bounds]
+        _RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*values, *bounds]
     )
     if since_ms is None:
-        timeless = snapshot.connection.columns(_RUNS.format(BY_TIME, "AND at_ms IS NULL"), wanted)
+        timeless = snapshot.connection.columns(_RUNS.format(BY_TIME, "AND at_ms IS NULL"), values)
         columns = [[*known, *more] for known, more in zip(columns, timeless, strict=True)]
     return columns
 

@@ -40,7 +40,7 @@ _SESSIONS: Final = (
     " AND o.arm_no IN ({}) GROUP BY o.arm_no, r.session,"
     " CASE WHEN r.session IS NULL THEN r.run_no ELSE 0 END"
 )
-_GIVEN: Final = (
+_FEEDBACK: Final = (
     f"SELECT arm_no, min(at_ms), 0, 0, sum(success_micro), sum(failure_micro) FROM observation {BY_ARM}"
     " WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision > ? AND arm_no IN ({})"
     " AND kind <> 'correction' AND undone = 0 AND standing = 1 GROUP BY arm_no, actor, at_ms / ?"
@@ -71,15 +71,15 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
     """
     since, until, at = walk
     numbers = np.flatnonzero(np.isin(at, places)) if len(places) else np.empty(0, dtype=np.int64)
-    asked: list[Callable[[], list[Row]]] = []
+    queries: list[Callable[[], list[Row]]] = []
     for epoch in sorted(set(columns.epoch[at[numbers]].tolist())):
         named = [number for number in numbers.tolist() if columns.epoch[at[number]] == epoch]
         head = [snapshot.learner_id, since, until, epoch]
-        asked += [
+        queries += [
             partial(_rows, snapshot, _SESSIONS, [*head, snapshot.revision], named),
-            partial(_rows, snapshot, _GIVEN, head, named, [DAY_MS]),
+            partial(_rows, snapshot, _FEEDBACK, head, named, [DAY_MS]),
         ]
-    rows = list(chain.from_iterable(snapshot.together(*asked)))
+    rows = list(chain.from_iterable(snapshot.together(*queries)))
     arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
     return ArmSessions(
         arm=at[arm_no] if len(arm_no) else arm_no,
@@ -129,19 +129,19 @@ def joined_arms(
 
     ``first`` has each arm's first time.
     """
-    at, place = walk.at, columns.places[arm]
-    (number,) = np.flatnonzero(at == place).tolist()
+    at, index = walk.at, columns.places[arm]
+    (number,) = np.flatnonzero(at == index).tolist()
     from_day = max(days[0], first.get(number, UNKNOWN) + 1)
     newcomers = [one for one, day in first.items() if from_day <= day <= days[1] and at[one] != UNKNOWN]
     since = max(since_ms, walk.since_ms)
-    head = [snapshot.learner_id, since, walk.until_ms, int(columns.epoch[place]), snapshot.revision, number]
+    head = [snapshot.learner_id, since, walk.until_ms, int(columns.epoch[index]), snapshot.revision, number]
     rows, [(n, used)] = snapshot.together(
         lambda: snapshot.connection.rows_in(_BESIDE, head, newcomers),
         lambda: snapshot.connection.rows(_ALL, head),
     )
     arm_no, n_with, both, used_with, joined_used = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
     return JoinedArms(
-        keys=tuple(columns.keys[at[found]] for found in arm_no.tolist()),
+        keys=tuple(columns.keys[at[arm_index]] for arm_index in arm_no.tolist()),
         n_with=n_with,
         n_both_used=both,
         n_used=used_with,

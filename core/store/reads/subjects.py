@@ -20,7 +20,7 @@ def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> li
         f"SELECT uid FROM {kind} WHERE learner_id = ? AND standing = 1 ORDER BY uid LIMIT {_SEARCHED}",
         [facts.learner_id],
     )
-    return get_close_matches(uid.lower(), [found for (found,) in known], n=_NEAR, cutoff=0.7)
+    return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
 
 
 def layer_number(facts: Facts, named: str) -> int | None:
@@ -28,10 +28,10 @@ def layer_number(facts: Facts, named: str) -> int | None:
     uid = named
     if named.strip().lower().startswith("kairos:"):
         try:
-            found = parse_uri(named)
+            uri = parse_uri(named)
         except InvalidEvaluation:
             return None
-        uid = found.key if isinstance(found, LayerUri) else named
+        uid = uri.key if isinstance(uri, LayerUri) else named
     row = facts.connection.row(
         "SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND standing = 1",
         [facts.learner_id, uid.lower()],
@@ -41,11 +41,11 @@ def layer_number(facts: Facts, named: str) -> int | None:
 
 def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
     """Return, per run, the arms that have all of these flags."""
-    found: dict[int, list[int]] = {}
+    arms: dict[int, list[int]] = {}
     for run_no, arm_no in facts.connection.rows_in(
         f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",
         [facts.learner_id],
         sorted(run_nos),
     ):
-        found.setdefault(run_no, []).append(arm_no)
-    return found
+        arms.setdefault(run_no, []).append(arm_no)
+    return arms

@@ -29,7 +29,7 @@ _WORTH_READING: Final = 2
 _MOST_KNOWN: Final = 4_096
 _Row = tuple[Any, ...]
 
-_SAID: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms, e.claimed_by"
+_VERDICT: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms, e.claimed_by"
 _UNSAID: Final[_Row] = ("success", None, None, "", "", "", 0, 0, "")
 _PAIR: Final = (
     "SELECT p.execution_no, p.layer_no, x.adapter_no, x.uid, coalesce(x.session, r.session), x.at_ms, p.layer_index,"
@@ -79,7 +79,7 @@ class TrainingFilter(NamedTuple):
     until_ms: int | None = None
 
 
-class Told(NamedTuple):
+class JudgedPair(NamedTuple):
     """A pair and one evaluation; ``evaluation_no`` 0 = not judged, and the other members of it mean nothing.
 
     ``digest`` is equal for equal instructions, "" without one. Texts are JSON as stored, None = not stored. Times are
@@ -109,27 +109,31 @@ class Told(NamedTuple):
     adapter: str
 
 
-_TOLD: Final = partial(tuple.__new__, Told)
+_make_judged: Final = partial(tuple.__new__, JudgedPair)
 """Faster ``Told._make`` for rows that are known to be complete."""
 
 
-def judged_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
+def judged_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[list[JudgedPair]]:
     """Pairs with what was judged of them, in the order in which it was judged, at most `AT_ONCE` at a time."""
-    streams = (_of_pairs(snapshot, wanted), _of_executions(snapshot, wanted), _of_runs(snapshot, wanted))
-    said, subjects = _in_order(streams), Subjects(snapshot)
-    while part := list(islice(said, AT_ONCE)):
-        yield subjects.told(part, subjects.pairs(part))
+    streams = (
+        _of_pairs(snapshot, training_filter),
+        _of_executions(snapshot, training_filter),
+        _of_runs(snapshot, training_filter),
+    )
+    evaluations, subjects = _in_order(streams), Subjects(snapshot)
+    while part := list(islice(evaluations, AT_ONCE)):
+        yield subjects.judged(part, subjects.pairs(part))
 
 
-def all_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[list[Told]]:
+def all_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[list[JudgedPair]]:
     """Pairs, judged or not, without what was judged, at most `AT_ONCE` at a time."""
-    more, values = _conditions(snapshot, wanted, "p.layer_no", "p.execution_no", is_judged=False)
+    more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=False)
     rows = snapshot.connection.each(
         f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", [snapshot.learner_id, *values]
     )
     subjects = Subjects(snapshot)
     while part := list(islice(rows, AT_ONCE)):
-        yield subjects.told([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
+        yield subjects.judged([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
 
 
 def _in_order(streams: Iterable[Iterator[_Row]]) -> Iterator[_Row]:
@@ -139,10 +143,10 @@ def _in_order(streams: Iterable[Iterator[_Row]]) -> Iterator[_Row]:
     return rows[0] if len(rows) == 1 else heapq.merge(*rows, key=itemgetter(0))
 
 
-def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
-    more, values = _conditions(snapshot, wanted, "e.layer_no", "e.execution_no", is_judged=True)
+def _of_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_Row]:
+    more, values = _conditions(snapshot, training_filter, "e.layer_no", "e.execution_no", is_judged=True)
     return snapshot.connection.each(
-        f"SELECT e.evaluation_no, e.execution_no, e.layer_no, {_SAID} FROM evaluation e"
+        f"SELECT e.evaluation_no, e.execution_no, e.layer_no, {_VERDICT} FROM evaluation e"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no <> 0"
         f"{more} ORDER BY e.evaluation_no",
         [snapshot.learner_id, *values],
@@ -153,10 +157,10 @@ def _of_pairs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
 # ask all evaluations for each.
 
 
-def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
-    more, values = _conditions(snapshot, wanted, "p.layer_no", "p.execution_no", is_judged=True)
+def _of_executions(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_Row]:
+    more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=True)
     return snapshot.connection.each(
-        f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_SAID}"
+        f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_VERDICT}"
         " FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x"
         " WHERE e.learner_id = ?1 AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no = 0"
         " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
@@ -166,10 +170,10 @@ def _of_executions(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]
     )
 
 
-def _of_runs(snapshot: Snapshot, wanted: TrainingFilter) -> Iterator[_Row]:
-    more, values = _conditions(snapshot, wanted, "p.layer_no", "p.execution_no", is_judged=True)
+def _of_runs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_Row]:
+    more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=True)
     return snapshot.connection.each(
-        f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_SAID}"
+        f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_VERDICT}"
         f" FROM evaluation e CROSS JOIN execution x {EXECUTIONS_BY_RUN} CROSS JOIN training_pair p"
         " WHERE e.learner_id = ?1 AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
         " AND x.learner_id = e.learner_id AND x.run_no = e.run_no AND x.run_no <> 0"
@@ -205,36 +209,36 @@ class Subjects:
         self._layers, self._adapters = _Named(snapshot, _LAYERS), _Named(snapshot, _ADAPTERS)
         self._is_dense = True
 
-    def told(self, said: Sequence[_Row], pairs: dict[tuple[int, int], _Row]) -> list[Told]:
+    def judged(self, evaluations: Sequence[_Row], pairs: dict[tuple[int, int], _Row]) -> list[JudgedPair]:
         """Return the evaluations with their pairs, without missing or inactive pairs."""
-        layers = self._layers.of({one[2] for one in said})
+        layers = self._layers.of({one[2] for one in evaluations})
         adapters = self._adapters.of({pair[2] for pair in pairs.values()} - {0})
-        told = []
-        for one in said:
+        judged = []
+        for one in evaluations:
             pair, layer = pairs.get(one[1:3]), layers.get(one[2])
             if pair is not None and layer is not None:
                 uid, of_layer = layer
                 (adapter,) = adapters.get(pair[2]) or (of_layer or "",)
-                told.append(_TOLD((*one, *pair[3:], uid, adapter)))
-        return told
+                judged.append(_make_judged((*one, *pair[3:], uid, adapter)))
+        return judged
 
-    def pairs(self, said: Sequence[_Row]) -> dict[tuple[int, int], _Row]:
+    def pairs(self, evaluations: Sequence[_Row]) -> dict[tuple[int, int], _Row]:
         """Return active pairs by execution and layer; there may be more than the evaluations need.
 
         Neighbours are read in one scan, until that reads too much else.
         """
-        numbers = [one[1] for one in said]
+        numbers = [one[1] for one in evaluations]
         first, last = min(numbers), max(numbers)
-        if not self._is_dense or last - first >= _WORTH_READING * len(said):
-            return _by_key(self._sought({one[1:3] for one in said}))
+        if not self._is_dense or last - first >= _WORTH_READING * len(evaluations):
+            return _by_key(self._sought({one[1:3] for one in evaluations}))
         near = self._snapshot.connection.each(_PAIRS_NEAR, [self._snapshot.learner_id, first, last])
-        rows = _by_key(islice(near, _WORTH_READING * len(said) + 1))
-        self._is_dense = len(rows) <= _WORTH_READING * len(said)
-        return rows if self._is_dense else self.pairs(said)
+        rows = _by_key(islice(near, _WORTH_READING * len(evaluations) + 1))
+        self._is_dense = len(rows) <= _WORTH_READING * len(evaluations)
+        return rows if self._is_dense else self.pairs(evaluations)
 
-    def _sought(self, wanted: Collection[tuple[int, int]]) -> Iterator[_Row]:
+    def _sought(self, keys: Collection[tuple[int, int]]) -> Iterator[_Row]:
         of_layer: dict[int, list[int]] = {}
-        for execution_no, layer_no in sorted(wanted):
+        for execution_no, layer_no in sorted(keys):
             of_layer.setdefault(layer_no, []).append(execution_no)
         connection, learner_id = self._snapshot.connection, self._snapshot.learner_id
         for layer_no, numbers in of_layer.items():
@@ -266,37 +270,43 @@ _OF_ADAPTERS: Final = (
 
 
 def _conditions(
-    snapshot: Snapshot, wanted: TrainingFilter, layer: str, execution: str, *, is_judged: bool
+    snapshot: Snapshot, training_filter: TrainingFilter, layer: str, execution: str, *, is_judged: bool
 ) -> tuple[str, list[str | int]]:
     """Return a filter's SQL for these aliases of layer and execution, and its values."""
-    said: list[str] = []
+    conditions: list[str] = []
     values: list[str | int] = []
-    if wanted.adapters:
+    if training_filter.adapters:
         of = [
-            f"{name} IN ({_OF_ADAPTERS.format(f'{table}_no', table, _marks(wanted.adapters))})"
+            f"{name} IN ({_OF_ADAPTERS.format(f'{table}_no', table, _marks(training_filter.adapters))})"
             for name, table in ((execution, "execution"), (layer, "layer"))
         ]
-        said.append(f"({' OR '.join(of)})")
-        values += [*[snapshot.learner_id] * 2, *wanted.adapters, *wanted.adapters] * 2
-    for name, table, uids in ((layer, "layer", wanted.layers), (execution, "execution", wanted.executions)):
+        conditions.append(f"({' OR '.join(of)})")
+        values += [*[snapshot.learner_id] * 2, *training_filter.adapters, *training_filter.adapters] * 2
+    for name, table, uids in (
+        (layer, "layer", training_filter.layers),
+        (execution, "execution", training_filter.executions),
+    ):
         if uids:
-            said.append(
+            conditions.append(
                 f"{name} IN (SELECT {table}_no FROM {table} WHERE learner_id = ? AND uid IN ({_marks(uids)}))"
             )
             values += [snapshot.learner_id, *uids]
     if is_judged:
         unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
-        said.append(unless.removeprefix(" AND "))
+        conditions.append(unless.removeprefix(" AND "))
         values += left_out
-    for name, names in (("e.rater", wanted.raters), ("e.rubric", wanted.rubrics)):
+    for name, names in (("e.rater", training_filter.raters), ("e.rubric", training_filter.rubrics)):
         if is_judged and names:
-            said.append(f"{name} IN ({_marks(names)})")
+            conditions.append(f"{name} IN ({_marks(names)})")
             values += names
-    for text, at_ms in (("e.at_ms >= ?", wanted.since_ms), ("e.at_ms < ?", wanted.until_ms)):
+    for text, at_ms in (
+        ("e.at_ms >= ?", training_filter.since_ms),
+        ("e.at_ms < ?", training_filter.until_ms),
+    ):
         if is_judged and at_ms is not None:
-            said.append(text)
+            conditions.append(text)
             values.append(at_ms)
-    return "".join(f" AND {one}" for one in said if one), values
+    return "".join(f" AND {one}" for one in conditions if one), values
 
 
 def _marks(values: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ def usage_columns(
     """
     parts = _parts(snapshot, since_ms, until_ms)
     columns = [list(chain.from_iterable(column)) for column in zip(*parts, strict=True)]
-    sums = {name: ints(columns[place]) for place, name in enumerate(USAGE_SUMS, 8)}
+    sums = {name: ints(columns[index]) for index, name in enumerate(USAGE_SUMS, 8)}
     return UsageColumns(
         hour=ints(columns[0]),
         run_class=tuple(columns[1]),
@@ -76,18 +76,16 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
     first = UNKNOWN if since_ms is None else -(-since // DAY_HOURS)
     last = max(min(_newest_day(snapshot), until // DAY_HOURS), first)
 
-    def read(place: Literal["hour", "day"], start: int, end: int) -> list[list[Any]]:
-        return snapshot.connection.columns(
-            _USAGE.replace("{place}", place), [snapshot.learner_id, start, end]
-        )
+    def read(unit: Literal["hour", "day"], start: int, end: int) -> list[list[Any]]:
+        return snapshot.connection.columns(_USAGE.replace("{place}", unit), [snapshot.learner_id, start, end])
 
-    asked: list[Callable[[], list[list[Any]]]] = [
+    queries: list[Callable[[], list[list[Any]]]] = [
         partial(read, "day", first, last),
         partial(read, "hour", last * DAY_HOURS, until),
     ]
     if since_ms is not None:
-        asked.append(partial(read, "hour", since, min(first * DAY_HOURS, until)))
-    days, after, *before = snapshot.together(*asked)
+        queries.append(partial(read, "hour", since, min(first * DAY_HOURS, until)))
+    days, after, *before = snapshot.together(*queries)
     days[0] = [day if day == UNKNOWN else day * DAY_HOURS for day in days[0]]
     return [*before, days, after]
 
@@ -108,29 +106,29 @@ class UsageSeries(NamedTuple):
     tokens: Ints
 
 
-def usage_series(snapshot: Snapshot, place: Literal["hour", "day"], since: int) -> UsageSeries:
+def usage_series(snapshot: Snapshot, unit: Literal["hour", "day"], since: int) -> UsageSeries:
     """Return active runs from an hour or day on (from 0 on, none without a time)."""
     return UsageSeries(
         *map(
             ints,
             snapshot.connection.columns(
-                f"SELECT {place}, sum(n), sum(CASE WHEN bucket >= 0 THEN n ELSE 0 END), sum(tokens)"
-                f" FROM usage_{place} WHERE learner_id = ? AND outcome <> 'empty' AND {place} >= ? GROUP BY {place}"
-                f" HAVING sum(n) > 0 ORDER BY {place}",
+                f"SELECT {unit}, sum(n), sum(CASE WHEN bucket >= 0 THEN n ELSE 0 END), sum(tokens)"
+                f" FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty' AND {unit} >= ? GROUP BY {unit}"
+                f" HAVING sum(n) > 0 ORDER BY {unit}",
                 [snapshot.learner_id, since],
             ),
         )
     )
 
 
-def pulls_series(snapshot: Snapshot, place: Literal["hour", "day"], since: int) -> tuple[Ints, Ints]:
+def pulls_series(snapshot: Snapshot, unit: Literal["hour", "day"], since: int) -> tuple[Ints, Ints]:
     """Hours or days (since 1970 UTC, ascending) from one on in which arms were pulled, in any epoch, and the pulls in
     millionths.
     """
     at, pulls_micro = snapshot.connection.columns(
-        f"SELECT {place}, sum(pulls) * {MICRO} + sum(part_micro) FROM arm_{place}"
-        f" WHERE learner_id = ? AND {place} >= ? GROUP BY {place}"
-        f" HAVING sum(pulls) + sum(part_micro) <> 0 ORDER BY {place}",
+        f"SELECT {unit}, sum(pulls) * {MICRO} + sum(part_micro) FROM arm_{unit}"
+        f" WHERE learner_id = ? AND {unit} >= ? GROUP BY {unit}"
+        f" HAVING sum(pulls) + sum(part_micro) <> 0 ORDER BY {unit}",
         [snapshot.learner_id, since],
     )
     return ints(at), ints(pulls_micro)

@@ -15,7 +15,7 @@ from core.flows.learn import record_all
 from core.flows.undo import undo
 from core.records.run import RunClass
 from core.store import reads
-from core.store.reads.session_runs import DRAWN
+from core.store.reads.session_runs import SAMPLED
 from core.store.transaction import Snapshot
 from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.store.worlds import lines_file, run_line
@@ -94,7 +94,7 @@ def test_runs_of_a_session_have_its_number_and_runs_of_none_one_of_their_own(bus
 def test_of_many_runs_whole_sessions_are_drawn(busy: Snapshot) -> None:
     """As if there were four times as many as are read: about a quarter of the sessions, each with all its runs."""
     whole = Counter(reads.session_runs(busy, decided(busy)).session.tolist())
-    runs = reads.session_runs(busy, 4 * DRAWN)
+    runs = reads.session_runs(busy, 4 * SAMPLED)
     drawn = Counter(runs.session.tolist())
     assert not runs.is_all
     assert all(whole[session] == n for session, n in drawn.items())
