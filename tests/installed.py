@@ -231,6 +231,7 @@ class Installed:
         assert [(code, told["code"]) for code, told in wrong] == [(code, kind) for _, code, kind in _MISTAKES]
         assert "tool:fs:Read" in self.said("posteriors")
         assert "Usage" in self.said("--help")
+        assert self.said("help", "start").startswith("# Start\n")
         with self.serving() as url, urllib.request.urlopen(url, timeout=_PATIENCE_S) as page:
             assert page.status == 200
             assert b"<!doctype html>" in page.read().lower()
