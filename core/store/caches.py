@@ -21,7 +21,7 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
-from core.store.engine.words import BY_ARM, BY_RUN, GREATEST
+from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN, GREATEST
 from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, prob_micro
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
@@ -31,13 +31,13 @@ CHUNK: Final = 2_000
 
 _RUN_SQL: Final = (
     "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice"
-    " FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1 AND run_no IN ({})"
+    f" FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE} AND run_no IN ({{}})"
 )
 _OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND run_no IN ({})"
 _LEDGER: Final = (
     "SELECT run_no, arm_no, kind, success_micro, failure_micro, pulls, at_ms, revision FROM observation"
 )
-_STANDING: Final = "WHERE learner_id = ? AND undone = 0 AND standing = 1"
+_STANDING: Final = f"WHERE learner_id = ? AND undone = 0 AND {ACTIVE}"
 _LEDGER_RUN_SQL: Final = (
     f"{_LEDGER} {BY_RUN} {_STANDING} AND run_no <> 0 AND run_no IN ({{}}) ORDER BY observation_no"
 )

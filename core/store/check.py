@@ -15,7 +15,7 @@ from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
 from core.store.crediting import credited_observations, due
-from core.store.damage import damage, quick_check, guarded
+from core.store.damage import damage, guarded, quick_check
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes

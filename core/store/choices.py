@@ -7,6 +7,7 @@ from typing import Final
 
 from core.records.evaluation_lines import ChoiceLine
 from core.records.ledger_lines import PlacedLine
+from core.store.engine.words import ACTIVE
 from core.store.subjects import name_again, name_subject
 from core.store.tables import insert_into
 from core.store.transaction import Snapshot, Transaction
@@ -59,7 +60,7 @@ def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
         " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
         " JOIN execution s ON s.learner_id = c.learner_id AND s.execution_no = c.second_no"
-        " WHERE c.learner_id = ? AND c.standing = 1 ORDER BY c.revision, c.choice_no",
+        f" WHERE c.learner_id = ? AND c.{ACTIVE} ORDER BY c.revision, c.choice_no",
         [snapshot.learner_id],
     ):
         actor, at_ms, revision, undone = rest

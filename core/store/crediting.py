@@ -21,7 +21,7 @@ from core.records.judged import INCLUDED
 from core.records.observation import Amount
 from core.store.caches import CHUNK, apply, shifting
 from core.store.engine import Row
-from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
 from core.store.rollup import Rollup, hour_of
 from core.store.transaction import Facts, Transaction
 
@@ -153,7 +153,7 @@ def _claimed(facts: Facts, run_nos: Sequence[int]) -> list[Row]:
             " e.outcome, e.score, e.actor, e.at_ms, CASE WHEN o.arm_no IS NULL THEN NULL ELSE r.revision END"
             f" FROM evaluation e {EVALUATIONS_BY_RUN}"
             " CROSS JOIN credit c"  # in this order: of one run SQLite would begin with all that was ever credited
-            " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
+            f" LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.{ACTIVE}"
             " AND r.revision <= ?"
             " LEFT JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no = c.arm_no"
             f" AND o.flags & {INCLUDED} <> 0"
@@ -219,7 +219,7 @@ def _stand_down(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:
     txn.connection.many(
-        "UPDATE observation SET success_micro = ?, failure_micro = ?, pulls = ?, actor = ?, at_ms = ?, standing = 1"
+        f"UPDATE observation SET success_micro = ?, failure_micro = ?, pulls = ?, actor = ?, at_ms = ?, {ACTIVE}"
         " WHERE learner_id = ? AND observation_no = ?",
         [
             (one.success_micro, one.failure_micro, one.pulls, one.actor, one.at_ms, txn.learner_id, number)

@@ -22,6 +22,7 @@ from core.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_of
 from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -119,7 +120,7 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
 
 _SCALES: Final = (
     f"SELECT environment_no, revision, scale_no, {_SCALE_COLUMNS} FROM scale"
-    " WHERE learner_id = ? AND standing = 1 AND undone = 0"
+    f" WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
 )
 
 
@@ -150,7 +151,7 @@ def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         "SELECT s.scale_no, s.uid, e.name, s.actor, s.at_ms, s.revision, s.undone,"
         f" {', '.join(f's.{column}' for column in _SCALE_COLUMNS.split(', '))} FROM scale s"
         " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
-        " WHERE s.learner_id = ? AND s.standing = 1 ORDER BY s.revision, s.scale_no",
+        f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no",
         [snapshot.learner_id],
     ):
         line = ScaleLine(
@@ -333,7 +334,7 @@ def count_again(txn: Transaction, environments: Sequence[int]) -> None:
 def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] | None = None) -> Counted:
     return _counted(
         facts.connection.each(
-            f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1",
+            f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}",
             [facts.learner_id, environment_no],
         ),
         scales_of(facts, [environment_no]) if scales is None else scales,
@@ -343,7 +344,7 @@ def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] |
 def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
     """Return the sums of the active ones of these episodes."""
     rows = facts.connection.rows_in(
-        f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND standing = 1 AND episode_no IN ({{}})",
+        f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND {ACTIVE} AND episode_no IN ({{}})",
         [facts.learner_id],
         numbers,
     )
@@ -453,7 +454,7 @@ class TaskPaid(NamedTuple):
 def variants_of(facts: Facts, environment_no: int) -> list[str]:
     """Variants of an environment that episodes name, sorted."""
     rows = facts.connection.rows(
-        "SELECT DISTINCT variant FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1"
+        f"SELECT DISTINCT variant FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         " AND variant IS NOT NULL ORDER BY variant",
         [facts.learner_id, environment_no],
     )
@@ -465,7 +466,7 @@ def paid_by_task(facts: Facts, environment_no: int) -> Iterator[tuple[str | None
     for model, *row in facts.connection.each(
         "SELECT e.model, e.split, e.variant, e.task, e.total, (SELECT sum(s.n_chars_in) FROM step s"
         " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no) FROM episode e"
-        " WHERE e.learner_id = ?1 AND e.environment_no = ? AND e.standing = 1 AND e.task IS NOT NULL",
+        f" WHERE e.learner_id = ?1 AND e.environment_no = ? AND e.{ACTIVE} AND e.task IS NOT NULL",
         [facts.learner_id, environment_no],
     ):
         yield model, TaskPaid(*row)

@@ -21,6 +21,7 @@ from core.records.observation import Amount, whole_pulls
 from core.records.reward import not_in_prompt
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -82,7 +83,7 @@ def prompted(facts: Facts, episode: str) -> list[Prompted]:
         for run_no, run, arm_no, arm, flags in facts.connection.rows(
             "SELECT r.run_no, r.uid, a.arm_no, a.key, o.flags FROM episode e"
             " JOIN episode_run l ON l.learner_id = e.learner_id AND l.episode_no = e.episode_no"
-            " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.standing = 1"
+            f" JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.{ACTIVE}"
             " JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no"
             " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
             f" WHERE e.learner_id = ? AND e.uid = ? AND r.revision <= ? AND o.flags & {INCLUDED} <> 0"
@@ -197,7 +198,7 @@ def credits_in_force(facts: Facts, episodes: Collection[str] | None = None) -> d
     sql = (
         "SELECT c.revision, c.episode_credit_no, c.episode FROM episode_credit c"
         " JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
-        " WHERE c.learner_id = ? AND c.standing = 1 AND c.undone = 0 AND e.standing = 1"
+        f" WHERE c.learner_id = ? AND c.{ACTIVE} AND c.undone = 0 AND e.{ACTIVE}"
     )
     rows: Sequence[Row]
     if episodes is None:
@@ -246,7 +247,7 @@ def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
     """Return a credit's shares for arms in prompts of active runs."""
     rows = facts.connection.rows(
         "SELECT r.uid, a.key, b.success_micro + b.failure_micro FROM observation b"
-        " JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND r.standing = 1"
+        f" JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND r.{ACTIVE}"
         " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " WHERE b.learner_id = ? AND b.episode_credit_no <> 0 AND b.episode_credit_no = ?"
@@ -265,7 +266,7 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     for episode, revision, latest in snapshot.connection.each(
         "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
         " LEFT JOIN episode_run l ON l.learner_id = ?1 AND l.episode_no = e.episode_no"
-        " LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.standing = 1"
+        f" LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.{ACTIVE}"
         " AND r.revision <= ? WHERE e.learner_id = ?1 AND e.uid IN"
         " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = ?1)"
         " GROUP BY e.uid, e.revision",
@@ -276,7 +277,7 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         "SELECT c.revision, c.episode_credit_no, c.uid, c.episode, c.rule, c.reward, c.actor, c.at_ms, c.undone"
         " FROM episode_credit c"
         " LEFT JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
-        " WHERE c.learner_id = ? AND c.standing = 1 AND coalesce(e.standing, 1) = 1",
+        f" WHERE c.learner_id = ? AND c.{ACTIVE} AND coalesce(e.standing, 1) = 1",
         [snapshot.learner_id],
     )
     placed = sorted((max(row[0], exported[row[3]]), *row[:2], row) for row in rows)

@@ -25,7 +25,7 @@ from core.errors import Conflict, InvalidInput
 from core.records.episode import MAX_STEPS, Digest, Episode, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
-from core.store.engine.words import EPISODES_BY_UID, RUNS_BY_UID
+from core.store.engine.words import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
 from core.store.environments import (
     Changes,
     Stored,
@@ -548,13 +548,13 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
     for number, uid, revision in snapshot.connection.each(
         "SELECT l.episode_no, r.uid, r.revision FROM episode_run l"
         " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
-        " WHERE l.learner_id = ? AND r.standing = 1 AND r.revision <= ? ORDER BY l.episode_no, l.run_no",
+        f" WHERE l.learner_id = ? AND r.{ACTIVE} AND r.revision <= ? ORDER BY l.episode_no, l.run_no",
         [snapshot.learner_id, snapshot.revision],
     ):
         runs[number].append(uid)
         exported[number] = max(exported.get(number, 0), revision)
     rows = snapshot.connection.rows(
-        "SELECT revision, episode_no FROM episode WHERE learner_id = ? AND standing = 1",
+        f"SELECT revision, episode_no FROM episode WHERE learner_id = ? AND {ACTIVE}",
         [snapshot.learner_id],
     )
     order = sorted((max(revision, exported.get(number, 0)), number, revision) for revision, number in rows)
@@ -734,14 +734,14 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
 def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
     """Return an active episode with its runs and declared scale, and texts of steps for permitted callers."""
     row = facts.connection.row(
-        "SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND standing = 1",
+        f"SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND {ACTIVE}",
         [facts.learner_id, uid],
     )
     if row is None:
         return None
     runs = facts.connection.rows(
         "SELECT r.uid FROM episode_run l JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
-        " WHERE l.learner_id = ? AND l.episode_no = ? AND r.standing = 1 ORDER BY l.run_no",
+        f" WHERE l.learner_id = ? AND l.episode_no = ? AND r.{ACTIVE} ORDER BY l.run_no",
         [facts.learner_id, row[0]],
     )
     line = read_episode(facts, row[0])
@@ -756,7 +756,7 @@ def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
     """Return the active episodes of a run, by number."""
     rows = facts.connection.rows(
         "SELECT e.uid FROM episode_run l JOIN episode e ON e.learner_id = l.learner_id"
-        " AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.standing = 1"
+        f" AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.{ACTIVE}"
         " ORDER BY l.episode_no",
         [facts.learner_id, run_no],
     )
@@ -768,7 +768,7 @@ def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
     rows = facts.connection.rows(
         "SELECT r.run_no FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
         " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
-        " WHERE e.learner_id = ? AND e.uid = ? AND r.standing = 1 ORDER BY r.run_no DESC",
+        f" WHERE e.learner_id = ? AND e.uid = ? AND r.{ACTIVE} ORDER BY r.run_no DESC",
         [facts.learner_id, uid],
     )
     return tuple(run_no for (run_no,) in rows)
@@ -800,7 +800,7 @@ def _next(
     facts: Facts, environment_no: int, beyond: str, cursor: Sequence[int], way: Literal["ASC", "DESC"]
 ) -> str | None:
     row = facts.connection.row(
-        "SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND standing = 1"
+        f"SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
         [facts.learner_id, environment_no, *cursor],
     )

@@ -26,7 +26,7 @@ from core.records.reward import not_in_prompt
 from core.records.times import iso
 from core.store.crediting import credit_again, credit_first
 from core.store.engine import Row
-from core.store.engine.words import BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
 from core.store.reads.hidden import leaving_out
@@ -338,7 +338,7 @@ def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
     rows = txn.connection.rows(
-        "SELECT revision, evaluation_no, counts, CASE WHEN standing = 1 AND undone = 0 THEN 1 ELSE 0 END"
+        f"SELECT revision, evaluation_no, counts, CASE WHEN {ACTIVE} AND undone = 0 THEN 1 ELSE 0 END"
         f" FROM evaluation WHERE {_OF_KEY} ORDER BY revision, evaluation_no",
         [txn.learner_id, *key],
     )
@@ -363,7 +363,7 @@ def counting_evaluations(facts: Facts) -> dict[int, int]:
     latest: dict[Row, int] = {}
     counting: dict[int, int] = {}
     for number, stands, *key in facts.connection.each(
-        f"SELECT evaluation_no, CASE WHEN standing = 1 AND undone = 0 THEN 1 ELSE 0 END, {_KEY} FROM evaluation"
+        f"SELECT evaluation_no, CASE WHEN {ACTIVE} AND undone = 0 THEN 1 ELSE 0 END, {_KEY} FROM evaluation"
         " WHERE learner_id = ? ORDER BY revision, evaluation_no",
         [facts.learner_id],
     ):
@@ -393,7 +393,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no AND e.arm_no > 0"
         " LEFT JOIN reply p ON p.learner_id = e.learner_id AND p.kind = 'evaluation' AND p.no = e.evaluation_no"
         f" AND {HOLDS}"
-        f" WHERE e.learner_id = ?1 AND e.standing = 1 AND coalesce(r.standing, 1) = 1{unless}"
+        f" WHERE e.learner_id = ?1 AND e.{ACTIVE} AND coalesce(r.standing, 1) = 1{unless}"
         " ORDER BY told, e.revision, e.evaluation_no",
         [snapshot.learner_id, *left_out],
     ):
@@ -611,7 +611,7 @@ def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
     layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms, run_no = row
     moved = facts.connection.rows(
         f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
-        " AND evaluation_no = ? AND standing = 1 ORDER BY observation_no",
+        f" AND evaluation_no = ? AND {ACTIVE} ORDER BY observation_no",
         [facts.learner_id, run_no, number],
     )
     return answered(

@@ -12,6 +12,7 @@ from core.records.arm import Arm, Prior
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, PlacedLine, RunLine
 from core.records.run import Inventory, Run, Usage
+from core.store.engine.words import ACTIVE
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot
 from core.store.version import COLUMNS, Version, read_version, recorded_selection
@@ -37,7 +38,7 @@ def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active runs with all their records as lines."""
     tell = _Runs(snapshot)
     for run_no, uid, rank, revision in snapshot.connection.each(
-        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND standing = 1"
+        f"SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE}"
         " ORDER BY revision, run_no",
         [snapshot.learner_id, snapshot.revision],
     ):

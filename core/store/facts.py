@@ -32,8 +32,8 @@ from core.store.evaluations import (
     settle_evaluations,
 )
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
-from core.store.notes import note_lines, note_reply, read_note, note_text
-from core.store.queues import skip_lines, queue_lines, read_skip, read_queue
+from core.store.notes import note_lines, note_reply, note_text, read_note
+from core.store.queues import queue_lines, read_queue, read_skip, skip_lines
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
 from core.store.rubrics import read_rubric, rubric_lines

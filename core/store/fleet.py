@@ -18,7 +18,7 @@ from core.records.run import Phase
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.damage import UNREADABLE
 from core.store.engine import Connection
-from core.store.engine.words import BY_TIME
+from core.store.engine.words import ACTIVE, BY_TIME
 from core.store.failures import damaged
 from core.store.reads.log import LearnerStateKey, names_of, numbered
 from core.store.store import Store
@@ -43,7 +43,7 @@ _LAST: Final = (
     " GROUP BY h.learner_id) AS x"
     f" JOIN run r {BY_TIME} ON r.learner_id = x.learner_id AND r.at_ms >= x.hour * {HOUR_MS}"
     f" AND r.at_ms < (x.hour + 1) * {HOUR_MS} JOIN learner l ON l.learner_id = r.learner_id"
-    " WHERE r.learner_id IN ({}) AND l.learner_id IN ({}) AND r.revision <= l.revision AND r.standing = 1"
+    f" WHERE r.learner_id IN ({{}}) AND l.learner_id IN ({{}}) AND r.revision <= l.revision AND r.{ACTIVE}"
     " AND r.outcome <> 'empty' GROUP BY r.learner_id"
 )
 """Query for the end of the last run: days lead to the hour, and the hour to the run. Each table names the learners,

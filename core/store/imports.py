@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Transaction
 
@@ -56,7 +57,7 @@ def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
     for source in sources:
         row = txn.connection.row(
             "SELECT 1 FROM run WHERE learner_id = ? AND (uid = ? OR (uid > ? AND uid < ?)) AND revision <= ?"
-            " AND standing = 1 LIMIT 1",
+            f" AND {ACTIVE} LIMIT 1",
             [txn.learner_id, source, f"{source}/", f"{source}0", txn.revision],  # "0" is what follows "/"
         )
         if row is not None:

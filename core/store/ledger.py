@@ -25,6 +25,7 @@ from core.records.observation import Amount, Kind, reward_of, whole_pulls
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
 from core.store.caches import apply, automatic, shifting
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
 from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
@@ -188,7 +189,7 @@ def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
-        f" WHERE b.learner_id = ?1 AND b.standing = 1 AND coalesce(r.standing, 1) = 1{which}{unless}"
+        f" WHERE b.learner_id = ?1 AND b.{ACTIVE} AND coalesce(r.standing, 1) = 1{which}{unless}"
         " ORDER BY told, b.observation_no",
         [snapshot.learner_id, *left_out],
     ):
@@ -283,7 +284,7 @@ def _stands(txn: Transaction, prefix: str) -> bool:
     """Return whether an imported reward with this prefix of its id counts."""
     row = txn.connection.row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
-        " AND standing = 1 AND undone = 0 LIMIT 1",
+        f" AND {ACTIVE} AND undone = 0 LIMIT 1",
         [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
     )
     return row is not None

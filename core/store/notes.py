@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from core.records.ledger_lines import NoteLine, PlacedLine
 from core.records.note import NoteAnswer, note_payload
+from core.store.engine.words import ACTIVE
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.transaction import Snapshot, Transaction
 
@@ -38,7 +39,7 @@ def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
         f" AND {HOLDS}"
-        " WHERE n.learner_id = ?1 AND n.standing = 1 ORDER BY n.revision, n.note_no",
+        f" WHERE n.learner_id = ?1 AND n.{ACTIVE} ORDER BY n.revision, n.note_no",
         [snapshot.learner_id],
     ):
         line = NoteLine(

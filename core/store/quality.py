@@ -16,7 +16,7 @@ import msgspec
 from core.quality import evaluator, histories, step, total, updates
 from core.records.quality import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
-from core.store.engine.words import EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
+from core.store.engine.words import ACTIVE, EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -170,7 +170,7 @@ def heads_of(facts: Facts, layer_nos: Sequence[int]) -> dict[int, int]:
     heads: dict[int, int] = {}
     for layer_no, head_no in facts.connection.rows_in(
         f"SELECT l.layer_no, min(h.layer_no) FROM layer l CROSS JOIN layer h {LAYERS_BY_ADAPTER}"
-        " WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.standing = 1"
+        f" WHERE h.learner_id = l.learner_id AND h.adapter_no = l.adapter_no AND h.layer_index = 1 AND h.{ACTIVE}"
         " AND l.learner_id = ? AND l.adapter_no <> 0 AND l.layer_no IN ({}) GROUP BY l.layer_no",
         [facts.learner_id],
         layer_nos,

@@ -13,6 +13,7 @@ from core.records.ledger_lines import PlacedLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import QueueAsks
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.reads import run_of_uid
 from core.store.subjects import name_subject
 from core.store.tables import insert_into
@@ -157,7 +158,7 @@ def find_queue(facts: Facts, name: str) -> Queue:
 def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
     """Return active queues, by number; with ``undone`` also undone ones."""
     rows = facts.connection.rows(
-        f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND standing = 1 AND undone <= ?"
+        f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone <= ?"
         " ORDER BY review_queue_no",
         [facts.learner_id, int(undone)],
     )
@@ -306,7 +307,7 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
     skips: dict[int, list[tuple[str, bool, str]]] = defaultdict(list)
     for item_no, actor, final, reason in facts.connection.rows(
         "SELECT item_no, actor, final, reason FROM review_aside WHERE learner_id = ? AND queue = ?"
-        " AND standing = 1 AND undone = 0 ORDER BY review_aside_no",
+        f" AND {ACTIVE} AND undone = 0 ORDER BY review_aside_no",
         [facts.learner_id, queue.uid],
     ):
         skips[item_no].append((actor, bool(final), reason))
@@ -328,7 +329,7 @@ def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         undone,
     ) in snapshot.connection.rows(
         "SELECT review_aside_no, uid, queue, item_no, reason, final, actor, at_ms, revision, undone"
-        " FROM review_aside WHERE learner_id = ? AND standing = 1 ORDER BY revision, review_aside_no",
+        f" FROM review_aside WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, review_aside_no",
         [snapshot.learner_id],
     ):
         line = SkippedLine(

@@ -12,6 +12,7 @@ from core.records.arm import Arm
 from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting
+from core.store.engine.words import ACTIVE
 from core.store.transaction import Snapshot, Transaction, rebase
 
 
@@ -90,7 +91,7 @@ def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone resets as lines."""
     for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.connection.rows(
         "SELECT reset_no, uid, revision, target, scope, actor, reason, at_ms, undone FROM reset"
-        " WHERE learner_id = ? AND standing = 1 ORDER BY revision",
+        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision",
         [snapshot.learner_id],
     ):
         arms = snapshot.connection.rows(

@@ -19,8 +19,8 @@ import msgspec
 
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MS, SKIP_RATERS, Draft, Holder, ItemState, Progress
-from core.store.engine.words import EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
-from core.store.queues import Item, Placed, Queue, skips_of_queue, items_of
+from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
+from core.store.queues import Item, Placed, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -324,7 +324,7 @@ def repeats_of(facts: Facts, queue_no: int) -> list[Repeated]:
         "SELECT p.item_no, p.actor, CASE WHEN f.outcome = s.outcome THEN 1 ELSE 0 END FROM review_repeat p"
         " JOIN evaluation f ON f.learner_id = p.learner_id AND f.evaluation_no = p.first_no"
         " JOIN evaluation s ON s.learner_id = p.learner_id AND s.evaluation_no = p.second_no"
-        " WHERE p.learner_id = ? AND p.review_queue_no = ? AND f.standing = 1 AND f.undone = 0 AND s.standing = 1"
+        f" WHERE p.learner_id = ? AND p.review_queue_no = ? AND f.{ACTIVE} AND f.undone = 0 AND s.{ACTIVE}"
         " AND s.undone = 0 ORDER BY p.item_no, p.actor",
         [facts.learner_id, queue_no],
     )
@@ -335,7 +335,7 @@ def repeats_of(facts: Facts, queue_no: int) -> list[Repeated]:
 
 _OPEN_BLIND: Final = (
     " FROM review_hold h JOIN review_queue q ON q.learner_id = h.learner_id"
-    " AND q.review_queue_no = h.review_queue_no AND q.blind = 1 AND q.standing = 1 AND q.undone = 0"
+    f" AND q.review_queue_no = h.review_queue_no AND q.blind = 1 AND q.{ACTIVE} AND q.undone = 0"
     " JOIN review_item i ON i.learner_id = h.learner_id AND i.review_queue_no = h.review_queue_no"
     " AND i.item_no = h.item_no"
 )

@@ -11,6 +11,7 @@ from core.errors import Conflict
 from core.records.evaluation_lines import RubricLine
 from core.records.ledger_lines import PlacedLine
 from core.records.rubric import Rubric
+from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Snapshot, Transaction
 
@@ -53,7 +54,7 @@ def add_rubric(
 def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
     """Return number and content of an active version."""
     row = facts.connection.row(
-        "SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND version = ? AND standing = 1"
+        f"SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND version = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY rubric_no LIMIT 1",
         [facts.learner_id, version],
     )
@@ -63,7 +64,7 @@ def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
 def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
     """Return the active ones of these versions."""
     rows = facts.connection.rows_in(
-        "SELECT version FROM rubric WHERE learner_id = ? AND standing = 1 AND undone = 0 AND version IN ({})",
+        f"SELECT version FROM rubric WHERE learner_id = ? AND {ACTIVE} AND undone = 0 AND version IN ({{}})",
         [facts.learner_id],
         sorted(versions),
     )
@@ -74,7 +75,7 @@ def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone versions as lines."""
     for number, uid, content, actor, at_ms, revision, undone in snapshot.connection.rows(
         "SELECT rubric_no, uid, content, actor, at_ms, revision, undone FROM rubric"
-        " WHERE learner_id = ? AND standing = 1 ORDER BY revision, rubric_no",
+        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, rubric_no",
         [snapshot.learner_id],
     ):
         line = RubricLine(

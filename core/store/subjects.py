@@ -17,7 +17,7 @@ from core.errors import UnreadableSource
 from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine, without_texts
 from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import PlacedLine
-from core.store.engine.words import EXECUTIONS_BY_UID, LAYERS_BY_UID
+from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID, LAYERS_BY_UID
 from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
@@ -62,7 +62,7 @@ def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
 def layer_nos(facts: Facts, uids: Collection[str]) -> dict[str, int]:
     """Return numbers of those layers, by uid in lower case, that have an active source."""
     rows = facts.connection.rows_in(
-        f"SELECT uid, layer_no FROM layer {LAYERS_BY_UID} WHERE learner_id = ? AND standing = 1 AND uid IN ({{}})",
+        f"SELECT uid, layer_no FROM layer {LAYERS_BY_UID} WHERE learner_id = ? AND {ACTIVE} AND uid IN ({{}})",
         [facts.learner_id],
         sorted(uids),
     )
@@ -83,8 +83,8 @@ def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, ExecutionMat
     rows = facts.connection.rows_in(
         "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, ''), coalesce(r.revision, 0)"
         f" FROM execution e {EXECUTIONS_BY_UID}"
-        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.standing = 1"
-        " WHERE e.learner_id = ? AND e.standing = 1 AND (e.run_no = 0 OR r.run_no IS NOT NULL) AND e.uid IN ({})",
+        f" LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.{ACTIVE}"
+        f" WHERE e.learner_id = ? AND e.{ACTIVE} AND (e.run_no = 0 OR r.run_no IS NOT NULL) AND e.uid IN ({{}})",
         [facts.learner_id],
         sorted(uids),
     )
@@ -217,7 +217,7 @@ def layer_lines(snapshot: Snapshot) -> Iterator[LayerLine]:
     for uid, uri, name, version, index, label, task, kind, domain, tags in snapshot.connection.each(
         "SELECT l.uid, a.uri, a.name, a.version, l.layer_index, l.label, l.task, l.type, l.domain, l.tags"
         " FROM layer l LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
-        " WHERE l.learner_id = ? AND l.standing = 1 AND l.bare = 0 ORDER BY l.uid",
+        f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 0 ORDER BY l.uid",
         [snapshot.learner_id],
     ):
         yield LayerLine(
@@ -380,7 +380,7 @@ def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " FROM execution e"
         " LEFT JOIN adapter a ON a.learner_id = e.learner_id AND a.adapter_no = e.adapter_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
-        " WHERE e.learner_id = ? AND e.standing = 1 AND e.bare = 0 AND coalesce(r.standing, 1) = 1"
+        f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.bare = 0 AND coalesce(r.standing, 1) = 1"
         " ORDER BY told, e.execution_no",
         [snapshot.learner_id],
     ):

@@ -16,7 +16,7 @@ import msgspec
 from core.records.evaluation_lines import LayerLine
 from core.records.kept_texts import StoredTexts, adapter_uri, execution_uid, layer_uid
 from core.store.engine import Connection
-from core.store.engine.words import EXECUTIONS_BY_UID
+from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -244,7 +244,7 @@ def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> b
 def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
     """Return those of the runs with an active execution."""
     rows = facts.connection.rows_in(
-        "SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND standing = 1 AND run_no IN ({})",
+        f"SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND {ACTIVE} AND run_no IN ({{}})",
         [facts.learner_id],
         list(run_nos),
     )
@@ -278,7 +278,7 @@ def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
         [(txn.learner_id, "execution", number, import_no, txn.revision, _DESCRIBED) for number in numbers],
     )
     txn.connection.run_in(
-        "UPDATE execution SET bare = 0, standing = 1 WHERE learner_id = ? AND execution_no IN ({})",
+        f"UPDATE execution SET bare = 0, {ACTIVE} WHERE learner_id = ? AND execution_no IN ({{}})",
         [txn.learner_id],
         numbers,
     )
@@ -354,6 +354,6 @@ def _name_layer(txn: Transaction) -> None:
     number = _layer_no(txn)
     txn.connection.run(_NAME_SOURCE, [txn.learner_id, "layer", number, 0, txn.revision, description])
     txn.connection.run(
-        "UPDATE layer SET bare = 0, standing = 1 WHERE learner_id = ? AND layer_no = ?",
+        f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?",
         [txn.learner_id, number],
     )

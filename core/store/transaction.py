@@ -25,7 +25,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
-from core.store.engine.words import ARMS_BY_KEY
+from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.erased import Erased
 from core.store.tables import LISTED, NUMBERED, insert_into
 
@@ -108,7 +108,7 @@ class Epochs:
         self._boundaries.update((arm_no, []) for arm_no in missing)
         for arm_no, revision in self._connection.rows_in(
             "SELECT a.arm_no, r.revision FROM reset r CROSS JOIN reset_arm a"
-            " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1"
+            f" WHERE r.learner_id = ? AND r.undone = 0 AND r.{ACTIVE}"
             " AND a.learner_id = r.learner_id AND a.reset_no = r.reset_no AND a.arm_no IN ({})"
             " ORDER BY r.revision",
             [self._learner_id],

@@ -15,9 +15,9 @@ from core.store.episodes import episodes_of_import, recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
     Numbered,
+    facts_of_import,
     outheld,
     recompute_runs,
-    facts_of_import,
     same_keys,
     standing_of,
 )

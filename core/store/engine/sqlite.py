@@ -34,8 +34,8 @@ from core.store.log import lost_acts
 from core.store.seen import (
     NOTHING,
     OPENING,
-    Note,
     FileIdentity,
+    Note,
     begin_anew,
     holds_something,
     leave_note,

@@ -47,6 +47,9 @@ GREATEST: Final = "{greatest}"
 TEXTS_JOINED: Final = "{texts_joined}"
 """Texts of a group with something between them, as an aggregate function, in the order in which the rows come."""
 
+ACTIVE: Final = "standing = 1"
+"""SQL condition: the row is active, because its imports or its act are not undone."""
+
 _CACHED_TEXTS: Final = 1_024
 
 

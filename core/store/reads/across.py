@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.store.engine import Connection, Row
+from core.store.engine.words import ACTIVE
 
 _RUNS = (
     "SELECT l.name, r.uid FROM run r JOIN learner l ON l.learner_id = r.learner_id"
-    " WHERE r.standing = 1 AND r.revision <= l.revision ORDER BY l.name, r.uid"
+    f" WHERE r.{ACTIVE} AND r.revision <= l.revision ORDER BY l.name, r.uid"
 )
 _ACTS = (
     "SELECT l.name, a.at_ms, a.revision, a.action, a.actor FROM audit a JOIN learner l ON l.learner_id = a.learner_id"
@@ -51,6 +52,6 @@ def n_runs(connection: Connection) -> int:
     return int(
         connection.rows(
             "SELECT count(*) FROM run r JOIN learner l ON l.learner_id = r.learner_id"
-            " WHERE r.standing = 1 AND r.revision <= l.revision"
+            f" WHERE r.{ACTIVE} AND r.revision <= l.revision"
         )[0][0]
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from core.records.reset import Target
 from core.records.times import HOUR_MS
-from core.store.engine.words import BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.transaction import Snapshot, base_of
 
 
@@ -59,7 +59,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
     for number, revision, at_ms, target, actor, reason, undone in snapshot.connection.rows(
         "SELECT r.reset_no, r.revision, r.at_ms, r.target, r.actor, r.reason, r.undone FROM reset r"
         " JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
-        " WHERE r.learner_id = ? AND a.arm_no = ? AND r.standing = 1 ORDER BY r.revision, r.reset_no",
+        f" WHERE r.learner_id = ? AND a.arm_no = ? AND r.{ACTIVE} ORDER BY r.revision, r.reset_no",
         [snapshot.learner_id, arm_no],
     ):
         base = base_of(snapshot.settings, key, alpha, beta, target)
@@ -103,7 +103,7 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
         "SELECT o.run_no, r.revision, r.n_calls, o.flags, o.token_cost, d.reason, d.rank, d.draw, d.token_cost,"
         " d.budget_left, e.place, e.excerpt, EXISTS (SELECT 1 FROM observation b"
         f"   {BY_RUN} WHERE b.learner_id = ?1 AND b.run_no = o.run_no AND b.run_no <> 0"
-        "   AND b.arm_no = o.arm_no AND b.kind = 'correction' AND b.undone = 0 AND b.standing = 1)"
+        f"   AND b.arm_no = o.arm_no AND b.kind = 'correction' AND b.undone = 0 AND b.{ACTIVE})"
         " FROM outcome o JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " LEFT JOIN decision d ON d.learner_id = o.learner_id AND d.run_no = o.run_no AND d.arm_no = o.arm_no"
         " LEFT JOIN evidence e ON e.learner_id = o.learner_id AND e.run_no = o.run_no AND e.arm_no = o.arm_no"

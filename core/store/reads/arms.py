@@ -12,7 +12,7 @@ from core.columns import UNKNOWN, ArmColumns, ArmDays, Ints
 from core.records.arm import ARM_TYPES, MICRO, ArmType
 from core.records.times import HOUR_MS
 from core.store.engine import Row
-from core.store.engine.words import ARMS_BY_KEY
+from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.reads.arrays import ints
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of
@@ -110,7 +110,7 @@ def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int]
     rows = snapshot.connection.rows(
         "SELECT a.arm_no, r.revision, r.target FROM reset r JOIN reset_arm a"
         " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
-        " WHERE r.learner_id = ? AND r.undone = 0 AND r.standing = 1 AND r.at_ms < ? ORDER BY r.revision",
+        f" WHERE r.learner_id = ? AND r.undone = 0 AND r.{ACTIVE} AND r.at_ms < ? ORDER BY r.revision",
         [snapshot.learner_id, until_ms],
     )
     return {arm_no: revision for arm_no, revision, _ in rows}, {

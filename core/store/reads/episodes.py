@@ -30,7 +30,7 @@ from core.records.episode_page import (
 )
 from core.records.run_page import Direction
 from core.store.engine import Row
-from core.store.engine.words import EPISODES_BY_TIME
+from core.store.engine.words import ACTIVE, EPISODES_BY_TIME
 from core.store.environments import declared_scales
 from core.store.reads.arrays import ints
 from core.store.transaction import Facts, Snapshot
@@ -44,7 +44,7 @@ Fits = tuple[str, list[Any]]
 _ANY: Final[Fits] = ("", [])
 _COLUMNS: Final = (
     "SELECT environment_no, split, task, variant, model, coalesce(at_ms, -1), finished, total, final FROM episode"
-    " WHERE learner_id = ? AND standing = 1"
+    f" WHERE learner_id = ? AND {ACTIVE}"
 )
 _ROW: Final = "at_ms, episode_no, uid, task, model, split, status, n_steps, total, final, finished"
 _STEP: Final = (
@@ -305,7 +305,7 @@ def _stream(
 def _begun(snapshot: Snapshot, fits: str, order: str, values: list[Any]) -> Iterator[Row]:
     return snapshot.connection.each(
         f"SELECT {_ROW} FROM episode {EPISODES_BY_TIME} WHERE learner_id = ? AND environment_no = ?"
-        f" AND standing = 1{fits} AND {order}",
+        f" AND {ACTIVE}{fits} AND {order}",
         values,
     )
 
@@ -376,9 +376,9 @@ def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[fl
 def runs_without_episode(snapshot: Snapshot) -> dict[str, int]:
     """Return active runs with a reward of their source and without an episode, by format."""
     rows = snapshot.connection.rows(
-        "SELECT r.format, count(*) FROM run r WHERE r.learner_id = ?1 AND r.revision <= ? AND r.standing = 1"
+        f"SELECT r.format, count(*) FROM run r WHERE r.learner_id = ?1 AND r.revision <= ? AND r.{ACTIVE}"
         " AND r.reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM episode_run l JOIN episode e"
-        " ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no AND e.standing = 1"
+        f" ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no AND e.{ACTIVE}"
         " WHERE l.learner_id = ?1 AND l.run_no = r.run_no) GROUP BY r.format",
         [snapshot.learner_id, snapshot.revision],
     )

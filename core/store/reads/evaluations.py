@@ -26,7 +26,7 @@ from core.records.evaluation_page import (
 from core.records.javascript import WHITE_SPACE, trimmed
 from core.records.judging import Subject
 from core.store.engine import Row
-from core.store.engine.words import BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.reads.arms import arm_number
 from core.store.reads.arrays import ints
 from core.store.reads.hidden import leaving_out
@@ -37,7 +37,7 @@ from core.store.transaction import Facts
 Condition = tuple[str, list[Any]]
 """SQL that begins with AND, and its values."""
 
-_STANDING: Final = " WHERE e.learner_id = ? AND e.standing = 1"
+_STANDING: Final = f" WHERE e.learner_id = ? AND e.{ACTIVE}"
 _GRADER: Final = "CASE WHEN e.model <> '' THEN e.model ELSE e.rater END"
 _KIND: Final = "CASE WHEN e.model <> '' THEN 'model' WHEN e.rater <> '' THEN 'human' ELSE 'unknown' END"
 _SCORE: Final = "coalesce(e.score, CASE WHEN e.outcome = 'success' THEN 1.0 ELSE 0.0 END)"
@@ -118,7 +118,7 @@ def evaluation_columns(
 def evaluated_names(facts: Facts) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Return every grader and rubric version of active evaluations, in order."""
     rows = facts.connection.rows(
-        "SELECT DISTINCT rater, model, rubric FROM evaluation WHERE learner_id = ? AND standing = 1",
+        f"SELECT DISTINCT rater, model, rubric FROM evaluation WHERE learner_id = ? AND {ACTIVE}",
         [facts.learner_id],
     )
     graders = {grader_of(rater, model) for rater, model, _ in rows}
@@ -204,7 +204,7 @@ def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for evaluation_no, n_arms in facts.connection.rows_in(
         f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
-        " AND run_no IN ({}) AND evaluation_no <> 0 AND standing = 1 GROUP BY evaluation_no",
+        f" AND run_no IN ({{}}) AND evaluation_no <> 0 AND {ACTIVE} GROUP BY evaluation_no",
         [facts.learner_id],
         sorted({row[4] for row in rows if row[4] is not None}),
     ):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from core.records.layer_quality import BareLayer, JudgedLayer
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.quality import heads_of
 from core.store.transaction import Facts
 
@@ -17,7 +18,7 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
         " q.failures, q.bonus, q.last_no FROM layer_quality q"
         " JOIN layer l ON l.learner_id = q.learner_id AND l.layer_no = q.layer_no"
         " LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
-        " WHERE q.learner_id = ? AND l.standing = 1 ORDER BY q.bonus DESC, l.uid LIMIT ?",
+        f" WHERE q.learner_id = ? AND l.{ACTIVE} ORDER BY q.bonus DESC, l.uid LIMIT ?",
         [facts.learner_id, limit],
     )
     heads = heads_of(facts, [row[0] for row in rows])
@@ -30,7 +31,7 @@ def n_judged_layers(facts: Facts) -> int:
     """Return the number of active layers that have quality."""
     row = facts.connection.row(
         "SELECT count(*) FROM layer_quality q JOIN layer l ON l.learner_id = q.learner_id"
-        " AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.standing = 1",
+        f" AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.{ACTIVE}",
         [facts.learner_id],
     )
     return 0 if row is None else int(row[0])
@@ -41,7 +42,7 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
     rows = facts.connection.rows(
         "SELECT l.uid, coalesce(q.retrievals, 0) AS judged FROM layer l LEFT JOIN layer_quality q"
         " ON q.learner_id = l.learner_id AND q.layer_no = l.layer_no"
-        " WHERE l.learner_id = ? AND l.standing = 1 AND l.bare = 1 ORDER BY judged DESC, l.uid LIMIT ?",
+        f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 1 ORDER BY judged DESC, l.uid LIMIT ?",
         [facts.learner_id, limit],
     )
     return tuple(BareLayer(uid=uid, n_judged=judged) for uid, judged in rows)
@@ -50,7 +51,7 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
 def n_bare_layers(facts: Facts) -> int:
     """Return the number of bare layers."""
     row = facts.connection.row(
-        "SELECT count(*) FROM layer WHERE learner_id = ? AND standing = 1 AND bare = 1", [facts.learner_id]
+        f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1", [facts.learner_id]
     )
     return 0 if row is None else int(row[0])
 

@@ -14,7 +14,7 @@ from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import Observation, Replacement, plain_reward
 from core.records.reset import Reset
 from core.store.engine import Row
-from core.store.engine.words import BY_ARM, BY_RUN
+from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN
 from core.store.reads.hidden import leaving_out
 from core.store.transaction import Facts, Snapshot
 
@@ -23,7 +23,7 @@ _OBSERVATIONS: Final = (
     " b.actor, b.at_ms, b.undone, b.standing, b.revision, b.arm_no, r.revision, r.standing, o.flags,"
     f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = ?1"
     "   AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
-    "   AND c.undone = 0 AND c.standing = 1), b.evaluation_no, b.episode_credit_no,"
+    f"   AND c.undone = 0 AND c.{ACTIVE}), b.evaluation_no, b.episode_credit_no,"
     " coalesce(v.undone, w.undone, b.undone)"
     " FROM observation b {by} JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
     " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
@@ -36,7 +36,7 @@ _TAKEN_BACK: Final = (
     "("
     + " OR ".join(
         f"(observation.{act}_no <> 0 AND EXISTS (SELECT 1 FROM {act} v WHERE v.learner_id = ?1"
-        f" AND v.{act}_no = observation.{act}_no AND v.undone = 1 AND v.standing = 1))"
+        f" AND v.{act}_no = observation.{act}_no AND v.undone = 1 AND v.{ACTIVE}))"
         for act in ("evaluation", "episode_credit")
     )
     + ")"
@@ -107,7 +107,7 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
     """Number, kind, reward and author of the newest reward by hand of an arm in a run, None where there is none."""
     row = facts.connection.row(
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
-        " WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND standing = 1"
+        f" WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND {ACTIVE}"
         " AND evaluation_no = 0 AND episode_credit_no = 0 ORDER BY observation_no DESC LIMIT 1",
         [facts.learner_id, run_no, arm_no],
     )
@@ -133,7 +133,7 @@ def ledger_of_arm(
     unless, left_out = leaving_out("evaluation_no", hidden)
     numbers = snapshot.connection.rows(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
-        f" AND (standing = 1 OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
+        f" AND ({ACTIVE} OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
         [snapshot.learner_id, arm_no, *cursor, *left_out, limit],
     )
     rows = snapshot.connection.rows_in(
@@ -240,7 +240,7 @@ def standing_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[i
     """The corrections that count in some runs, by (run, arm)."""
     rows = facts.connection.rows_in(
         f"SELECT run_no, arm_no, success_micro, failure_micro, at_ms FROM observation {BY_RUN} WHERE learner_id = ?"
-        " AND run_no <> 0 AND run_no IN ({}) AND kind = 'correction' AND undone = 0 AND standing = 1"
+        f" AND run_no <> 0 AND run_no IN ({{}}) AND kind = 'correction' AND undone = 0 AND {ACTIVE}"
         " ORDER BY observation_no",
         [facts.learner_id],
         sorted(run_nos),

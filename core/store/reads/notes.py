@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.records.note import Note
+from core.store.engine.words import ACTIVE
 from core.store.transaction import Snapshot
 
 
@@ -13,7 +14,7 @@ def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
     rows = snapshot.connection.rows(
         "SELECT n.note_no, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
-        " WHERE n.learner_id = ? AND n.standing = 1"
+        f" WHERE n.learner_id = ? AND n.{ACTIVE}"
         " AND n.arm_no = (SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?)"
         " ORDER BY n.at_ms DESC, n.note_no DESC LIMIT ?",
         [snapshot.learner_id, snapshot.learner_id, arm, limit],

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from core.store.engine.words import ACTIVE
 from core.store.transaction import Facts
 
 _COUNTED: Final = 1_000
 _LEFT: Final = (
     " FROM training_pair a JOIN training_pair b ON b.learner_id = a.learner_id AND b.digest = a.digest"
     " AND b.digest <> '' AND b.layer_no = a.layer_no AND b.execution_no > a.execution_no"
-    " JOIN execution x ON x.learner_id = a.learner_id AND x.execution_no = a.execution_no AND x.standing = 1"
-    " JOIN execution y ON y.learner_id = b.learner_id AND y.execution_no = b.execution_no AND y.standing = 1"
+    f" JOIN execution x ON x.learner_id = a.learner_id AND x.execution_no = a.execution_no AND x.{ACTIVE}"
+    f" JOIN execution y ON y.learner_id = b.learner_id AND y.execution_no = b.execution_no AND y.{ACTIVE}"
     " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
     " LEFT JOIN run s ON s.learner_id = y.learner_id AND s.run_no = y.run_no"
     " WHERE a.learner_id = ?1 AND a.digest <> '' AND (? = 0 OR a.layer_no = ?)"
     " AND coalesce(r.standing, 1) = 1 AND coalesce(s.standing, 1) = 1"
     " AND a.response IS NOT NULL AND b.response IS NOT NULL AND a.response <> b.response"
     " AND NOT EXISTS (SELECT 1 FROM choice c WHERE c.learner_id = ?1 AND c.layer_no = a.layer_no"
-    " AND c.rater = ? AND c.standing = 1 AND c.undone = 0 AND ((c.first_no = a.execution_no AND c.second_no ="
+    f" AND c.rater = ? AND c.{ACTIVE} AND c.undone = 0 AND ((c.first_no = a.execution_no AND c.second_no ="
     " b.execution_no) OR (c.first_no = b.execution_no AND c.second_no = a.execution_no)))"
 )
 
@@ -74,7 +75,7 @@ def answer_in(facts: Facts, layer: str, execution: str) -> Answer | None:
         "SELECT p.layer_no, p.execution_no FROM layer l"
         " JOIN training_pair p ON p.learner_id = l.learner_id AND p.layer_no = l.layer_no"
         " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
-        " WHERE l.learner_id = ? AND l.uid = ? AND x.uid = ? AND x.standing = 1",
+        f" WHERE l.learner_id = ? AND l.uid = ? AND x.uid = ? AND x.{ACTIVE}",
         [facts.learner_id, layer, execution],
     )
     return None if row is None else _numbered(facts, row[0], row[1])

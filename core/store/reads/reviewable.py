@@ -16,7 +16,7 @@ from core.records.review import ItemText, QueueAsks
 from core.records.run_page import Direction
 from core.records.view import RunFilter, View
 from core.store.engine import Row
-from core.store.engine.words import BY_RUN, EVALUATIONS_BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
 from core.store.queues import Placed
 from core.store.reads.arms import arm_number
 from core.store.reads.run_pages import run_numbers
@@ -163,7 +163,7 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
     rows = snapshot.connection.each(
         f"SELECT {layer}, x.execution_no, x.run_no, coalesce(x.at_ms, r.at_ms) FROM execution x{pairs}"
         " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
-        " WHERE x.learner_id = ? AND x.standing = 1 AND coalesce(r.standing, 1) = 1"
+        f" WHERE x.learner_id = ? AND x.{ACTIVE} AND coalesce(r.standing, 1) = 1"
         f" ORDER BY x.execution_no {way}{within}",
         [snapshot.learner_id],
     )
@@ -226,7 +226,7 @@ def _manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[in
     """The last reward by hand of an arm in a run."""
     rows = snapshot.connection.rows_in(
         f"SELECT observation_no, run_no, arm_no, success_micro, failure_micro FROM observation {BY_RUN}"
-        " WHERE learner_id = ? AND run_no <> 0 AND undone = 0 AND standing = 1"
+        f" WHERE learner_id = ? AND run_no <> 0 AND undone = 0 AND {ACTIVE}"
         " AND kind IN ('feedback', 'correction') AND run_no IN ({})",
         [snapshot.learner_id],
         run_nos,
@@ -245,7 +245,7 @@ def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
         " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " LEFT JOIN evidence v ON v.learner_id = b.learner_id AND v.run_no = b.run_no AND v.arm_no = b.arm_no"
-        " WHERE b.learner_id = ? AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"
+        f" WHERE b.learner_id = ? AND b.run_no <> 0 AND b.undone = 0 AND b.{ACTIVE}"
         f" AND b.kind IN ('feedback', 'correction', 'evaluation') AND o.flags & {OBSERVED} <> 0"
         f" ORDER BY b.observation_no DESC LIMIT {_CORRECTIONS}",
         [snapshot.learner_id],
@@ -291,7 +291,7 @@ def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
         "SELECT l.uid, p.layer_index, p.instruction, p.response FROM execution x"
         " JOIN training_pair p ON p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
         " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
-        f" WHERE x.learner_id = ? AND {chosen} AND x.standing = 1 AND (? = 0 OR p.layer_no = ?)"
+        f" WHERE x.learner_id = ? AND {chosen} AND x.{ACTIVE} AND (? = 0 OR p.layer_no = ?)"
         " AND (p.instruction IS NOT NULL OR p.response IS NOT NULL)"
         f" ORDER BY x.execution_no, p.layer_index, p.layer_no LIMIT {_MOST_TEXTS}",
         [facts.learner_id, value, about.layer_no, about.layer_no],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.records.judging import Subject
 from core.records.review import MyJudgement, Suggestion
-from core.store.engine.words import EVALUATIONS_BY_KEY
+from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY
 from core.store.queues import Placed
 from core.store.transaction import Facts
 
@@ -18,7 +18,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
         " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
-        " WHERE e.learner_id = ? AND e.rater = ? AND e.model = '' AND e.standing = 1"
+        f" WHERE e.learner_id = ? AND e.rater = ? AND e.model = '' AND e.{ACTIVE}"
         " ORDER BY e.evaluation_no DESC LIMIT ?",
         [facts.learner_id, rater, limit],
     )
@@ -53,7 +53,7 @@ def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
         "SELECT i.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
         " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
         " WHERE i.learner_id = ? AND i.execution_no = ? AND i.run_no = ? AND i.arm_no = ? AND i.layer_no = ?"
-        " AND q.standing = 1 AND q.undone = 0 AND q.rubric = ? ORDER BY i.review_queue_no DESC, i.item_no LIMIT 1",
+        f" AND q.{ACTIVE} AND q.undone = 0 AND q.rubric = ? ORDER BY i.review_queue_no DESC, i.item_no LIMIT 1",
         [facts.learner_id, about.execution_no, about.run_no, about.arm_no, about.layer_no, rubric],
     )
     return (0, 0) if row is None else (row[0], row[1])

@@ -6,6 +6,7 @@ import msgspec
 
 from core.records.review import RubricRow
 from core.records.rubric import Rubric
+from core.store.engine.words import ACTIVE
 from core.store.transaction import Facts
 
 
@@ -18,7 +19,7 @@ def rubric_rows(facts: Facts) -> tuple[RubricRow, ...]:
         )
     )
     rows = facts.connection.rows(
-        "SELECT rubric_no, version, content, actor, at_ms FROM rubric WHERE learner_id = ? AND standing = 1"
+        f"SELECT rubric_no, version, content, actor, at_ms FROM rubric WHERE learner_id = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY rubric_no DESC",
         [facts.learner_id],
     )

@@ -20,6 +20,7 @@ from core.records.run_page import Cursor, Direction, RunPage
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.reads.arms import arm_number
 from core.store.reads.runs import rows_of
 from core.store.rollup import hour_of
@@ -286,7 +287,7 @@ def _runs_of_hour(hour: int, cursor: Cursor | None, direction: Direction) -> tup
 
 def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, list[Any]]:
     """Return the SQL condition for a matching run."""
-    sql = "standing = 1 AND outcome <> 'empty'"
+    sql = f"{ACTIVE} AND outcome <> 'empty'"
     values: list[Any] = []
     for column, chosen in _chosen(run_filter, view):
         sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"

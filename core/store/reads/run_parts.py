@@ -8,7 +8,7 @@ from typing import NamedTuple
 from core.columns import Ints
 from core.records.arm import ArmType
 from core.records.judged import INCLUDED, REFERENCED
-from core.store.engine.words import BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
@@ -94,7 +94,7 @@ def manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> ManualRewards:
     rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
         f" SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b {BY_RUN}"
-        " WHERE b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.standing = 1"
+        f" WHERE b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.{ACTIVE}"
         " AND b.kind IN ('feedback', 'correction') ORDER BY b.observation_no",
         [*_numbered(run_nos), snapshot.learner_id],
     )

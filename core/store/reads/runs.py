@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.store.engine import Row
-from core.store.engine.words import RUNS_BY_UID
+from core.store.engine.words import ACTIVE, RUNS_BY_UID
 from core.store.transaction import Facts, Snapshot
 
 _MATCH_COLUMNS: Final = "run_no, uid, revision, standing, at_ms"
@@ -132,7 +132,7 @@ _ROWS: Final = (
 def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) -> tuple[RunRow, ...]:
     """Return the latest active runs by number, newest first; ``before`` continues the list."""
     latest = (
-        "SELECT * FROM run WHERE learner_id = ?1 AND revision <= ? AND standing = 1 AND outcome <> 'empty'"
+        f"SELECT * FROM run WHERE learner_id = ?1 AND revision <= ? AND {ACTIVE} AND outcome <> 'empty'"
         " AND run_no < ? ORDER BY run_no DESC LIMIT ?"
     )
     rows = snapshot.connection.rows(

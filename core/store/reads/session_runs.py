@@ -7,7 +7,7 @@ from typing import Any, Final
 from core.columns import UNKNOWN, SessionRuns
 from core.records.times import HOUR_MS
 from core.store.caches import coin_of
-from core.store.engine.words import BY_SESSION, BY_TIME
+from core.store.engine.words import ACTIVE, BY_SESSION, BY_TIME
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
@@ -23,7 +23,7 @@ _SEEKS: Final = 10 * SAMPLED
 _RUNS: Final = (
     f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
     f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice FROM run {{}}"
-    " WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND standing = 1"
+    f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
     " AND outcome <> 'empty' {}"
 )
 

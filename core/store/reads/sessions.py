@@ -18,7 +18,7 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS
 from core.store.engine import Row
-from core.store.engine.words import BY_ARM
+from core.store.engine.words import ACTIVE, BY_ARM
 from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
@@ -29,7 +29,7 @@ _EVER: Final = 1 << 60
 """A time that never comes."""
 
 _WALK: Final = (  # runs first, then the arm in each: the order of the tables says so
-    " FROM run r CROSS JOIN outcome o WHERE r.learner_id = ? AND r.at_ms >= ? AND r.at_ms < ? AND r.standing = 1"
+    f" FROM run r CROSS JOIN outcome o WHERE r.learner_id = ? AND r.at_ms >= ? AND r.at_ms < ? AND r.{ACTIVE}"
     " AND r.outcome = 'observed' AND o.learner_id = r.learner_id AND o.run_no = r.run_no"
     f" AND (o.flags & {OBSERVED}) <> 0"
 )
@@ -43,7 +43,7 @@ _SESSIONS: Final = (
 _FEEDBACK: Final = (
     f"SELECT arm_no, min(at_ms), 0, 0, sum(success_micro), sum(failure_micro) FROM observation {BY_ARM}"
     " WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision > ? AND arm_no IN ({})"
-    " AND kind <> 'correction' AND undone = 0 AND standing = 1 GROUP BY arm_no, actor, at_ms / ?"
+    f" AND kind <> 'correction' AND undone = 0 AND {ACTIVE} GROUP BY arm_no, actor, at_ms / ?"
 )
 
 

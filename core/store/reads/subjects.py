@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from core.errors import InvalidEvaluation
 from core.records.layer import LayerUri, parse_uri
+from core.store.engine.words import ACTIVE
 from core.store.transaction import Facts
 
 _SEARCHED: Final = 5_000
@@ -17,7 +18,7 @@ _NEAR: Final = 3
 def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> list[str]:
     """Uids that may have been meant, of the first 5,000 in their order."""
     known = facts.connection.rows(
-        f"SELECT uid FROM {kind} WHERE learner_id = ? AND standing = 1 ORDER BY uid LIMIT {_SEARCHED}",
+        f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}",
         [facts.learner_id],
     )
     return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
@@ -33,7 +34,7 @@ def layer_number(facts: Facts, named: str) -> int | None:
             return None
         uid = uri.key if isinstance(uri, LayerUri) else named
     row = facts.connection.row(
-        "SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND standing = 1",
+        f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}",
         [facts.learner_id, uid.lower()],
     )
     return None if row is None else int(row[0])

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from core.records.evaluation import EvaluationOutcome
-from core.store.engine.words import EXECUTIONS_BY_RUN
+from core.store.engine.words import ACTIVE, EXECUTIONS_BY_RUN
 from core.store.reads.hidden import leaving_out
 from core.store.transaction import Snapshot
 
@@ -35,7 +35,7 @@ _PAIR: Final = (
     "SELECT p.execution_no, p.layer_no, x.adapter_no, x.uid, coalesce(x.session, r.session), x.at_ms, p.layer_index,"
     " p.digest, p.instruction, p.response FROM training_pair p"
     " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
-    " AND x.standing = 1 AND x.bare = 0"
+    f" AND x.{ACTIVE} AND x.bare = 0"
     " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no AND x.run_no <> 0"
     " WHERE p.learner_id = ? AND coalesce(r.standing, 1) = 1"
 )

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
-from core.store.engine.words import BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.tables import LISTED
 from core.store.transaction import Snapshot
 
@@ -42,7 +42,7 @@ REWARDS_READ: Final = (
     " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
     f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0"
     " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
-    " AND c.undone = 0 AND c.standing = 1 AND c.observation_no > b.observation_no) THEN 'replaced'\n"
+    f" AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no) THEN 'replaced'\n"
     f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVED} = 0 THEN 'no_observation'\n"
     " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"
     f" count(*), sum(CASE WHEN b.pulls > 0 OR b.kind = 'carried' THEN b.pulls * {MICRO}"
@@ -52,7 +52,7 @@ REWARDS_READ: Final = (
     "LEFT JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no\n"
     "LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0\n"
     "LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no\n"
-    "WHERE b.learner_id = ?1 AND b.standing = 1 AND b.undone = 0\n"
+    f"WHERE b.learner_id = ?1 AND b.{ACTIVE} AND b.undone = 0\n"
     "GROUP BY b.arm_no, a.key, reader ORDER BY 1, 2"
 )
 """An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""

@@ -11,6 +11,7 @@ from core.columns import UNKNOWN, DayCounts, Ints, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
+from core.store.engine.words import ACTIVE
 from core.store.reads.arrays import ints
 from core.store.rollup import USAGE_SUMS, joined
 from core.store.transaction import Facts, Snapshot
@@ -173,7 +174,7 @@ def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
     row = snapshot.connection.row(
         f"SELECT at_ms FROM run WHERE learner_id = ? AND at_ms >= {hour} * {HOUR_MS}"
         f" AND at_ms < ({hour} + 1) * {HOUR_MS} AND revision <= ?"
-        f" AND standing = 1 AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
+        f" AND {ACTIVE} AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
         [*[snapshot.learner_id] * 3, snapshot.revision],
     )
     return None if row is None else int(row[0])
@@ -231,7 +232,7 @@ def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
             chosen += names
     row = snapshot.connection.row(
         "SELECT count(*), sum(n_calls) FROM (SELECT n_calls FROM run WHERE learner_id = ? AND revision <= ?"
-        f" AND standing = 1 AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
+        f" AND {ACTIVE} AND outcome <> 'empty'{where} ORDER BY at_ms DESC NULLS LAST LIMIT ?) AS newest",
         [*chosen, CALLS_READ],
     )
     return None if row is None or not row[0] else row[1] / row[0]
