@@ -17,8 +17,10 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
+import typer.main
 
 from core.doors.cli import app, main
+from core.doors.cli.program.spelling import fields_of, words
 from core.doors.python import Learner
 from core.doors.signatures import parameters_of
 from core.doors.verbs import ACTIONS, REPORTS, VERBS, Input, Verb, verb
@@ -221,7 +223,9 @@ def line_of(one: Verb) -> list[str]:
 
 
 def commands() -> set[str]:
-    return {str(one.name) for one in (*app.registered_commands, *app.registered_groups)}
+    return {str(one.name) for one in app.registered_commands} | {
+        str(one.name) for one in app.registered_groups
+    }
 
 
 @pytest.mark.parametrize("one", VERBS, ids=by_name)
@@ -247,6 +251,34 @@ def test_a_verb_is_answered_alike_behind_every_door(
 def test_every_verb_is_a_command_or_a_method() -> None:
     assert {line_of(one)[0] for one in VERBS if one.name not in PYTHON} <= commands()
     assert {one.name for one in VERBS} >= PYTHON.keys() | LINES.keys()
+
+
+OTHER_WORDS = {
+    ("import", "paths"): "a shell also takes - and none",
+    ("select", "arms"): "a file in place of arms",
+    ("change", "value"): "text in place of JSON",
+    ("reward", "value"): "names --outcome",
+    ("reward_run", "value"): "names --outcome",
+    ("reward_run", "run"): "one option of two verbs",
+    ("add_queue", "controls"): "a file in place of items",
+    ("add_member", "email"): "one option of two verbs",
+    ("invite_member", "name"): "one option of two verbs",
+    ("set_role", "role"): "a shell has no null",
+}
+"""Reasons why an option with the name of a verb's field has words of its own."""
+
+
+@pytest.mark.parametrize("one", [one for one in VERBS if one.name not in PYTHON], ids=by_name)
+def test_an_option_has_the_words_of_its_field(one: Verb) -> None:
+    name, *rest = line_of(one)
+    command: Any = typer.main.get_command(app)
+    command = command.commands[name]
+    if hasattr(command, "commands"):
+        command = command.commands[rest[0] if rest else "list"]
+    fields = {field.name for field in fields_of(one.input)} - {"learner"}
+    for option in command.params:
+        if option.name in fields and (one.name, option.name) not in OTHER_WORDS:
+            assert option.help == words(one.name, option.name), option.name
 
 
 @pytest.mark.parametrize("one", [*VERBS, *REPORTS], ids=by_name)

@@ -72,7 +72,7 @@ def test_denials_are_read_page_by_page_and_by_what_is_wanted(context: Context) -
     since = AuditFilter(since_ms=MINUTE + 2 * MINUTE_MS)
     assert len(denials(context, wanted=since).denials) == 2
     until = AuditFilter(until_ms=MINUTE + 2 * MINUTE_MS)
-    assert denials(context, wanted=since).denials + denials(context, audit_filter=until).denials == whole
+    assert denials(context, wanted=since).denials + denials(context, wanted=until).denials == whole
     assert denials(context, limit=None) == denials(context, limit=1_000)
 
 
