@@ -22,13 +22,12 @@ _SQLITE = "sqlite:///"
 _SERVERS: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 
-_PLACES: Final = frozenset(("host", "port", "target_session_attrs"))
-"""What of a server's address says where it is."""
+_LOCATION_KEYS: Final = frozenset(("host", "port", "target_session_attrs"))
+"""Members of a server's address that name its location."""
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A database that a PostgreSQL server keeps, by an address that may hold a password: whoever is shown it sees
-    none.
+    """A database on a PostgreSQL server, by an address that may hold a password. No text of it shows the password.
 
     >>> Server("postgresql://mara:secret@db.example/armscope?password=secret")
     postgresql://mara@db.example/armscope
@@ -39,14 +38,12 @@ class Server(msgspec.Struct, frozen=True):
     url: str
 
     def __str__(self) -> str:
-        """Whose, where and which, so that it can be named again: of what stands behind the question mark only the
-        place of the server, and no password.
-        """
+        """Return the address with user, host and database, but without a password or other options."""
         parts = urlsplit(self.url)
         who, at, where = parts.netloc.rpartition("@")
-        told = [(name, value) for name, value in parse_qsl(parts.query) if name in _PLACES]
-        asked = f"?{urlencode(told, safe='/,')}" if told else ""
-        return f"postgresql://{who.partition(':')[0]}{at}{where}{parts.path}{asked}"
+        query = [(name, value) for name, value in parse_qsl(parts.query) if name in _LOCATION_KEYS]
+        options = f"?{urlencode(query, safe='/,')}" if query else ""
+        return f"postgresql://{who.partition(':')[0]}{at}{where}{parts.path}{options}"
 
     __repr__ = __str__
 
@@ -55,12 +52,12 @@ class Server(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Which of the server's databases."""
+        """Name of the database on the server."""
         return urlsplit(self.url).path.removeprefix("/") or str(self)
 
     @property
     def short(self) -> str:
-        """Which database, and on which machines.
+        """Name of the database, and its machines.
 
         >>> Server("postgresql://mara@a:5433,b/armscope?target_session_attrs=read-write").short
         'armscope on a, b'
@@ -79,13 +76,12 @@ Located: TypeAlias = Path | Server
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which database, which learner (None = nobody named one), which person.
+    """Database, learner (None = not named) and person.
 
-    ``database`` is the path of an SQLite file, or a PostgreSQL server's database; `from_environment` fills what
-    the caller leaves out (None) from ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, and the database then from its
-    default. ``read_database`` is a standby of that server, which pages are read from (``ARMSCOPE_READ_DATABASE``). An
-    empty variable counts as unset; an empty name that the caller gives is an error, never a silent
-    default.
+    ``database`` is the path of an SQLite file, or a PostgreSQL server's database. `from_environment` fills missing
+    values (None) from ``ARMSCOPE_DATABASE`` and ``ARMSCOPE_LEARNER``, and then the database from its default.
+    ``read_database`` is a standby of that server for the pages (``ARMSCOPE_READ_DATABASE``). An empty variable counts
+    as unset. An empty name from the caller is an error, never a silent default.
 
     >>> Settings.from_environment({}, database="sqlite:///runs.db").database
     PosixPath('runs.db')
@@ -117,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def as_environment(self) -> dict[str, str]:
-        """What a child process needs to find the same data."""
+        """Return the variables by which a child process finds the same data."""
         return {
             "ARMSCOPE_DATABASE": _address(self.database),
             "ARMSCOPE_READ_DATABASE": "" if self.read_database is None else _address(self.read_database),
@@ -125,48 +121,48 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def _address(place: Located) -> str:
-    return place.url if isinstance(place, Server) else str(place)
+def _address(location: Located) -> str:
+    return location.url if isinstance(location, Server) else str(location)
 
 
 def default_database() -> Path:
-    """The database in the user's data folder."""
+    """Return the path of the database in the user's data folder."""
     return platformdirs.user_data_path("armscope", appauthor=False) / "armscope.db"
 
 
 def demo_database() -> Path:
-    """The demo's own database, never the default one."""
+    """Return the path of the demo's own database, never the default one."""
     return platformdirs.user_data_path("armscope", appauthor=False) / "demo.db"
 
 
-def database_at(given: str | None) -> Located:
+def database_at(address: str | None) -> Located:
     """Turn a path, an ``sqlite:///`` URL or the URL of a PostgreSQL server into where the database is.
 
     >>> database_at("sqlite:////data/a.db"), database_at("postgresql://db.example/armscope")
     (PosixPath('/data/a.db'), postgresql://db.example/armscope)
     """
-    if given is None:
+    if address is None:
         return default_database()
-    if given.startswith(_SERVERS) and "\0" not in given:
-        return Server(f"postgresql://{given.partition('://')[2]}")
-    if given.startswith(_SQLITE):
-        given = given.removeprefix(_SQLITE)
-    elif "://" in given:
+    if address.startswith(_SERVERS) and "\0" not in address:
+        return Server(f"postgresql://{address.partition('://')[2]}")
+    if address.startswith(_SQLITE):
+        address = address.removeprefix(_SQLITE)
+    elif "://" in address:
         raise InvalidSetting(
             "The database must be a file, an sqlite:/// or a postgresql:// URL, got "
-            f"{given.split('://', 1)[0]}://….",
+            f"{address.split('://', 1)[0]}://….",
             next_step="Name a file, for example --database ./armscope.db.",
         )
-    if not given or "\0" in given:
+    if not address or "\0" in address:
         raise InvalidSetting(
             "The database must be a file, got an empty name or one with a NUL character.",
             next_step="Name a file, for example --database ./armscope.db.",
         )
     try:
-        return Path(given).expanduser()
+        return Path(address).expanduser()
     except RuntimeError as problem:
         raise InvalidSetting(
-            f"The database's folder must exist, got {given[:200]!r}: nobody of that name has a home here.",
+            f"The database's folder must exist, got {address[:200]!r}: this machine has no user of that name.",
             next_step="Name a file, for example --database ./armscope.db.",
         ) from problem
 
@@ -183,19 +179,20 @@ def check_learner(name: str) -> str:
 
 
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """A variable of the environment; None where it is not set."""
+    """Return a variable of the environment, or None."""
     return environment.get(name)
 
 
 def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """A secret that a variable holds, or the file that the variable with ``_FILE`` after its name names; None where
-    there is neither, or the file can't be read. White space around it is none of it.
+    """Return a secret from a variable, or from the file that the variable with ``_FILE`` appended names.
+
+    None without either, or for an unreadable file. White space around the secret is removed.
 
     >>> secret("KEY", {"KEY": " s3cret "})
     's3cret'
     """
-    if said := environment.get(name, "").strip():
-        return said
+    if value := environment.get(name, "").strip():
+        return value
     file = environment.get(f"{name}_FILE")
     try:
         return (Path(file).read_text(encoding="utf-8").strip() or None) if file else None
@@ -204,12 +201,12 @@ def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None
 
 
 def set_variables(values: Mapping[str, str]) -> None:
-    """Hand variables to what this process starts, or asks next."""
+    """Set variables for child processes and later reads."""
     os.environ.update(values)
 
 
 def wants_colours(environment: Mapping[str, str] = os.environ, *, is_terminal: bool) -> bool:
-    """Whether what is written may be coloured: on a terminal, unless the variables everybody knows say otherwise.
+    """Return whether output may be coloured: on a terminal, unless the usual variables say otherwise.
 
     >>> wants_colours({"NO_COLOR": "1"}, is_terminal=True), wants_colours({"FORCE_COLOR": "1"}, is_terminal=False)
     (False, True)
@@ -220,7 +217,7 @@ def wants_colours(environment: Mapping[str, str] = os.environ, *, is_terminal: b
 
 
 def local_operator() -> Actor:
-    """The machine's user, who may do everything here."""
+    """Return the machine's user, who may do everything here."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):  # a container user without a passwd entry

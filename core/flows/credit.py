@@ -121,7 +121,7 @@ def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Cre
     arms = prompted(facts, line.uid)
     if not arms:
         return CreditSplit(
-            reward, why="None of its runs is here with arms in its prompt, so nobody can be credited."
+            reward, why="None of its runs is here with arms in its prompt, so no arm can be credited."
         )
     weights = _weights(line, arms, rule)
     arm_by_key = {one.key: one for one in arms}

@@ -223,7 +223,7 @@ class _Session(Session[_Prompt, _Piece]):
         if name in self._longest:
             facts, known = _n_facts(raw), _n_facts(self._longest[name][1])
             if facts < known:
-                if not facts:  # it can't be read, which is to be said
+                if not facts:  # it can't be read, which is reported
                     self._longest[f"{name} {number}"] = (number, raw)
                 return
         self._longest[name] = (number, raw)

@@ -308,7 +308,7 @@ def _calls_in(value: object, levels: int = _MAX_LEVELS) -> Iterator[SpanCall]:
         if call is not None:
             yield call
             return
-        # One framework tells the calls of a message twice, another only where it keeps what it doesn't know.
+        # One framework repeats the calls of a message, another has them only among unknown parts.
         calls = "tool_calls" if value.get("tool_calls") else "additional_kwargs"
         for key in ("choices", "message", calls, "parts", "content", "output"):
             yield from _calls_in(opened(value.get(key)), levels - 1)

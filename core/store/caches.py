@@ -103,7 +103,7 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
             lambda: facts.connection.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], named),
         )
 
-    is_one = len(run_nos) == 1  # which hardly ever doesn't stand; of many all may, and needn't be read then
+    is_one = len(run_nos) == 1  # a single run is nearly always active; among many an inactive one is likely
     if is_one:
         _, (outcomes, ledger) = facts.together(know, beside)
         outcomes, ledger = (rows if runs else [] for rows in (outcomes, ledger))
@@ -337,7 +337,7 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     """Find again when the newest counted observation of each arm's present epoch was made."""
-    if txn.stretch is not None:  # that is found when the import is made to stand
+    if txn.stretch is not None:  # that is computed when the import settles
         return
     numbers = sorted(set(arm_nos))
     txn.epochs.load(numbers)

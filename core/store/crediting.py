@@ -171,7 +171,7 @@ def _dealt(claimed: Sequence[Row]) -> Iterator[tuple[CreditKey, Due]]:
     for row in claimed:
         claims.setdefault((row[0], row[3]), []).append(row)
     for rows in claims.values():
-        weights = _shares(rows) if len(rows) > 1 else None  # who is alone shares with nobody
+        weights = _shares(rows) if len(rows) > 1 else None  # a single claim has no shares
         for run_no, _, number, arm_no, whole, _, _, _, outcome, score, actor, at_ms, _ in rows:
             if weight := whole if weights is None else weights.get(number):
                 yield (number, arm_no), Due(run_no, *_amounts(outcome, score, weight), actor, at_ms)

@@ -1,6 +1,6 @@
 """Damage: unreadable values and broken references, in the full file or in one second's part of it.
 
-It is reported as differences, whatever error the read raises: a wrong page shows as a wrong type, a missing key or an
+It is reported as differences, for every error of the read: a wrong page shows as a wrong type, a missing key or an
 invalid text.
 """
 

@@ -111,7 +111,7 @@ def add_credit(
     values = [episode, rule, reward, actor, at_ms, import_no, txn.revision, 1, 0]
     txn.connection.run(_CREDIT, [txn.learner_id, number, uid, *values])
     first = txn.number("observation", len(shares))
-    inactive = [txn.revision, 0, number, 0]  # it doesn't stand yet
+    inactive = [txn.revision, 0, number, 0]  # it is inactive yet
     rows = (
         (
             observation_no,

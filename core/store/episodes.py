@@ -200,7 +200,7 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
     changes = Changes()
     changes.add(counted_episodes(txn, list(fresh)))
     changes.write(txn)
-    settle_episodes(txn, list(fresh))  # a file may have told what one was credited before it
+    settle_episodes(txn, list(fresh))  # a file may have its credit before it
 
 
 def _again(
@@ -250,7 +250,7 @@ def _exported_steps(steps: Sequence[Step]) -> list[Step]:
 def _conflict(uid: str) -> Conflict:
     return Conflict(
         f"Episode {shown(uid)} is already recorded with other content.",
-        next_step="Give every episode a uid of its own; one that goes on is told with all its steps.",
+        next_step="Give every episode a uid of its own; send one that grew with all its steps.",
     )
 
 
@@ -346,7 +346,7 @@ def _link(txn: Transaction, named: Mapping[int, Sequence[str]]) -> None:
             f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}}) AND revision <= ?",
             [txn.learner_id],
             sorted({uid for uids in named.values() for uid in uids}),
-            [txn.revision],  # what is staged may never stand
+            [txn.revision],  # a staged version may never settle
         )
     )
     links = {(number, run_nos[uid]): None for number, uids in named.items() for uid in uids if uid in run_nos}
@@ -362,7 +362,7 @@ def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> Non
         " AND said IS NOT NULL LIMIT 1",
         [learner, number, plan.digest],
     )
-    assert row is not None  # noqa: S101 - whoever tells another version has told it as a line
+    assert row is not None  # noqa: S101 - a source of another version has it as a line
     before = _encoded(read_episode(txn, number))
     for digest, line in ((digest_now, before), (plan.digest, None)):
         txn.connection.run(
@@ -653,7 +653,7 @@ def add_step(
     (added,) = _keyed_steps(txn, [step])
     now = after(totals, added)
     grown = Stored.of(now)
-    _append(txn, episode_no, added, grown, now, digest)
+    _append(txn, episode_no, added, grown, now, digest=digest)
     if standing:
         count_on(txn, digests, (before, totals), (grown, now))
     if txn.settings.keep_texts:
@@ -677,7 +677,7 @@ def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
 
 
 def _append(
-    txn: Transaction, number: int, step: Step, stored: Stored, totals: EpisodeTotals, digest: int
+    txn: Transaction, number: int, step: Step, stored: Stored, totals: EpisodeTotals, *, digest: int
 ) -> None:
     txn.note_news()
     values = [number, *_values(step), step.args_digest, step.meta_digest]

@@ -62,7 +62,7 @@ class Erased:
 
     def digest(self, kind: Remembered, name: str) -> str:
         """Return the digest of a name."""
-        assert self.key is not None  # noqa: S101 - whoever remembers something has drawn one
+        assert self.key is not None  # noqa: S101 - the first erasure makes a key
         normalised = name.lower() if kind == "execution" else name
         # One for both kinds of a session, so that it has one number whichever way its name went.
         of = "session" if kind == "name" else kind

@@ -42,7 +42,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "review_item.why": "words",
     "review_queue.name": "names in words",
     "rubric.content": "names in words",
-    # what agents were asked and said
+    # texts of agents
     "evidence.excerpt": "said",
     "training_pair.instruction": "said",
     "training_pair.response": "said",
@@ -50,7 +50,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "step_text.asked": "said",
     "step_text.answered": "said",
     "rollout_message.content": "said",
-    # versions that don't stand: both, packed
+    # inactive versions: both, packed
     "version.payload": "version",
     "run.session": "session",
     "execution.session": "session",
@@ -98,7 +98,7 @@ REACHED: Final[Mapping[str, Reached]] = {
         ),
         "account",
     ),
-    # ids, kinds, models, settings: nobody's words. A run's uid stays, or the run would come again beside itself.
+    # ids, kinds, models, settings: no texts. A run's uid stays, or an import would add the run again.
     **dict.fromkeys(
         (
             *(
@@ -506,7 +506,7 @@ def _blank(held: object) -> object:
     return "" if isinstance(held, str) else held
 
 
-# What agents said
+# Texts of agents
 
 
 def _drop_excerpts(txn: Transaction, scope: Scope) -> int:

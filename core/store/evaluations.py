@@ -148,7 +148,7 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     )
     if run_nos:
         txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
-    if not import_no:  # an import has named what it tells
+    if not import_no:  # an import has named its subjects
         layers = {one.layer_no for one in judgements}
         name_again(txn, {"layer": layers, "execution": {one.execution_no for one in judgements}})
     _gain(txn, numbers, judgements, superseded)
@@ -383,7 +383,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone evaluations as lines with their keys, never before their run."""
     unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
     for row in snapshot.connection.each(
-        "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS told, e.evaluation_no,"
+        "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS since, e.evaluation_no,"
         " e.uid, l.uid, x.uid, r.uid, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome, e.score, e.feedback,"
         " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key, e.claimed_by"
         " FROM evaluation e"
@@ -394,7 +394,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " LEFT JOIN reply p ON p.learner_id = e.learner_id AND p.kind = 'evaluation' AND p.no = e.evaluation_no"
         f" AND {HOLDS}"
         f" WHERE e.learner_id = ?1 AND e.{ACTIVE} AND coalesce(r.standing, 1) = 1{unless}"
-        " ORDER BY told, e.revision, e.evaluation_no",
+        " ORDER BY since, e.revision, e.evaluation_no",
         [snapshot.learner_id, *left_out],
     ):
         yield row[0], _line(snapshot, row[1:])

@@ -181,7 +181,7 @@ def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
     unless, left_out = leaving_out("b.evaluation_no", snapshot.hidden)
     for row in snapshot.connection.each(
-        "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS told,"
+        "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS since,"
         " b.observation_no, b.uid, a.key, b.kind,"
         " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision,"
         " p.key, p.payload, p.answer"
@@ -190,7 +190,7 @@ def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
         f" WHERE b.learner_id = ?1 AND b.{ACTIVE} AND coalesce(r.standing, 1) = 1{which}{unless}"
-        " ORDER BY told, b.observation_no",
+        " ORDER BY since, b.observation_no",
         [snapshot.learner_id, *left_out],
     ):
         yield row[0], _reward_line(snapshot, row[1:])

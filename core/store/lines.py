@@ -26,7 +26,7 @@ def take_line(txn: Transaction, line: FactLine, import_no: int) -> bool:
     fact = EXCHANGED[type(line)]
     if not fact.is_boundary:
         return _take(txn, fact, line, import_no)
-    # A known one too: what this import tells before and after it keeps its side, should only this one stand.
+    # A known one too: the lines before and after it keep their order if this import alone is active.
     txn.advance()
     is_new = _take(txn, fact, line, import_no)
     txn.advance()

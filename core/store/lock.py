@@ -3,12 +3,12 @@
 **In turn.** A waiting writer takes a position in a queue, which is a file of its own, and waits for the writer before
 it. It leaves the queue when it has the lock. So a writer that releases the lock and wants it again sees the queue and
 goes to its end. The lock alone would go to the most frequent caller, usually the last holder: the kernel wakes the
-longest waiter, but reserves nothing for it. A single turnstile before the lock would do the same. The first writer that
-has to wait makes the queue's file: without it, no writer waits.
+longest waiter, but reserves nothing for it. A single turnstile before the lock would do the same. The first writer
+that has to wait makes the queue's file: without it, no writer waits.
 
-**Open files.** They stay open between holds, because opening one costs twenty times as much as locking it. So each hold
-checks that the locked file is still the one at the path. A forked child, which shares its parent's files and lock, opens
-its own.
+**Open files.** They stay open between holds, because opening one costs twenty times as much as locking it. So each
+hold checks that the locked file is still the one at the path. A forked child, which shares its parent's files and
+lock, opens its own.
 """
 
 from __future__ import annotations
@@ -114,10 +114,6 @@ class WritersLock:
         return taken
 
     def _opened(self) -> Files:
-        """Open a file, made only if missing: in a shared folder another user's file can't be opened with O_CREAT.
-
-        A process that may write the database may lock it.
-        """
         if self._files is None:
             self._files = Files(self._path)
             self._closing = weakref.finalize(self, self._files.close)
@@ -225,14 +221,13 @@ class Files:
 if sys.platform == "linux":
 
     class Line:
-        """Who waits for the lock, in the order they came, in this process and in all others.
+        """The queue of waiting writers, in order of arrival, over all processes.
 
-        Each has a place, a byte of the file that it keeps locked, and waits for the byte before its own. What a
-        process holds the kernel gives back when it ends, however it ends, so that no place stays taken. Nothing is
-        written to those bytes: the file holds but the number of the next place, and if that is lost or spoilt,
-        places begin anew and whoever waits then may be overtaken once. Locks on ranges are Linux's "open file
-        description locks" (fcntl(2)): other threads' files are others' to them, and closing one file gives back
-        nothing of another.
+        Each waiter locks its own byte of the file, and waits for the byte before it. The kernel releases the bytes of
+        a process that ends in any way, so no position stays taken. The bytes are never written: the file holds only
+        the number of the next position. If that is lost or damaged, positions begin again and a waiter may be
+        overtaken once. The locks are Linux's "open file description locks" (fcntl(2)): they separate threads, and
+        closing one file releases no other.
         """
 
         def __init__(self, file: int) -> None:
@@ -244,7 +239,7 @@ if sys.platform == "linux":
             return int(_FLOCK.unpack(fcntl.fcntl(self.file, fcntl.F_OFD_GETLK, request))[0]) == fcntl.F_UNLCK
 
         def join(self) -> int:
-            """The place at the end, once whoever had the place before has left."""
+            """Return the position at the end, once the writer before has left."""
             self._lock(_DOOR)  # one at a time; held for as long as it takes to get a place
             try:
                 position = int.from_bytes(os.pread(self.file, _WIDTH, 0), "little")
@@ -287,25 +282,25 @@ if sys.platform == "linux":
 else:
 
     class Line:
-        """Whose turn it is next: one waits inside for the lock, the others for the file, whom the system serves."""
+        """The queue elsewhere: one writer waits for the lock, the others for the file, in the system's order."""
 
         def __init__(self, file: int) -> None:
             self.file = file
 
         def is_empty(self) -> bool:
-            """Whether nobody waits."""
+            """True if no writer waits."""
             if not lock_descriptor(self.file, blocking=False):
                 return False
             unlock_descriptor(self.file)
             return True
 
         def join(self) -> int:
-            """The place inside, once whoever was there has left."""
+            """Return the position inside, once the writer there has left."""
             _wait_for(self.file)
             return 0
 
-        def leave(self, place: int) -> None:
-            del place
+        def leave(self, position: int) -> None:
+            del position
             unlock_descriptor(self.file)
 
 
@@ -367,9 +362,9 @@ def _wait_for(descriptor: int) -> None:
 
 
 def _opened(path: str) -> int:
-    """Made only where there is none: in a folder for all, a file of somebody else's can't be opened to be made.
+    """Open a file, made only if missing: in a shared folder another user's file can't be opened with O_CREAT.
 
-    Whoever may write what it locks, may lock it.
+    A process that may write the database may lock it.
     """
     try:
         return os.open(path, _PLAIN)

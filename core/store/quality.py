@@ -102,7 +102,7 @@ def fold_again(txn: Transaction, layer_nos: Sequence[int]) -> None:
 
 
 def folded(facts: Facts, layer_no: int) -> Sums | None:
-    """Return a layer's row by its evaluations and, for the head, by those of its adapter's other layers; None = none."""
+    """Return a layer's row by its evaluations and, for the head, those of the other layers; None = none."""
     layers = [layer_no, *_below(facts, layer_no)]
     ordered: list[tuple[int, int, Update]] = []
     for one in layers:

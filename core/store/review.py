@@ -29,7 +29,7 @@ _SAME: Final = (
     "e.learner_id = i.learner_id AND e.layer_no = i.layer_no AND e.execution_no = i.execution_no"
     " AND e.arm_no = i.arm_no"
 )
-_SINCE: Final = (  # a clock that was set back changes nothing here; of what was told, only the times can be compared
+_SINCE: Final = (  # a clock that was set back changes nothing here; imported rows can be compared by time only
     "((e.import_no = 0 AND e.revision > ?) OR ((e.import_no <> 0 OR ? <> 0) AND e.at_ms >= ?))"
 )
 _JUDGED: Final = (

@@ -229,7 +229,7 @@ def _revision(staged: Staged, segment: int) -> int:
     return staged.revision + _REVISIONS * segment
 
 
-# What others tell meanwhile
+# Writes of others meanwhile
 
 
 class KnownRun(NamedTuple):
@@ -372,7 +372,7 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
         shelve(txn, [(waiting.run_no, waiting.digest, version)])
 
 
-# Making it stand
+# Activation
 
 
 class Standing:

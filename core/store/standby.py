@@ -41,7 +41,7 @@ class Standby:
         self._opening = Lock()
         self._retry_at_s = 0.0
         self._ids: dict[str, int] = {}
-        """The revision of each learner that somebody here wrote or was shown."""
+        """Revision of each learner that this process wrote or showed."""
         self._awaited: set[str] = set()
         """Learners of which it may not have that revision yet."""
         try:

@@ -376,12 +376,12 @@ def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
 def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Executions of which more than the name is known, never before their run; with the texts that were kept."""
     for number, uid, uri, run, session, at_ms, revision in snapshot.connection.each(
-        "SELECT e.execution_no, e.uid, a.uri, r.uid, e.session, e.at_ms, coalesce(r.revision, 0) AS told"
+        "SELECT e.execution_no, e.uid, a.uri, r.uid, e.session, e.at_ms, coalesce(r.revision, 0) AS since"
         " FROM execution e"
         " LEFT JOIN adapter a ON a.learner_id = e.learner_id AND a.adapter_no = e.adapter_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
         f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.bare = 0 AND coalesce(r.standing, 1) = 1"
-        " ORDER BY told, e.execution_no",
+        " ORDER BY since, e.execution_no",
         [snapshot.learner_id],
     ):
         yield (

@@ -583,7 +583,7 @@ review_repeat = _clustered(
     _int("second_no"),
 )
 
-# What an agent's client was offered, and waits to be told about. A run is made of it when it comes: no export has the
+# Offers to an agent's client that wait for its reports. A report makes a run of one: no export has the
 # offer itself, and verify asks nothing of it.
 
 offer = _clustered(
@@ -617,7 +617,7 @@ agent_session = _clustered(
     UniqueConstraint("learner_id", "uid"),
 )
 
-# Traces that OpenTelemetry's exporters send, span by span, until they are runs and nobody adds to them any more. No
+# Traces that OpenTelemetry's exporters send, span by span, until they are runs that no longer grow. No
 # export has them, and verify asks nothing of them.
 
 trace = _clustered(
@@ -642,7 +642,7 @@ span = _clustered(
     Column("content", LargeBinary, nullable=False),  # what of it is read, packed
 )
 
-# Rollouts whose events are sent, until nobody adds to them any more. No export has them, and verify asks nothing of
+# Rollouts whose events are sent, until they no longer grow. No export has them, and verify asks nothing of
 # them.
 
 rollout = _clustered(

@@ -37,22 +37,23 @@ class Distribution(NamedTuple):
 class Connection(ABC):
     """Statements inside one transaction.
 
-    **When.** A statement that only changes rows may wait until the next query or the end of the transaction, and be sent
-    with it, because a server is remote. Its error is raised then, and aborts the transaction.
+    **When.** A statement that only changes rows may wait until the next query or the end of the transaction, and be
+    sent with it, because a server is remote. Its error is raised then, and aborts the transaction.
 
     **Thread safety.** It belongs to the block that got it, and to that block's thread. It is invalid afterwards.
 
     **Visibility.** It sees rows that were committed before the transaction's snapshot, and its own.
 
-    **Values.** They replace the marks ``?``, in order. ``?1`` is always the first value and also the first mark of the
-    text. A subquery names its learner by ``?1``, not by a column of the outer row: a cluster would ask all servers for it.
+    **Values.** They replace the marks ``?``, in order. ``?1`` is always the first value and also the first mark of
+    the text. A subquery names its learner by ``?1``, not by a column of the outer row: a cluster would ask all
+    servers for it.
 
     **Rows.** A method returns all rows at once, except `each`: rows that it has not yielded yet must not be changed
     meanwhile, and end with the transaction. The text defines the order; without ORDER BY there is none.
     """
 
     file: tuple[int, ...]
-    """Identity of the database file, as far as it can be told from a replacement."""
+    """Identity of the database file, as far as it can be distinguished from a replacement."""
     looks_after_itself: bool
     """Whether the engine lets no value of another type in and no row without its parent, and says by itself what of
     its pages is broken; where it doesn't, we look."""
@@ -128,11 +129,10 @@ class Connection(ABC):
     def together(self, *works: Callable[[], T]) -> tuple[T, ...]: ...
 
     def together(self, *works: Callable[[], Any]) -> tuple[Any, ...]:
-        """What each of several pieces of work answers, none of which needs what another does.
+        """Return the results of several independent pieces of work.
 
-        What they ask is asked for at once where the server is some way off: as often as the longest of them asks,
-        not as often as all of them. Elsewhere they are done one after the other. If one raises, the others may have
-        been done, in part or not at all.
+        A remote server gets their queries together, in as many round trips as the longest of them needs. Elsewhere
+        they run one after another. If one raises, the others may have run in full, in part or not at all.
         """
         return tuple([work() for work in works])
 
@@ -193,16 +193,16 @@ class Database(ABC):
 
     **Thread safety.** Every method may be called by any thread, at any time.
 
-    **Durability.** When `write` has returned, all of it is on disk: a loss of power or of the process loses nothing. Work
-    that raises has written nothing. An error of the commit itself leaves all or nothing, never a part.
+    **Durability.** When `write` has returned, all of it is on disk: a loss of power or of the process loses nothing.
+    Work that raises has written nothing. An error of the commit itself leaves all or nothing, never a part.
 
     **Writers.** A writer waits for earlier ones, and sees all that they wrote; after a time `StoreBusy` is raised.
 
-    **Readers.** Everything read in a block of `reading` belongs to one snapshot, taken after the block began. Readers and
-    writers never wait for each other.
+    **Readers.** Everything read in a block of `reading` belongs to one snapshot, taken after the block began. Readers
+    and writers never wait for each other.
 
-    **Another database in its location** (a restored backup, for example) is noticed before the next block. Caches of the
-    earlier one are then dropped.
+    **Another database in its location** (a restored backup, for example) is noticed before the next block. Caches of
+    the earlier one are then dropped.
     """
 
     place: Located

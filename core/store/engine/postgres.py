@@ -102,9 +102,7 @@ _IDENTITY: Final = (
     b"SELECT system_identifier || '/' || pg_catalog.current_database() FROM pg_catalog.pg_control_system()"
 )
 _spoken: Final = words.speaker(words.POSTGRESQL)
-logging.getLogger("psycopg").addHandler(
-    logging.NullHandler()
-)  # of a lost connection it tells by an error, too
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # it raises for a lost connection, too
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -118,7 +116,7 @@ def _translated(sql: str, kind: str = "") -> bytes:
     """
     spoken = _spoken(sql).replace("NOT IN ({})", "<> ALL({})").replace("IN ({})", "= ANY({})")
     numbers, listed = count(2 if "?1" in spoken else 1), 0
-    parts = spoken.split("'")  # every second part stands between quotes
+    parts = spoken.split("'")  # every second part is between quotes
     for place in range(0, len(parts), 2):
         pieces = parts[place].replace("{}", "?\0").split("?")
         numbered = [pieces[0]]
@@ -534,7 +532,7 @@ def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> byte
     width = len(row.names or ()) // 2 - 1
     try:
         values = np.array(part, dtype=np.int64).reshape(-1, width)
-    except OverflowError:  # which the server tells
+    except OverflowError:  # the server reports it
         return None
     rows = np.empty(len(values), dtype=row)
     rows["n"], rows["size"], rows["learner_id"] = width + 1, 4, learner_id
@@ -714,7 +712,7 @@ class Database(port.Database):
                 connection, lost.answer
             )  # which waits for its end, if the server is not so far
             if stands is not False and connection.is_taken_back(lost.number):
-                return False  # what is there was said by another, in the same words at the same moment
+                return False  # another writer recorded the same at the same time
             return stands
 
         while True:
@@ -803,7 +801,7 @@ class Database(port.Database):
             _collate(connection)
 
     def is_due(self, now_ms: int | None) -> bool:  # noqa: ARG002
-        return False  # it has checksums of its own, and whoever runs it has an eye on them
+        return False  # it has checksums of its own, which its operator watches
 
     def was_looked_over(self, now_ms: int | None) -> None:
         """Do nothing: a server is not checked by us."""
@@ -1045,7 +1043,7 @@ def _unsure(location: Server, warned: str = "") -> StoreUnsure:
 
 
 def _refuse_truth() -> NoReturn:
-    raise TypeError("truth is told as a number, got a bool")
+    raise TypeError("A boolean must be sent as a number, got a bool")
 
 
 class _NoTruth(Dumper):

@@ -133,7 +133,7 @@ _REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
     ),
     (errors.LockNotAvailable,): (
         StoreBusy,
-        "Somebody else has been writing to {place} for too long.",
+        "Another process has been writing to {place} for too long.",
         "Try again; if it lasts, look for an armscope process that hangs.",
     ),
     (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout): _STOPPED,
@@ -176,7 +176,7 @@ def _unreached(problem: psycopg.Error, location: Server) -> StoreError:
         )
     if any(words in message for words in _STARTS):
         return StoreBusy(
-            f"The server of {location} lets nobody in yet: {_words(problem)}.",
+            f"The server of {location} accepts no connection yet: {_words(problem)}.",
             next_step="Try again; if it lasts, its log says what it is at.",
         )
     if is_refused_for_now(problem):

@@ -301,7 +301,7 @@ class Database(port.Database):
 
     def _busy(self) -> StoreBusy:
         return StoreBusy(
-            f"Somebody else has been writing to {self.path.name} for {self._lock_timeout_s:g} seconds.",
+            f"Another process has been writing to {self.path.name} for {self._lock_timeout_s:g} seconds.",
             next_step="Try again; if it lasts, look for an armscope process that hangs.",
         )
 
@@ -482,7 +482,7 @@ class Database(port.Database):
         return self._writer
 
     def _take_reader(self) -> tuple[sqlite3.Connection, FileIdentity]:
-        """Return an unused connection to the file at the path: the last used, with the warmest cache, or a new one."""
+        """Return an unused connection to the file at the path: the last used, whose cache is warm, or a new one."""
         now = look_at(self._file, self._log)
         with suppress(IndexError):
             while True:
@@ -515,7 +515,7 @@ class Database(port.Database):
                 self._leave_note()
 
     def _log_is_long(self) -> bool:
-        """Return whether the log is long; called before a commit, because afterwards it takes several times as long."""
+        """Return whether the log is long; called before a commit, because later it costs several times as much."""
         try:
             return os.stat(self._log).st_size > _CHECKPOINT_BYTES  # noqa: PTH116 - at every write
         except OSError:
@@ -531,7 +531,7 @@ def copy_file(source: Path, target: Path) -> None:
 def copy_into(
     driver: sqlite3.Connection, target: Path, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Copy what a connection reads into a file that is there; what fails is said of the one it failed in."""
+    """Copy a connection's database into an existing file; an error names the file that failed."""
 
     def told(_: int, remaining: int, total: int) -> None:
         if progress is not None:
@@ -560,7 +560,7 @@ def is_left_alone(file: str) -> bool:
         driver.execute("ROLLBACK")
     except (
         sqlite3.OperationalError
-    ):  # somebody has it open; or it can't be written, which who writes will hear
+    ):  # another process has it open; or it is read-only, which the next write reports
         return False
     finally:
         driver.close()
@@ -572,7 +572,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if read_only:
             flags = "mode=ro"
             if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
-                flags += "&immutable=1"  # nobody can be writing there, and no shared memory can be made
+                flags += "&immutable=1"  # no process can be writing there, and no shared memory can be made
             name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
         else:
             make_folder(path.parent)

@@ -6,7 +6,7 @@ the candidate sets of the latest runs that offered it. Each set is packed as off
 and settings:
 
 - **Runs that armscope chose** (baseline or selected), because the next choice resembles them. Without any, the latest
-  of any class (imports have their inventory, passive runs everything available). Without runs, every arm is a candidate.
+  of any class (imports have their inventory, passive runs everything available). Without runs, all arms.
 - **A mean over the sets, not their union**: in the union arms compete that never met. **Only runs that offered the
   arm**: the agent decides the offer, we decide the inclusion. A new arm is not unlikely because older runs lacked it.
 - **The latest 25**: enough that one odd request does not decide, few enough to follow a changing agent.

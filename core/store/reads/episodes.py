@@ -288,7 +288,7 @@ def _stream(
     if cursor is not None:
         is_timed = cursor.at_ms is not None
         timed[:], others[:] = ([*cursor], others) if is_timed else (timed, [cursor.episode_no])
-        if orders[0][0] is not is_timed:  # it stands among the second ones
+        if orders[0][0] is not is_timed:  # it is among the second ones
             del orders[0]
     begun: list[Callable[[], Iterator[Row]]] = []
     for has_time, start in orders:

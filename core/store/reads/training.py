@@ -110,7 +110,7 @@ class JudgedPair(NamedTuple):
 
 
 _make_judged: Final = partial(tuple.__new__, JudgedPair)
-"""Faster ``Told._make`` for rows that are known to be complete."""
+"""Faster ``JudgedPair._make`` for rows that are known to be complete."""
 
 
 def judged_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[list[JudgedPair]]:
