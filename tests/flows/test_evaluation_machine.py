@@ -224,7 +224,7 @@ class Machine(RuleBasedStateMachine):
             assert [one.id for one in evaluate_all(self.context, [order, order])] == [act, act]
             return act
         beside = EvaluationOrder(run="r1", outcome="success", rater="nobody")
-        with pytest.raises(Conflict, match=f"stands for {act}"):
+        with pytest.raises(Conflict, match=f"belongs to {act}"):
             evaluate_all(self.context, [beside, order])
         return act
 
