@@ -23,7 +23,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_from_the_first_address_to_the_last_message(shell: Shell, tmp_path: Path) -> None:
     code, out, _ = shell("alert")
-    assert (code, "Nobody is told" in out) == (0, True)
+    assert (code, "No webhook receives alerts" in out) == (0, True)
     with receiving() as (port, received):
         made = document(shell("alert", "add", f"http://127.0.0.1:{port}/", "--private", "--json"))
         assert (made["id"], made["learner"], made["private"]) == ("webhook-1", None, True)

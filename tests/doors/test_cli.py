@@ -562,12 +562,6 @@ def test_help_has_short_sentences(name: str) -> None:
         assert max(len(sentence.split()) for sentence in sentences) <= 25
 
 
-OWN_WORDS = {
-    ("alert test", "webhook"),
-}
-"""Options that have the name of a verb's field and other words."""
-
-
 def test_help_is_shown_and_is_no_error(shell: Shell) -> None:
     for arguments in (("--help",), ("reward", "--help"), ("member", "-h"), ("member", "add", "-h")):
         code, out, _ = shell(*arguments)
@@ -596,7 +590,7 @@ def test_help_prints_the_guide(shell: Shell) -> None:
         ("settings",),
         ("settings", "--json", "list"),
         ("episodes", "--model", "m", "each", "--limit", "3"),
-        ("episodes", "--environment=sums"),
+        ("episodes", "--model=m"),
         ("episodes", "compare", "--models", "a", "b", "sums"),
         ("queue", "--quiet"),
     ],

@@ -274,7 +274,7 @@ def test_an_option_has_the_words_of_its_field(one: Verb) -> None:
     command: Any = typer.main.get_command(app)
     command = command.commands[name]
     if hasattr(command, "commands"):
-        command = command.commands[rest[0] if rest else "list"]
+        command = command.commands[next((word for word in rest if word in command.commands), "list")]
     fields = {field.name for field in fields_of(one.input)} - {"learner"}
     for option in command.params:
         if option.name in fields and (one.name, option.name) not in OTHER_WORDS:

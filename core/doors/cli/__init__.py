@@ -1,7 +1,6 @@
-"""The command line: parse, call one verb, format. ``serve`` and ``demo`` are added by the dashboard's launcher.
+"""Command line: parse, call one verb, format. The dashboard's launcher adds ``serve``, ``demo`` and ``report``.
 
-One file per group of commands, each found by lying here; ``--help`` lists them in the order of the table of verbs.
-What they share is in ``program``.
+Each file of this folder holds related commands and is imported here. ``program`` holds the code that they share.
 """
 
 from importlib import import_module
@@ -17,10 +16,8 @@ from core.doors.cli.program.app import (
     context_of,
     done,
     following,
-    in_order,
     main,
 )
 
-for _found in iter_modules(__path__):
-    import_module(f"{__name__}.{_found.name}")
-in_order()
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,117 +1,123 @@
-"""Alerts: who is told when something is wrong, what was told, and a look by hand."""
+"""Alerts: webhooks that receive them, alerts so far, and a check by hand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, done
+from core.doors.cli.program.app import Fields, answer, command, context_of, done, group
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
-from core.records.alert import PAGES_AT, SECRET_FROM, Sent
 from core.records.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.doors.alerting import LookedAndSent
-    from core.records.alert import AlertRow, AlertsSeen, WebhookRow
+    from core.records.alert import AlertRow, AlertsView, SendResult, WebhookRow
+
+
+ALERTS = group("alert", words="List alerts and webhooks, or add, test, remove a webhook.")
+NO_WEBHOOK = "No webhook receives alerts, so nothing is checked. Add one: armscope alert add URL"
+ADDED = "{id} receives alerts {about}. Try it: armscope alert test {id}"
+REMOVED = "{id} receives no more alerts. To restore it, run alert add with its URL."
+Id = Annotated[str, typer.Argument(metavar="ID", help=words("remove_webhook", "webhook"))]
+
+
+@command("list", inside=ALERTS, takes="alerts", examples=["alert", "alert list --limit 10"])
+def list_alerts(
+    line: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("alerts", "limit"))] = 50,
+) -> None:
+    view: AlertsView = verb("alerts").call(context_of(line, whole=True), limit=limit)
+    answer(line, view, lambda: _say_view(view))
 
 
 @command(
+    "add",
+    inside=ALERTS,
+    takes="add_webhook",
     examples=[
-        "alert list",
         "alert add https://hooks.example/armscope",
-        "alert add http://127.0.0.1:9000/ --private --in support --pages https://desk.example",
-        "alert test webhook-1",
-        "alert look",
-        "alert remove webhook-1",
+        "alert add http://127.0.0.1:9000/ --private --in support --pages https://armscope.example",
     ],
-    words="List alerts and who is told of them, tell an address, test it, look now, or tell it no more.",
+    options={
+        "url": typer.Argument(metavar="URL"),
+        "pages": typer.Option("--pages", metavar="URL"),
+        "secret_from": typer.Option("--secret-from", metavar="VARIABLE"),
+        "private": typer.Option("--private"),
+    },
 )
-def alert(
+def add_webhook(
     line: typer.Context,
-    action: Annotated[
-        Literal["list", "add", "test", "look", "remove"],
-        typer.Argument(help="list, add URL, test ID, look, or remove ID."),
-    ] = "list",
-    webhook: Annotated[str | None, typer.Argument(metavar="URL|ID", help="A webhook.")] = None,
-    place: Annotated[
+    values: Fields,
+    about: Annotated[
         str | None, typer.Option("--in", metavar="LEARNER", help=words("add_webhook", "learner"))
     ] = None,
-    pages: Annotated[
-        str, typer.Option("--pages", metavar="URL", help=words("add_webhook", "pages"))
-    ] = PAGES_AT,
-    secret_from: Annotated[
-        str, typer.Option("--secret-from", metavar="VARIABLE", help=words("add_webhook", "secret_from"))
-    ] = SECRET_FROM,
-    private: Annotated[bool, typer.Option("--private", help=words("add_webhook", "private"))] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("alerts", "limit"))] = 50,
 ) -> None:
-    """`serve` and `api` look every minute, and sign what they send with the secret in ARMSCOPE_WEBHOOK_SECRET."""
-    context = context_of(line, create=action == "add", whole=True)
-    if action == "list":
-        seen: AlertsSeen = verb("alerts").call(context, limit=limit)
-        answer(line, seen, lambda: _say_seen(seen))
-        return
-    if action == "look":
-        from core.doors.alerting import look_and_send
+    """`serve` and `api` check every minute. They sign requests with the secret in ARMSCOPE_WEBHOOK_SECRET."""
+    row: WebhookRow = verb("add_webhook").call(
+        context_of(line, create=True, whole=True), learner=about, **values
+    )
+    done(line, row, lambda: say(ADDED.format(id=row.id, about=_about(row))))
 
-        looked = look_and_send(context)
-        done(line, looked, lambda: say(*_of_look(looked)))
-        return
-    if webhook is None:
-        raise typer.BadParameter(f"{action} takes a webhook, for example: alert {action} webhook-1")
-    if action == "test":
-        from core.doors.alerting import send_test
 
-        sent = send_test(context, webhook)
-        answer(line, sent, lambda: say(_of_try(sent)))
-        if not sent.ok:
-            raise typer.Exit(1)
-        return
-    made: WebhookRow
-    if action == "add":
-        made = verb("add_webhook").call(
-            context, url=webhook, learner=place, pages=pages, secret_from=secret_from, private=private
-        )
-        told = f"{made.id} is told of alerts {_about(made)}. Try it: armscope alert test {made.id}"
-    else:
-        made = verb("remove_webhook").call(context, webhook=webhook)
-        told = f"{made.id} is told nothing any more; alert add with its URL brings it back."
-    done(line, made, lambda: say(told))
+@command("test", inside=ALERTS, words="Send a test message to a webhook.", examples=["alert test webhook-1"])
+def test_webhook(line: typer.Context, webhook: Id) -> None:
+    from core.doors.alerting import send_test
+
+    result = send_test(context_of(line, whole=True), webhook)
+    answer(line, result, lambda: say(_result_words(result)))
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@command(
+    "look", inside=ALERTS, words="Check all learners now, and send what is due.", examples=["alert look"]
+)
+def check_now(line: typer.Context) -> None:
+    from core.doors.alerting import look_and_send
+
+    looked = look_and_send(context_of(line, whole=True))
+    done(line, looked, lambda: say(*_look_words(looked)))
+
+
+@command("remove", inside=ALERTS, takes="remove_webhook", examples=["alert remove webhook-1"])
+def remove_webhook(line: typer.Context, webhook: Id) -> None:
+    row: WebhookRow = verb("remove_webhook").call(context_of(line, whole=True), webhook=webhook)
+    done(line, row, lambda: say(REMOVED.format(id=row.id)))
 
 
 def _about(one: WebhookRow) -> str:
     return "of every learner" if one.learner is None else f"of {one.learner}"
 
 
-def _of_try(sent: Sent) -> str:
-    return f"{sent.webhook} {'took' if sent.ok else 'did not take'} {sent.message}: {sent.result}."
+def _result_words(one: SendResult) -> str:
+    return f"{one.webhook} {'took' if one.ok else 'did not take'} {one.message}: {one.result}."
 
 
-def _of_look(both: LookedAndSent) -> list[str]:
-    told = [
+def _look_words(both: LookedAndSent) -> list[str]:
+    lines = [
         f"Raised: {', '.join(both.raised) or 'nothing'}; cleared: {', '.join(both.cleared) or 'nothing'}."
     ]
-    return told + [_of_try(sent) for sent in both.sent]
+    return lines + [_result_words(one) for one in both.sent]
 
 
-def _say_seen(seen: AlertsSeen) -> None:
-    if not seen.webhooks:
-        say("Nobody is told, so nothing is looked for: armscope alert add URL")
+def _say_view(view: AlertsView) -> None:
+    if not view.webhooks:
+        say(NO_WEBHOOK)
     else:
         say_table(
             ("webhook", "URL", "about", "last tried", "result", "waiting", "given up"),
-            [_webhook(one) for one in seen.webhooks],
+            [_webhook(one) for one in view.webhooks],
             numbers=(5, 6),
         )
-    if seen.alerts:
+    if view.alerts:
         say_table(
             ("alert", "kind", "learner", "object", "count", "raised", "cleared"),
-            _alerts(seen.alerts),
+            _alerts(view.alerts),
             numbers=(4,),
         )
 

@@ -1,15 +1,16 @@
-"""Evaluations: judge something, list what was judged, and say how far those who judge agree."""
+"""Evaluations: record one, list them, and report how far graders agree."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or, written
 from core.doors.cli.program.arguments import KEY
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import words
+from core.doors.cli.program.spelling import Options, words
 from core.doors.documents import evaluations as evaluations_document
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
@@ -29,17 +30,25 @@ _WHY: dict[NoAgreement, str] = {
     "no_variation": "undefined: all say the same",
     "few_items": "",
 }
-Rater = Annotated[str | None, typer.Option("--rater", metavar="NAME", help="By this person or model grader.")]
-Kind = Annotated[GraderKind | None, typer.Option("--kind", help="By people, by model graders.")]
-Rubric = Annotated[
-    str | None, typer.Option("--rubric", metavar="VERSION", help="By this version of a rubric.")
-]
-Outcome = Annotated[EvaluationOutcome | None, typer.Option("--outcome", help="With this outcome.")]
-Of = Annotated[str | None, typer.Option("--layer", metavar="URI", help="Of this layer: uid or URI.")]
-Run = Annotated[str | None, typer.Option("--run", metavar="ID", help="Of this run: uid or number.")]
-OfArm = Annotated[
-    str | None, typer.Option("--arm", metavar="ARM", help="Of this arm.", autocompletion=arm_ids)
-]
+
+
+class EvaluationOptions(Options, frozen=True, kw_only=True):
+    """Options that filter evaluations by their grader and their subject."""
+
+    rater: Annotated[
+        str | None, typer.Option("--rater", metavar="NAME", help="By this person or model grader.")
+    ] = None
+    kind: Annotated[GraderKind | None, typer.Option("--kind", help="By people, by model graders.")] = None
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", metavar="VERSION", help="By this version of a rubric.")
+    ] = None
+    layer: Annotated[
+        str | None, typer.Option("--layer", metavar="URI", help="Of this layer: uid or URI.")
+    ] = None
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Of this run: uid or number.")] = None
+    arm: Annotated[
+        str | None, typer.Option("--arm", metavar="ARM", help="Of this arm.", autocompletion=arm_ids)
+    ] = None
 
 
 @command(
@@ -57,44 +66,38 @@ OfArm = Annotated[
         "key": KEY,
     },
 )
-def evaluate(line: typer.Context, given: Fields) -> None:
+def evaluate(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    found: EvaluationAnswer = verb("evaluate").call(context, **given)
+    result: EvaluationAnswer = verb("evaluate").call(context, **values)
     ready = [
         use
         for use, is_ready in (
-            ("fine-tuning", found.exportable_for_sft),
-            ("preference pairs", found.exportable_for_preference),
+            ("fine-tuning", result.exportable_for_sft),
+            ("preference pairs", result.exportable_for_preference),
         )
         if is_ready
     ]
-    blocked = sorted({*found.sft_blockers, *found.preference_blockers})
-    said = [
-        f"{found.uri} judged a {found.outcome}: {found.label}, signed score {found.signed_score:g}.",
+    blocked = sorted({*result.sft_blockers, *result.preference_blockers})
+    parts = [
+        f"{result.uri} judged a {result.outcome}: {result.label}, signed score {result.signed_score:g}.",
         f"Ready for {' and '.join(ready)}." if ready else "Ready for no training export.",
         f"Blocked by {', '.join(blocked)}." if blocked else "",
-        f"It takes the place of {found.supersedes}." if found.supersedes else "",
-        f"It moves {found.arms:,} arm{'' if found.arms == 1 else 's'}." if found.arms else "",
-        *found.warnings,
+        f"It takes the place of {result.supersedes}." if result.supersedes else "",
+        f"It moves {result.arms:,} arm{'' if result.arms == 1 else 's'}." if result.arms else "",
+        *result.warnings,
     ]
-    written(line, context, found, " ".join(part for part in said if part), act=found.id)
+    written(line, context, result, " ".join(part for part in parts if part), act=result.id)
 
 
 @command(
     examples=["evaluations --limit 10", "evaluations --blocker missing_rubric_version --format csv"],
-    options={},
 )
 def evaluations(
     line: typer.Context,
-    rater: Rater = None,
-    kind: Kind = None,
-    rubric: Rubric = None,
-    outcome: Outcome = None,
+    options: EvaluationOptions,
+    outcome: Annotated[EvaluationOutcome | None, typer.Option("--outcome", help="With this outcome.")] = None,
     label: Annotated[Label | None, typer.Option("--label", help="With this label.")] = None,
     blocker: Annotated[Blocker | None, typer.Option("--blocker", help="Held back by this.")] = None,
-    layer: Of = None,
-    run: Run = None,
-    arm: OfArm = None,
     all_of_them: Annotated[
         bool, typer.Option("--all", help="Also those that were superseded or taken back.")
     ] = False,
@@ -104,19 +107,14 @@ def evaluations(
     format_name: Format = None,
 ) -> None:
     context = context_of(line)
-    wanted = EvaluationFilter(
-        rater=rater,
-        kind=kind,
-        rubric=rubric,
+    evaluation_filter = EvaluationFilter(
         outcome=outcome,
         label=label,
         blocker=blocker,
-        layer=layer,
-        run=run,
-        arm=arm,
         counting=not all_of_them,
+        **msgspec.structs.asdict(options),
     )
-    seen: Sequence[Evaluation] = verb("evaluations").call(context, wanted=wanted, limit=limit)
+    page: Sequence[Evaluation] = verb("evaluations").call(context, wanted=evaluation_filter, limit=limit)
     heads = ("evaluation", "of", "outcome", "score", "label", "grader", "rubric", "ready for", "state")
     rows = [
         (
@@ -130,10 +128,10 @@ def evaluations(
             _ready(one),
             one.state,
         )
-        for one in seen
+        for one in page
     ]
-    found = evaluations_document(context, seen)
-    rows_or(line, format_name, found, lambda: say_table(heads, rows, numbers=(0, 3)))
+    document = evaluations_document(context, page)
+    rows_or(line, format_name, document, lambda: say_table(heads, rows, numbers=(0, 3)))
 
 
 def _ready(one: Evaluation) -> str:
@@ -147,55 +145,46 @@ def _ready(one: Evaluation) -> str:
 
 def _name(grader: Grader) -> str:
     if grader.kind == "unknown":
-        return "nobody named"
+        return "not named"
     return f"{grader.name} (model)" if grader.kind == "model" else grader.name
 
 
 @command(examples=["agreement", "agreement --rubric v2 --json"])
-def agreement(
-    line: typer.Context,
-    rater: Rater = None,
-    kind: Kind = None,
-    rubric: Rubric = None,
-    layer: Of = None,
-    run: Run = None,
-    arm: OfArm = None,
-) -> None:
+def agreement(line: typer.Context, options: EvaluationOptions) -> None:
     """Reliable is an interval from .800 on, tentative from .667 on (Krippendorff); 1 is perfect, 0 is chance."""
-    asked, context = verb("agreement"), context_of(line)
-    wanted = EvaluationFilter(rater=rater, kind=kind, rubric=rubric, layer=layer, run=run, arm=arm)
-    seen: queries.AgreementReport = asked.call(context, wanted=wanted)
-    answer(line, asked.plain(context, seen), lambda: _say(seen))
+    one, context = verb("agreement"), context_of(line)
+    evaluation_filter = EvaluationFilter(**msgspec.structs.asdict(options))
+    report: queries.AgreementReport = one.call(context, wanted=evaluation_filter)
+    answer(line, one.plain(context, report), lambda: _say(report))
 
 
-def _say(seen: queries.AgreementReport) -> None:
+def _say(report: queries.AgreementReport) -> None:
     say(
-        f"{seen.n:,} evaluations; {seen.n_items:,} things were judged by two or more of {seen.n_graders:,} graders."
+        f"{report.n:,} evaluations; "
+        f"{report.n_items:,} items were judged by two or more of {report.n_graders:,} graders."
     )
     heads = ("on", "alpha", "95% interval", "in words", "same answer")
-    parts = (("outcome", seen.outcome), ("label", seen.label), ("score", seen.score))
+    parts = (("outcome", report.outcome), ("label", report.label), ("score", report.score))
     say("")
-    say_table(heads, [(name, *_cells(found)) for name, found in parts], numbers=(1, 4))
-    if seen.graders:
+    say_table(heads, [(name, *_cells(part)) for name, part in parts], numbers=(1, 4))
+    if report.graders:
         say("", "Each grader beside all others, by outcome:")
-        beside = [
+        rows = [
             (
                 _name(one.grader),
                 *_cells(one.agreement),
                 "unknown" if one.weight is None else f"{one.weight:.2f}",
             )
-            for one in seen.graders
+            for one in report.graders
         ]
-        say_table(("grader", *heads[1:], "weight"), beside, numbers=(1, 4, 5))
+        say_table(("grader", *heads[1:], "weight"), rows, numbers=(1, 4, 5))
 
 
-def _cells(found: Agreement) -> tuple[str, str, str, str]:
+def _cells(one: Agreement) -> tuple[str, str, str, str]:
     interval = (
-        "too few things"
-        if found.lower is None or found.upper is None
-        else f"{found.lower:.2f} to {found.upper:.2f}"
+        "too few things" if one.lower is None or one.upper is None else f"{one.lower:.2f} to {one.upper:.2f}"
     )
-    raw = "none" if found.raw is None else f"{found.raw:.0%}"
-    if found.alpha is None:
-        return "none", "none", _WHY[found.missing or "no_pairs"], raw
-    return f"{found.alpha:.2f}", interval, found.word or "too few to say", raw
+    raw = "none" if one.raw is None else f"{one.raw:.0%}"
+    if one.alpha is None:
+        return "none", "none", _WHY[one.missing or "no_pairs"], raw
+    return f"{one.alpha:.2f}", interval, one.word or "too few to say", raw

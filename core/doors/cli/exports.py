@@ -64,10 +64,10 @@ def export(
         bool, typer.Option("--with-secrets", help=words("export_training", "with_secrets"))
     ] = False,
 ) -> None:
-    """As lines of armscope's own format it is loss-free; json and csv are views of it for other programs.
+    """Only jsonl, armscope's own format, is loss-free; json and csv are views of it for other programs.
 
-    What was judged can be trained on: sft_jsonl and preference_jsonl hold only what is good enough by the thresholds
-    in force, reward_jsonl (reward_csv as a table) all that was judged, trace_jsonl all that was asked and answered.
+    The other formats are to train on. sft_jsonl and preference_jsonl hold what passes the thresholds in force.
+    reward_jsonl and reward_csv hold all that was judged; trace_jsonl holds all requests and responses.
     """
     from core.flows.export import export_into
 

@@ -1,4 +1,4 @@
-"""Imports: transcripts come in, with its progress and its report."""
+"""Imports: the import of transcripts, its progress and its report."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 import typer
 
-from core.doors.cli.program.app import asked, command, context_of, done, following, written_words
-from core.doors.cli.program.spelling import words
+from core.doors.cli.program.app import Fields, asked, command, context_of, done, following, written_words
+from core.doors.cli.program.spelling import Options, words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
@@ -28,13 +28,63 @@ if TYPE_CHECKING:
     from core.flows.context import Context
     from core.flows.discover import AgentSessions
     from core.flows.importing import ImportAnswer
-    from core.flows.importing.spread import SpreadAnswer, SpreadOptions
+    from core.flows.importing.spread import SpreadAnswer
     from core.formats import Opened, Source
 
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LISTED: Final = 10
 """Lines, tools and reasons that the words name of each kind; they say how many more there are."""
+
+
+WAITING = "Another long import is under way; this one goes on when that has ended."
+
+
+class ImportOptions(Options, frozen=True, kw_only=True):
+    """Options that say how files are read."""
+
+    format_name: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help=words("import", "format"))
+    ] = None
+    unit: Annotated[
+        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help=words("import", "unit"))
+    ] = None
+    tools: Annotated[
+        Path | None, typer.Option("--tools", metavar="FILE", help=words("import", "tools_file"))
+    ] = None
+    phase: Annotated[
+        Literal["passive", "active"] | None, typer.Option("--phase", help=words("import", "phase"))
+    ] = None
+    max_size: Annotated[
+        str | None,
+        typer.Option("--max", metavar="SIZE", help="How much a packed file may hold, like 8G (default: 4G)."),
+    ] = None
+    max_rejected: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rejected",
+            metavar="N",
+            min=1,
+            help="Rejected lines in a row that end a file (default: 100,000; 10,000 before a good one).",
+        ),
+    ] = None
+    each_event: Annotated[bool, typer.Option("--each-event", help=words("import", "each_event"))] = False
+
+    def values(self) -> Fields:
+        """Return the arguments of an import."""
+        from core.formats import Limits
+
+        return {
+            "format": self.format_name,
+            "unit": self.unit,
+            "tools_file": self.tools,
+            "phase": self.phase,
+            "each_event": self.each_event,
+            "limits": Limits.of(
+                inflated_bytes=None if self.max_size is None else _size_of(self.max_size),
+                rejected_lines=self.max_rejected,
+            ),
+        }
 
 
 @command(
@@ -49,25 +99,13 @@ _LISTED: Final = 10
 )
 def import_(
     line: typer.Context,
+    options: ImportOptions,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files, folders and archives with transcripts, - for standard input; none: what the usual agents "
-            "keep here, after asking."
+            help="Files, folders and archives with transcripts, or - for standard input; default: sessions of the "
+            "usual agents, after asking."
         ),
-    ] = None,
-    format_name: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help=words("import", "format"))
-    ] = None,
-    unit: Annotated[
-        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help=words("import", "unit"))
-    ] = None,
-    tools: Annotated[
-        Path | None,
-        typer.Option("--tools", metavar="FILE", help=words("import", "tools_file")),
-    ] = None,
-    phase: Annotated[
-        Literal["passive", "active"] | None, typer.Option("--phase", help=words("import", "phase"))
     ] = None,
     watched: Annotated[
         bool, typer.Option("--watch", help="Go on and import what grows, until Ctrl+C; all of it is one act.")
@@ -78,33 +116,12 @@ def import_(
             "--every", metavar="S", min=0.1, max=86_400, help="With --watch: seconds between two looks."
         ),
     ] = 2.0,
-    most: Annotated[
-        str | None,
-        typer.Option("--max", metavar="SIZE", help="How much a packed file may hold, like 8G (default: 4G)."),
-    ] = None,
-    most_rejected: Annotated[
-        int | None,
-        typer.Option(
-            "--max-rejected",
-            metavar="N",
-            min=1,
-            help="Read a file on up to so many rejected lines in a row (default: 100,000; 10,000 before a good one).",
-        ),
-    ] = None,
-    each_event: Annotated[
-        bool,
-        typer.Option(
-            "--each-event",
-            help=words("import", "each_event"),
-        ),
-    ] = False,
     learner_from: Annotated[
         str | None,
         typer.Option(
             "--learner-from",
             metavar="PATTERN",
-            help="Import each file of folders into the learner that its path names, like '*/{learner}/*.jsonl'; * "
-            "is any characters of a part of the path, ** any number of folders.",
+            help="Import each file of folders into the learner that its path names, like '*/{learner}/*.jsonl'.",
         ),
     ] = None,
     workers: Annotated[
@@ -118,60 +135,40 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    from core.flows.watch import watch
-    from core.formats import Limits
-
-    limits = Limits.of(inflated_bytes=None if most is None else _size_of(most), rejected_lines=most_rejected)
+    """In a PATTERN, * is any characters of a part of the path, and ** is any number of folders."""
+    values = options.values()
     if learner_from is None and workers is not None:
         raise typer.BadParameter("--workers goes with --learner-from, which says whose each file is")
     if learner_from is not None:
         if watched or not paths:
             raise typer.BadParameter("--learner-from takes folders, and goes without --watch")
-        from core.flows.importing.spread import SpreadOptions
-
-        options = SpreadOptions(
-            format=format_name, unit=unit, tools_file=tools, phase=phase, limits=limits, each_event=each_event
-        )
-        _import_spread(line, paths, learner_from, workers or 1, options)
+        _import_spread(line, paths, learner_from, workers or 1, values)
         return
-    named = paths or _found_sessions(as_json=asked(line).as_json)
+    paths = paths or _session_folders(as_json=asked(line).as_json)
     context = context_of(line, create=True)
     if watched:
-        told = watch(
-            context,
-            named,
-            partial(time.sleep, every_s),
-            format=format_name,
-            unit=unit,
-            tools_file=tools,
-            phase=phase,
-            limits=limits,
-        )
-        _say_watched(line, context, named, told)
+        from core.flows.watch import watch
+
+        del values["each_event"]
+        news = watch(context, paths, partial(time.sleep, every_s), **values)
+        _say_watched(line, context, paths, news)
         return
     with following(line) as bar:
-        found: ImportAnswer = verb("import").call(
+        result: ImportAnswer = verb("import").call(
             context,
-            paths=named,
-            format=format_name,
-            unit=unit,
-            tools_file=tools,
-            phase=phase,
-            each_event=each_event,
-            limits=limits,
+            paths=paths,
+            **values,
             progress=None if bar is None else _Following(bar),
-            waiting=partial(
-                say_aside, "Another long import is under way; this one goes on when that has ended."
-            ),
+            waiting=partial(say_aside, WAITING),
         )
-    done(line, act_document(context, found), lambda: _say_import(line, context, found))
+    done(line, act_document(context, result), lambda: _say_import(line, context, result))
 
 
 def _import_spread(
-    line: typer.Context, folders: Sequence[Path], pattern: str, workers: int, options: SpreadOptions
+    line: typer.Context, folders: Sequence[Path], pattern: str, workers: int, values: Fields
 ) -> None:
     """Import into many learners; exit 1 where nothing of a learner could be read."""
-    from core.flows.importing.spread import LearnerImport, import_spread
+    from core.flows.importing.spread import LearnerImport, SpreadOptions, import_spread
 
     if asked(line).learner is not None:
         raise typer.BadParameter("--learner-from says whose each file is; leave --learner out")
@@ -182,7 +179,9 @@ def _import_spread(
             if bar is not None:
                 bar.show(n_done, n_all, lambda: f"{n_done:,} of {n_all:,} learners", at=one.learner)
 
-        found = import_spread(context, folders, pattern, workers=workers, options=options, progress=follow)
+        found = import_spread(
+            context, folders, pattern, workers=workers, options=SpreadOptions(**values), progress=follow
+        )
     done(line, found, lambda: _say_spread(found))
     if any(one.answer is None for one in found.learners):
         raise typer.Exit(1)
@@ -225,7 +224,7 @@ def _size_of(words: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-def _found_sessions(*, as_json: bool) -> list[Path]:
+def _session_folders(*, as_json: bool) -> list[Path]:
     """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
     from core.flows.discover import discover_sessions
 

@@ -1,4 +1,4 @@
-"""People: who may come in and as what, the tokens of programs, and who did what."""
+"""People: members and their roles, tokens of programs, and the audit trail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.program.app import Fields, Format, answer, asked, command, context_of, done, rows_or
+from core.doors.cli.program.app import Format, answer, asked, command, context_of, done, group, rows_or
 from core.doors.cli.program.spelling import words
 from core.doors.documents import audit_rows
 from core.doors.terminal import say, say_table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from core.records.audit import AuditPage
     from core.records.member import MemberAnswer, MemberRow
-    from core.records.token import TokenMade, TokenRow
+    from core.records.token import NewToken, TokenRow
 
 _IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
 _INS = typer.Option(
@@ -31,90 +31,94 @@ _INS = typer.Option(
 )
 
 
+MEMBERS = group("member", words="List who may sign in, or add, change, sign out or remove a member.")
+TOKENS = group("token", words="List the tokens of programs, or create or revoke one.")
+REVOKED = "{name} ({id}) is revoked."
+SHOWN_ONCE = "It is shown this once: {name} ({id}), {use}, until {until}."
+Name = Annotated[str, typer.Argument(help=words("add_member", "name"))]
+TokenName = Annotated[str, typer.Argument(help=words("create_token", "name"))]
+InLearner = Annotated[str | None, _IN]
+
+
+@command("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])
+def list_members(line: typer.Context) -> None:
+    rows: tuple[MemberRow, ...] = verb("members").call(context_of(line, whole=True))
+    answer(line, rows, lambda: _say_members(rows))
+
+
 @command(
+    "add",
+    inside=MEMBERS,
+    words="Let a person sign in, or invite one.",
     examples=[
-        "member list",
         "member add kim --issuer https://id.example.com --subject u-17 --role operator",
         "member add jo --issuer https://id.example.com --email jo@example.com --role reviewer --in support",
-        "member role jo operator --in support",
-        "member remove jo",
     ],
-    words="List who may sign in, let a person in, say what they are, sign them out, or let them in no longer.",
 )
-def member(
+def add_member(
     line: typer.Context,
-    action: Annotated[
-        Literal["list", "add", "role", "remove", "signout"],
-        typer.Argument(help="list, add NAME, role NAME ROLE, remove NAME, or signout NAME."),
-    ] = "list",
-    name: Annotated[str | None, typer.Argument(help=words("add_member", "name"))] = None,
-    new_role: Annotated[
-        Literal["viewer", "reviewer", "operator", "none"] | None,
-        typer.Argument(metavar="ROLE", help="viewer, reviewer, operator, or none: nothing there."),
-    ] = None,
-    issuer: Annotated[
-        str | None, typer.Option("--issuer", metavar="URL", help=words("add_member", "issuer"))
-    ] = None,
+    name: Name,
+    issuer: Annotated[str, typer.Option("--issuer", metavar="URL", help=words("add_member", "issuer"))],
     subject: Annotated[
         str | None, typer.Option("--subject", metavar="ID", help=words("add_member", "subject"))
     ] = None,
     email: Annotated[
-        str | None,
-        typer.Option("--email", metavar="ADDRESS", help="Invite whoever first comes with it, verified."),
+        str | None, typer.Option("--email", metavar="ADDRESS", help=words("invite_member", "email"))
     ] = None,
     role: Annotated[PersonRole, typer.Option("--role", help=words("add_member", "role"))] = "viewer",
-    place: Annotated[str | None, _IN] = None,
+    learner_name: InLearner = None,
 ) -> None:
     """With --subject a person is let in at once; with --email alone they are invited for 7 days."""
-    context = context_of(line, create=action == "add", whole=True)
-    if action == "list":
-        rows: tuple[MemberRow, ...] = verb("members").call(context)
-        answer(line, rows, lambda: _say_members(rows))
-        return
-    if name is None:
-        raise typer.BadParameter(f"{action} takes a name, for example: member {action} kim")
-    given: Fields
-    if action == "add":
-        if issuer is None or (subject is None and email is None):
-            raise typer.BadParameter("add takes --issuer, and --subject or --email")
-        if subject is None:
-            assert email is not None  # noqa: S101 - one of the two was given
-            asked_for = "invite_member"
-            given = {"issuer": issuer, "email": email, "name": name, "role": role, "learner": place}
-        else:
-            asked_for = "add_member"
-            given = {
-                "issuer": issuer,
-                "subject": subject,
-                "name": name,
-                "role": role,
-                "learner": place,
-                "email": email or "",
-            }
-    elif action == "role":
-        if new_role is None:
-            raise typer.BadParameter("role takes a name and a role, for example: member role kim reviewer")
-        asked_for = "set_role"
-        given = {"member": name, "role": None if new_role == "none" else new_role, "learner": place}
+    context = context_of(line, create=True, whole=True)
+    values = {"issuer": issuer, "name": name, "role": role, "learner": learner_name}
+    if subject is not None:
+        _say_member(line, verb("add_member").call(context, subject=subject, email=email or "", **values))
+    elif email is not None:
+        _say_member(line, verb("invite_member").call(context, email=email, **values))
     else:
-        asked_for = "remove_member" if action == "remove" else "sign_out_member"
-        given = {"member": name}
-    made: MemberAnswer = verb(asked_for).call(context, **given)
-    done(line, made, lambda: say(*_of_member(made)))
+        raise typer.BadParameter("add takes --issuer, and --subject or --email")
 
 
-def _of_member(made: MemberAnswer) -> list[str]:
-    one = made.member
+@command("role", inside=MEMBERS, takes="set_role", examples=["member role jo operator --in support"])
+def set_role(
+    line: typer.Context,
+    name: Name,
+    role: Annotated[
+        Literal["viewer", "reviewer", "operator", "none"],
+        typer.Argument(metavar="ROLE", help="viewer, reviewer, operator, or none: nothing there."),
+    ],
+    learner_name: InLearner = None,
+) -> None:
+    new_role = None if role == "none" else role
+    context = context_of(line, whole=True)
+    _say_member(line, verb("set_role").call(context, member=name, role=new_role, learner=learner_name))
+
+
+@command("remove", inside=MEMBERS, takes="remove_member", examples=["member remove jo"])
+def remove_member(line: typer.Context, name: Name) -> None:
+    _say_member(line, verb("remove_member").call(context_of(line, whole=True), member=name))
+
+
+@command("signout", inside=MEMBERS, takes="sign_out_member", examples=["member signout jo"])
+def sign_out_member(line: typer.Context, name: Name) -> None:
+    _say_member(line, verb("sign_out_member").call(context_of(line, whole=True), member=name))
+
+
+def _say_member(line: typer.Context, answered: MemberAnswer) -> None:
+    done(line, answered, lambda: say(*_member_words(answered)))
+
+
+def _member_words(answered: MemberAnswer) -> list[str]:
+    one = answered.member
     state = "is no member" if one.removed_ms is not None else _roles(one)
-    said = [f"{one.name} ({one.id}): {state}."]
+    lines = [f"{one.name} ({one.id}): {state}."]
     if one.invited_until_ms is not None:
-        said.append(f"Invited until {iso(one.invited_until_ms)}, by {one.email} at {one.issuer}.")
-    return [*said, *(f"Revoked: {token}." for token in made.revoked)]
+        lines.append(f"Invited until {iso(one.invited_until_ms)}, by {one.email} at {one.issuer}.")
+    return [*lines, *(f"Revoked: {token}." for token in answered.revoked)]
 
 
-def _roles(one: MemberRow) -> str:
-    said = [f"{grant.role} in {grant.learner or 'every learner'}" for grant in one.roles]
-    return ", ".join(said) or "no role"
+def _roles(member: MemberRow) -> str:
+    return ", ".join(f"{one.role} in {one.learner or 'every learner'}" for one in member.roles) or "no role"
 
 
 def _say_members(rows: Sequence[MemberRow]) -> None:
@@ -139,60 +143,54 @@ def _state(one: MemberRow) -> str:
     return "in" if one.invited_until_ms is None else f"invited until {iso(one.invited_until_ms)}"
 
 
+@command("list", inside=TOKENS, takes="tokens", examples=["token", "token list"])
+def list_tokens(line: typer.Context) -> None:
+    rows: tuple[TokenRow, ...] = verb("tokens").call(context_of(line, whole=True))
+    answer(line, rows, lambda: _say_tokens(rows))
+
+
 @command(
+    "create",
+    inside=TOKENS,
+    takes="create_token",
     examples=[
         "token create ci --scope ingest --in support",
         "token create export --scope read --scope operate --days 30",
-        "token list",
-        "token revoke ci",
     ],
-    words="Make a token for a program, list tokens, or end one.",
 )
-def token(
+def create_token(
     line: typer.Context,
-    action: Annotated[
-        Literal["create", "list", "revoke"], typer.Argument(help="create NAME, list, or revoke NAME.")
-    ] = "list",
-    name: Annotated[str | None, typer.Argument(help=words("create_token", "name"))] = None,
+    name: TokenName,
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", metavar="SCOPE", help=f"{', '.join(SCOPES)}; may be repeated."),
     ] = None,
-    place: Annotated[list[str] | None, _INS] = None,
+    learner_names: Annotated[list[str] | None, _INS] = None,
     days: Annotated[
         int, typer.Option("--days", metavar="N", help=words("create_token", "days"))
     ] = DEFAULT_DAYS,
     bridge: Annotated[bool, typer.Option("--bridge", help=words("create_token", "bridge"))] = False,
 ) -> None:
     """The secret is shown once, and stored nowhere."""
-    context = context_of(line, create=action == "create", whole=True)
-    if action == "list":
-        rows: tuple[TokenRow, ...] = verb("tokens").call(context)
-        answer(line, rows, lambda: _say_tokens(rows))
-        return
-    if name is None:
-        raise typer.BadParameter(f"{action} takes a name, for example: token {action} ci")
-    if action == "revoke":
-        ended: TokenRow = verb("revoke_token").call(context, token=name)
-        done(line, ended, lambda: say(f"{ended.name} ({ended.id}) is revoked."))
-        return
-    made: TokenMade = verb("create_token").call(
-        context,
+    created: NewToken = verb("create_token").call(
+        context_of(line, create=True, whole=True),
         name=name,
         scopes=check_scopes(scope or ()),
-        learners=place or None,
+        learners=learner_names or None,
         days=days,
         bridge=bridge,
     )
-    answer(line, made, lambda: say(*_of_token(made)))
+    answer(line, created, lambda: say(created.secret, _token_words(created.token)))
 
 
-def _of_token(made: TokenMade) -> list[str]:
-    one = made.token
-    return [
-        made.secret,
-        f"It is shown this once: {one.name} ({one.id}), {_for(one)}, until {iso(one.expires_ms)}.",
-    ]
+@command("revoke", inside=TOKENS, takes="revoke_token", examples=["token revoke ci"])
+def revoke_token(line: typer.Context, name: TokenName) -> None:
+    row: TokenRow = verb("revoke_token").call(context_of(line, whole=True), token=name)
+    done(line, row, lambda: say(REVOKED.format(name=row.name, id=row.id)))
+
+
+def _token_words(one: TokenRow) -> str:
+    return SHOWN_ONCE.format(name=one.name, id=one.id, use=_for(one), until=iso(one.expires_ms))
 
 
 def _for(one: TokenRow) -> str:
@@ -224,7 +222,7 @@ def _say_tokens(rows: Sequence[TokenRow]) -> None:
         "audit --denials",
         "audit --all --format csv > audit.csv",
     ],
-    words="Who did what: at a learner, or to members and tokens; or what was refused.",
+    words="List who did what at a learner, to members and to tokens, or what was refused.",
 )
 def audit(
     line: typer.Context,
@@ -244,20 +242,20 @@ def audit(
     before: Annotated[
         int | None, typer.Option("--before", metavar="N", help=words("audit", "before"))
     ] = None,
-    whole: Annotated[bool, typer.Option("--all", help="All of it, whatever --limit says.")] = False,
+    whole: Annotated[bool, typer.Option("--all", help="All entries, without a limit.")] = False,
     format_name: Format = None,
 ) -> None:
-    wanted = AuditFilter(
-        actor=by, action=action, since_ms=_moment("--since", since), until_ms=_moment("--until", until)
+    audit_filter = AuditFilter(
+        actor=by, action=action, since_ms=_utc_ms("--since", since), until_ms=_utc_ms("--until", until)
     )
     context = context_of(line, whole=installation or denials)
     page: AuditPage | DenialPage
     at_most = None if whole else limit
     if denials:
-        page = verb("denials").call(context, wanted=wanted, limit=at_most)
+        page = verb("denials").call(context, wanted=audit_filter, limit=at_most)
     else:
         page = verb("audit").call(
-            context, installation=installation, wanted=wanted, before=before, limit=at_most
+            context, installation=installation, wanted=audit_filter, before=before, limit=at_most
         )
     if format_name is not None:
         rows_or(line, format_name, audit_rows(page), lambda: None)
@@ -272,15 +270,15 @@ def _say_page(page: AuditPage | DenialPage, again: str) -> None:
         _say_audit(page, f"{again} --before {page.next}")
 
 
-def _moment(option: str, told: str | None) -> int | None:
-    if told is None:
+def _utc_ms(option: str, text: str | None) -> int | None:
+    if text is None:
         return None
-    from core.formats.moments import moment
+    from core.formats.moments import utc_ms_of
 
-    at_ms, _ = moment(told)
+    at_ms, _ = utc_ms_of(text)
     if at_ms is None or at_ms < 0:
         raise InvalidInput(
-            f"{option} must be a time such as 2026-01-31 or 2026-01-31T08:00:00Z, got {told[:60]!r}.",
+            f"{option} must be a time such as 2026-01-31 or 2026-01-31T08:00:00Z, got {text[:60]!r}.",
             next_step="Write it in ISO 8601.",
         )
     return at_ms
@@ -293,7 +291,7 @@ def _say_audit(page: AuditPage, more: str) -> None:
             one.actor,
             one.action,
             one.act or "",
-            ", ".join(_said(one.detail)),
+            ", ".join(_details(one.detail)),
         )
         for one in page.entries
     ]
@@ -302,8 +300,8 @@ def _say_audit(page: AuditPage, more: str) -> None:
         say(f"Earlier ones: {more}")
 
 
-def _said(detail: Mapping[str, object]) -> Iterator[str]:
-    """What is said of an act; of a role, also that it is none."""
+def _details(detail: Mapping[str, object]) -> Iterator[str]:
+    """Yield the details of an act that have a value; a role also without one."""
     for name, value in detail.items():
         if name == "role" or value not in {None, ""}:
             yield f"{name} {'none' if value is None else value}"
@@ -311,7 +309,6 @@ def _said(detail: Mapping[str, object]) -> Iterator[str]:
 
 def _say_denials(page: DenialPage) -> None:
     table = [
-        (iso(one.at_ms) or "", one.actor or "(nobody knows who)", one.action, f"{one.n:,}")
-        for one in page.denials
+        (iso(one.at_ms) or "", one.actor or "(unknown)", one.action, f"{one.n:,}") for one in page.denials
     ]
     say_table(("minute", "who", "refused", "times"), table, numbers=(3,))

@@ -106,9 +106,9 @@ def _only(arm: str | None, given: Fields, option: str, takes: set[str], *, also:
 
 def _table(line: typer.Context, file: Path, key: str | None) -> None:
     """Every bad line is named, those that can't be read with those that can't be done."""
+    from core.files import read_file
     from core.flows.queries import preview_batch
     from core.formats.reward_table import MAX_TABLE_BYTES, read_table, table_text
-    from core.files import read_file
     from core.records.batch import refused
 
     table: RewardTable = read_table(table_text(read_file(file, "--file", max_bytes=MAX_TABLE_BYTES)))

@@ -1,14 +1,14 @@
-"""Rubrics: versions that people judge by: listed and defined."""
+"""Rubrics: the versions by which people judge, and a new one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, written
+from core.doors.cli.program.app import answer, command, context_of, group, written
 from core.doors.terminal import say_table
 from core.doors.verbs import verb
 from core.errors import InvalidInput
@@ -18,36 +18,41 @@ if TYPE_CHECKING:
     from core.records.review import RubricAnswer, RubricRow
 
 
+RUBRICS = group("rubric", words="List the versions of the rubric, or add one.")
+ADDED = "Rubric {version} is defined."
+
+
+@command("list", inside=RUBRICS, takes="rubrics", examples=["rubric", "rubric list"])
+def list_rubrics(line: typer.Context) -> None:
+    rows: tuple[RubricRow, ...] = verb("rubrics").call(context_of(line))
+    answer(line, rows, lambda: _say_rubrics(rows))
+
+
 @command(
-    examples=["rubric list", 'rubric add v2 --title "Answers"', "rubric add v3 --file rubric.json"],
-    words="List the versions of the rubric that people judge by, or define one.",
+    "add",
+    inside=RUBRICS,
+    takes="add_rubric",
+    examples=['rubric add v2 --title "Answers"', "rubric add v3 --file rubric.json"],
 )
-def rubric(
+def add_rubric(
     line: typer.Context,
-    action: Annotated[Literal["list", "add"], typer.Argument(help="list, or add VERSION.")] = "list",
-    version: Annotated[str | None, typer.Argument(help="What it is called.")] = None,
+    version: Annotated[str, typer.Argument(help="Name of the version.")],
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What it is about.")] = "",
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="JSON with title, criteria and levels."),
     ] = None,
 ) -> None:
-    if action == "list":
-        rows: tuple[RubricRow, ...] = verb("rubrics").call(context_of(line))
-        answer(line, rows, lambda: _say_rubrics(rows))
-        return
-    if version is None:
-        raise typer.BadParameter("add takes a version, for example: rubric add v2 --title Answers")
     context = context_of(line)
-    made: RubricAnswer = verb("add_rubric").call(context, rubric=_rubric(version, title, file))
-    written(line, context, made, f"Rubric {made.version} is defined.", act=made.id)
+    row: RubricAnswer = verb("add_rubric").call(context, rubric=_rubric(version, title, file))
+    written(line, context, row, ADDED.format(version=row.version), act=row.id)
 
 
 def _rubric(version: str, title: str, file: Path | None) -> Rubric:
-    said: object = {} if file is None else _said(file)
+    document: object = {} if file is None else _document(file)
     named = {"version": version, **({"title": title} if title else {})}
     try:
-        return msgspec.convert({**said, **named} if isinstance(said, dict) else said, Rubric)
+        return msgspec.convert({**document, **named} if isinstance(document, dict) else document, Rubric)
     except msgspec.ValidationError as problem:
         raise InvalidInput(
             f"A rubric must be an object with title, criteria and 2 to {MOST_LEVELS} levels, got one of which this "
@@ -56,7 +61,7 @@ def _rubric(version: str, title: str, file: Path | None) -> Rubric:
         ) from problem
 
 
-def _said(file: Path) -> object:
+def _document(file: Path) -> object:
     try:
         return msgspec.json.decode(file.read_bytes())
     except OSError as problem:

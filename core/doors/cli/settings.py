@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, written
+from core.doors.cli.program.app import answer, command, context_of, group, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say_table
 from core.doors.verbs import verb
@@ -17,34 +17,35 @@ if TYPE_CHECKING:
     from core.records.learner import LearnerSettings
 
 
+SETTINGS = group("settings", words="List the settings, or set one.")
+UNCHANGED = "{name} is {value} already."
+CHANGED = "{name}: {before} -> {value}."
+
+
+@command("list", inside=SETTINGS, takes="settings", examples=["settings", "settings list --json"])
+def list_settings(line: typer.Context) -> None:
+    in_force: LearnerSettings = verb("settings").call(context_of(line))
+    document = msgspec.to_builtins(in_force)
+    rows = [(key, msgspec.json.encode(one).decode()) for key, one in document.items()]
+    answer(line, document, lambda: say_table(("setting", "value"), rows))
+
+
 @command(
-    examples=["settings", "settings set baseline_rate 0.1", "settings set prices '{\"MODEL\": 3}'"],
-    words="List the settings, or change one.",
+    "set",
+    inside=SETTINGS,
+    takes="change",
+    examples=["settings set baseline_rate 0.1", "settings set prices '{\"MODEL\": 3}'"],
 )
-def settings(
+def set_setting(
     line: typer.Context,
-    action: Annotated[
-        Literal["set"] | None, typer.Argument(help="set NAME VALUE, or nothing to list.")
-    ] = None,
-    name: Annotated[str | None, typer.Argument(help=words("change", "name"))] = None,
-    value: Annotated[str | None, typer.Argument(help="Its value, as JSON or plain text.")] = None,
+    name: Annotated[str, typer.Argument(help=words("change", "name"))],
+    value: Annotated[str, typer.Argument(help="Its value, as JSON or plain text.")],
 ) -> None:
-    if action is None:
-        context = context_of(line)
-        in_force: LearnerSettings = verb("settings").call(context)
-        found = msgspec.to_builtins(in_force)
-        rows = [(key, msgspec.json.encode(one).decode()) for key, one in found.items()]
-        answer(line, found, lambda: say_table(("setting", "value"), rows))
-        return
-    if name is None or value is None:
-        raise typer.BadParameter("set takes a name and a value, for example: settings set baseline_rate 0.1")
     context = context_of(line, create=True)
-    changed: SettingAnswer = verb("change").call(context, name=name, value=_setting_value(value))
-    before, now = (msgspec.json.encode(one).decode() for one in (changed.before, changed.value))
-    told = (
-        f"{changed.name} is {now} already." if changed.id is None else f"{changed.name}: {before} -> {now}."
-    )
-    written(line, context, changed, told, act=changed.id)
+    change: SettingAnswer = verb("change").call(context, name=name, value=_setting_value(value))
+    before, now = (msgspec.json.encode(one).decode() for one in (change.before, change.value))
+    text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
+    written(line, context, change, text, act=change.id)
 
 
 def _setting_value(text: str) -> object:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, Type
 import msgspec
 import typer
 from typer.main import get_command
-from typer.models import CommandInfo
 
 from core.doors.cli.program.completion import complete_bash, learner_names
-from core.doors.cli.program.spelling import Said, by_name, spelled
+from core.doors.cli.program.groups import CommandGroup, Program, overview
+from core.doors.cli.program.spelling import Options, Said, by_name, options_of, spelled
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
-from core.doors.verbs import VERBS, find_verb, verb
+from core.doors.verbs import find_verb, verb
 from core.errors import ArmscopeError
 from core.settings import Settings, database_at
 from core.version import __version__
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="armscope",
-    help="The desk for Thompson-sampled prompt components: what the learner believes, why, and how to put it right.",
-    epilog="Examples of each command: armscope COMMAND --help",
-    no_args_is_help=True,
+    help="Learn which prompt components earn their tokens: see what the learner believes, why, and correct it.",
+    epilog="Examples of a command: armscope COMMAND --help. Topics of the guide: armscope help.",
+    cls=Program,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -139,6 +140,8 @@ def _before(
     ] = False,
 ) -> None:
     line.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+    if line.invoked_subcommand is None:
+        say(*overview(line))
 
 
 def _everywhere(
@@ -158,60 +161,63 @@ def command(
     words: str | None = None,
     takes: str | None = None,
     options: Mapping[str, Said] | None = None,
+    inside: typer.Typer = app,
 ) -> Callable[[Function], Function]:
-    """Make a function a command, with the options that every command takes and examples in its help.
+    """Register a function as a command, with the common options and with examples in its help.
 
-    The help begins with the words of the verb of its name, or with ``words``, and goes on with its docstring. A
-    parameter of type `Fields` stands for one option for each field of the verb ``takes`` (default: the verb of its
-    name) that the function does not name itself. ``options`` adds what a shell needs of some fields.
+    The help begins with ``words`` or the words of the verb ``takes`` (default: the verb of the command's name). The
+    docstring follows. A parameter of type `Fields` becomes one option per field of that verb that has no parameter
+    of its own. A parameter of a type of `Options` becomes one option per field. ``options`` adds shell details.
     """
 
     def registered(function: Function) -> Function:
         named = name or function.__name__
+        match = find_verb(takes or named)
         first, *own = inspect.signature(function, eval_str=True).parameters.values()
-        place = next((one.name for one in own if one.annotation is Fields), None)
-        explicit = {one.name for one in own}
-        fields = (
-            []
-            if place is None
-            else [
-                one for one in spelled(verb(takes or named).input, options or {}) if one.name not in explicit
-            ]
-        )
+        explicit = {one.name for one in own} | _EVERYWHERE.keys()
+        parts: dict[str, list[inspect.Parameter]] = {}
+        for one in own:
+            if one.annotation is Fields:
+                fields = spelled(verb(takes or named).input, options or {})
+                parts[one.name] = [field for field in fields if field.name not in explicit]
+            elif isinstance(one.annotation, type) and issubclass(one.annotation, Options):
+                parts[one.name] = list(options_of(one.annotation))
+        records = {
+            one.name: one.annotation for one in own if one.name in parts and one.annotation is not Fields
+        }
 
         @wraps(function)
-        def run(line: typer.Context, **given: Any) -> None:  # noqa: ANN401 - each command's own options
-            later = _everywhere(**{name: given.pop(name) for name in _EVERYWHERE})
+        def run(line: typer.Context, **values: Any) -> None:  # noqa: ANN401 - each command's own options
+            later = _everywhere(**{name: values.pop(name) for name in _EVERYWHERE})
             line.obj = asked(line).and_then(later)
-            if place is not None:
-                given[place] = {one.name: given.pop(one.name) for one in fields}
+            for key, fields in parts.items():
+                grouped = {one.name: values.pop(one.name) for one in fields}
+                values[key] = records[key](**grouped) if key in records else grouped
             with _to_its_end(line):
-                function(line, **given)
+                function(line, **values)
 
-        spread = [part for one in own for part in (fields if one.name == place else [by_name(one)])]
+        spread = [part for one in own for part in parts.get(one.name, [by_name(one)])]
         whole = inspect.Signature([first, *spread, *_EVERYWHERE.values()], return_annotation=None)
         run.__signature__ = whole  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in whole.parameters.values()}
-        match = find_verb(named)
         heads = [words or (None if match is None else match.words), inspect.getdoc(function)]
         run.__doc__ = "\n\n".join(head for head in heads if head)
         shown = "\n".join(f"  armscope {example}" for example in examples)
-        return cast("Function", app.command(named, epilog=f"\b\nExamples:\n{shown}")(run))
+        return cast("Function", inside.command(named, epilog=f"\b\nExamples:\n{shown}")(run))
 
     return registered
 
 
-def in_order() -> None:
-    """List commands as the table has their verbs; one that is no verb stays behind the one above it in its file."""
-    places = {one.name: at for at, one in enumerate(VERBS)}
-    last: dict[str, int] = {}
-
-    def place(one: CommandInfo) -> int:
-        file = getattr(one.callback, "__module__", "")
-        last[file] = places.get(one.name or "", last.get(file, len(places)))
-        return last[file]
-
-    app.registered_commands.sort(key=place)
+def group(name: str, *, words: str) -> typer.Typer:
+    """Add a command with sub-commands to the program; without one it runs its sub-command ``list``."""
+    inner = typer.Typer(
+        help=words,
+        cls=CommandGroup,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.add_typer(inner, name=name)
+    return inner
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def _found(line: typer.Context, incomplete: str, find: Callable[[Context], Seque
     """Never an error, and never a database that was not there."""
     from core.flows.context import open_context
 
-    said = {} if line.parent is None else dict(line.parent.params)
+    said = dict(line.find_root().params)
     said |= {name: value for name, value in line.params.items() if value is not None}
     try:
         settings = Settings.from_environment(database=said.get("database"), learner=said.get("learner"))

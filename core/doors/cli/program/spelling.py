@@ -53,6 +53,21 @@ def spelled(kind: type[Input], options: Mapping[str, Said]) -> Iterator[inspect.
         )
 
 
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of records whose fields are options of a command."""
+
+
+def options_of(kind: type[Options]) -> Iterator[inspect.Parameter]:
+    """Yield a parameter for each field of a record of options."""
+    for field in msgspec.structs.fields(kind):
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.required else field.default,
+            annotation=get_type_hints(kind, include_extras=True)[field.name],
+        )
+
+
 def by_name(one: inspect.Parameter) -> inspect.Parameter:
     """The same parameter, given by its name: only their order is the order of the help."""
     return one.replace(kind=inspect.Parameter.KEYWORD_ONLY)

@@ -1,0 +1,96 @@
+"""Groups: the sections of the program's help, and commands with sub-commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    import typer
+
+SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "Start": ("demo", "import", "serve", "help"),
+    "See": ("status", "posteriors", "arms", "runs", "run", "episodes", "report"),
+    "Correct": ("reward", "note", "reset", "undo", "settings"),
+    "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
+    "Select and exchange": ("select", "export", "api", "mcp", "chat", "rollouts", "traces"),
+    "People and alerts": ("member", "token", "channel", "audit", "alert"),
+    "Operate": (*("learners", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase"),),
+}
+"""Commands by section of the help. A command that is in none comes last, below `OTHER`."""
+OTHER: Final = "Other"
+DEFAULT: Final = "list"
+"""Sub-command that a group runs when the command line names none."""
+_HELP: Final = frozenset({"-h", "--help"})
+_OPENING: Final = "armscope learns which prompt components earn their tokens. Try it: armscope demo"
+_CLOSING: Final = "Details: armscope COMMAND --help. Guide: armscope help. All options: armscope --help"
+
+
+class Program(TyperGroup):
+    """The program, whose help lists commands by section."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer does not export its context
+        """Return the names of all commands, in the order of their sections."""
+        return [name for _, names in sections(super().list_commands(ctx)) for name in names]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - not exported by Typer either
+        """Write each section of commands, with the first words of each command."""
+        for title, rows in _rows(self, ctx, formatter.width):
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class CommandGroup(TyperGroup):
+    """A command with sub-commands, of which `DEFAULT` is the one that runs without a name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - not exported by Typer
+        """Parse the words behind the group's name, with the sub-command first."""
+        if not ctx.resilient_parsing and not _HELP.intersection(args[:1]):
+            args = self._ordered(args)
+        return super().parse_args(ctx, args)
+
+    def _ordered(self, args: list[str]) -> list[str]:
+        """Return the words with the sub-command before the options; `DEFAULT` where none is named."""
+        n_values = {
+            option: 0 if getattr(one, "is_flag", False) else one.nargs
+            for command in self.commands.values()
+            for one in command.params
+            for option in (*one.opts, *one.secondary_opts)
+        }
+        index = 0
+        while index < len(args) and args[index].startswith("-"):
+            index += 1 if "=" in args[index] else 1 + n_values.get(args[index], 0)
+        if index < len(args) and args[index] in self.commands:
+            return [args[index], *args[:index], *args[index + 1 :]]
+        return args if args and index == 0 else [DEFAULT, *args]
+
+
+def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each section with those of the commands that belong to it."""
+    for title, members in SECTIONS.items():
+        if present := [name for name in members if name in names]:
+            yield title, present
+    known = {name for members in SECTIONS.values() for name in members}
+    if others := [name for name in names if name not in known]:
+        yield OTHER, others
+
+
+def overview(line: typer.Context) -> Iterator[str]:
+    """Yield the lines of the short help: each command with its first words, by section."""
+    yield _OPENING
+    program: Any = line.command
+    for title, rows in _rows(program, line, 100):
+        yield ""
+        yield f"{title}:"
+        yield from (f"  {name:<12} {words}".rstrip() for name, words in rows)
+    yield ""
+    yield _CLOSING
+
+
+def _rows(program: TyperGroup, ctx: Any, width: int) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
+    commands = {name: program.get_command(ctx, name) for name in program.list_commands(ctx)}
+    for title, names in sections(list(commands)):
+        present = ((name, commands[name]) for name in names)
+        yield title, [(name, one.get_short_help_str(width - 18)) for name, one in present if one is not None]
