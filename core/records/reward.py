@@ -85,8 +85,9 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     def payload(self) -> int:
         """Return a digest of the order without its key and ``seen``; 1 and 1.0 have the same."""
-        value = None if self.value is None else self.reward
-        return digest(msgspec.structs.replace(self, key=None, value=value, seen=msgspec.UNSET))
+        fields = msgspec.structs.asdict(self) | {"key": None}
+        del fields["seen"]
+        return digest(fields if self.value is None else fields | {"value": self.reward})
 
 
 def not_in_prompt(arm: str, run_no: int) -> NotApplicable:

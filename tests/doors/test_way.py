@@ -125,6 +125,7 @@ def way_of(context: Context, journey: str) -> Way:
     return way
 
 
+@pytest.mark.of_file  # another engine takes other calls
 @pytest.mark.parametrize("journey", ALLOWED)
 def test_a_request_takes_few_calls_through_few_files(journey: str, context: Context) -> None:
     way = way_of(context, journey)

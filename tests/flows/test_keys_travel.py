@@ -103,9 +103,9 @@ def test_a_request_sent_again_to_a_restored_learner_counts_once(
     assert numbers(there) == before
     assert len(queries.rewards(there)) == 5
     assert len(queries.notes(there, A)) == 1
-    with pytest.raises(Conflict, match=r"already stands for reward-\d: 0.123457 for tool:other:a"):
+    with pytest.raises(Conflict, match=r"already belongs to reward-\d: 0.123457 for tool:other:a"):
         reward(there, A, 0.2, reason="half an answer", key=LONG)
-    with pytest.raises(Conflict, match="already stands for note-1"):
+    with pytest.raises(Conflict, match="already belongs to note-1"):
         reward(there, A, key="n")
     with pytest.raises(Conflict):
         note(there, A, "other", key="by number")
@@ -156,8 +156,8 @@ def test_other_content_under_a_key_is_refused_and_named(context: Context, tmp_pa
     before = numbers(there)
     act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
     assert [one.reason for one in act.rejected] == [
-        "The idempotency key 'k' already stands for reward-1: 1 for tool:other:b.",
-        "The idempotency key 'n' already stands for reward-2: 1 for tool:other:b.",
+        "The idempotency key 'k' already belongs to reward-1: 1 for tool:other:b.",
+        "The idempotency key 'n' already belongs to reward-2: 1 for tool:other:b.",
     ]
     assert numbers(there) == before
 

@@ -74,7 +74,7 @@ def test_the_same_key_writes_once(context: Context) -> None:
     assert len(said(context)) == 1
     with pytest.raises(Conflict):
         note(context, A, "twice", key="k")
-    with pytest.raises(Conflict, match=r"stands for note-1\."):
+    with pytest.raises(Conflict, match=r"belongs to note-1\."):
         reward(context, A, 1.0, key="k")
     reward(context, A, 1.0, key="r")
     with pytest.raises(Conflict):
