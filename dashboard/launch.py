@@ -119,7 +119,7 @@ def demo(
     port: Port = DEFAULT_PORT,
     address: Address = "127.0.0.1",
     browser: Browser = True,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Build it anew.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Build it again from the start.")] = False,
     build_only: Annotated[bool, typer.Option("--build-only", help="Don't open the dashboard.")] = False,
 ) -> None:
     """Build a world whose truth is known, and open it.
@@ -158,7 +158,7 @@ def report(
     line: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.")],
 ) -> None:
-    """Freeze what the dashboard says now into one HTML file.
+    """Write the present dashboard into one HTML file.
 
     It opens anywhere, offline.
     """
@@ -196,7 +196,10 @@ def _serve(
     chosen = claimable_port(address, port)
     sign_in = _sign_in(settings.database, chosen)
     if sign_in is not None and sign_in.is_shared:
-        more = (*more, f"Others on this machine can read {sign_in.file}, and sign as anybody: chmod 600 it.")
+        more = (
+            *more,
+            f"Others on this machine can read {sign_in.file}, and forge any session: chmod 600 it.",
+        )
     set_variables(settings.as_environment())
     url = url_of(address, chosen) if sign_in is None else sign_in.origin
     at = Serving(url=url, database=str(settings.database), learner=settings.learner)

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Final
 
 NARROW: Final = 100
-"""Columns below which a table that does not fit is told in blocks, and not in folded cells."""
+"""Width below which a table that does not fit is written in blocks instead of folded cells."""
 _GAP: Final = "  "
 _LEAST: Final = 12
 """A column that is folded keeps at least so many characters."""
@@ -48,8 +48,7 @@ def table(
 
 
 def facts(rows: Sequence[tuple[str, str]], *, columns: int | None) -> Iterator[str]:
-    """Lines of names and what is said of each, which goes on below itself where it is long.
-
+    """Yield lines of pairs; long values continue below themselves.
     >>> list(facts([("arms", "45"), ("file", "/data/a.db")], columns=None))
     ['arms  45', 'file  /data/a.db']
     """

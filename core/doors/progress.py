@@ -84,8 +84,7 @@ def progress_bar(*, wanted: bool) -> Iterator[Bar | None]:
 
 
 def counted(bar: Bar | None, noun: str) -> Callable[[int, int], None] | None:
-    """What a flow calls with how many it has done, of how many; None where nobody looks.
-
+    """Return a callback for the numbers of done and of all things; None without a bar.
     >>> counted(None, "runs") is None
     True
     """

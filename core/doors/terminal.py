@@ -23,7 +23,7 @@ _BOLD_RED: Final = "1;31"
 
 
 def take_any_encoding() -> None:
-    """Have what an encoding can't say replaced, on standard output, instead of ending in the middle of an answer."""
+    """Replace characters that the encoding of standard output lacks, instead of failing inside an answer."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
@@ -103,7 +103,7 @@ def row_lines(rows: Sequence[object], form: Literal["csv", "tsv"]) -> Iterator[s
 
 
 def say_facts(rows: Iterable[tuple[str, str]]) -> None:
-    """Write names and what is said of each, for a person."""
+    """Write pairs of a name and a value, for a person."""
     _say(sys.stdout, layout.facts([(name, printable(said)) for name, said in rows], columns=_columns()))
 
 
@@ -182,7 +182,7 @@ def _styled(stream: TextIO, code: str, text: str) -> str:
 
 
 def _columns() -> int | None:
-    """How wide the terminal is; None where a program reads, for whom no line is ever folded."""
+    """Return the width of the terminal; None for a program, whose lines are never folded."""
     return get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -1,6 +1,6 @@
-"""Explained: a run's story, and what an arm is judged to be → plain words, the same behind every door.
+"""Explained: a run's story and an arm's judgement in plain words, the same for every client.
 
-Nothing here is Markdown and nothing is escaped: whoever shows it does that for the ids and excerpts in it.
+The text is neither Markdown nor escaped. The caller escapes the ids and excerpts in it.
 """
 
 from core.explained.arm import NOT_OFFERED, chance_words, judgement, of_hundred

@@ -1,4 +1,4 @@
-"""Arm: what it is judged to be, in a few words; a table's cell, a line of the command line."""
+"""Arm: its judgement in a few words, for a cell of a table or a line of the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_OFFERED: Final = "not offered lately"
 
 
 def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a name
-    """What an arm is judged to be, and by what. ``since`` is the time that matters, as the door writes times."""
+    """Return the judgement of an arm and its reason. ``since`` is its time, as the client writes times."""
     match one.name:
         case "poisoned" | "rival" | "drifting" | "rising":
             return _changed(one, since)
@@ -42,9 +42,9 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a na
 
 
 def chance_words(share: float | None, error: float | None = None) -> str:
-    """A simulated chance of inclusion in whole per cent with its standard error in points, never rounded to
-    certainty; a certain one has none. None and NaN are an arm that had none.
+    """Return a simulated chance of inclusion in whole per cent, with its standard error in points.
 
+    It is never rounded to certainty. A certain chance has no error. None and NaN: the arm was not offered.
     >>> chance_words(0.43, 0.0093), chance_words(0.999, 0.001), chance_words(1.0, 0.0), chance_words(None)
     ('43% ± 0.9', 'over 99% ± 0.1', '100%', 'not offered lately')
     """
@@ -71,8 +71,7 @@ def _changed(one: Judgement, since: str) -> str:
 
 
 def of_hundred(mean: float) -> str:
-    """A mean as so many of 100; never quite none or all.
-
+    """Return a mean as a number of 100, never exactly 0 or 100.
     >>> of_hundred(0.584), of_hundred(0.002), of_hundred(0.998)
     ('58', 'fewer than 1', 'more than 99')
     """
@@ -81,9 +80,10 @@ def of_hundred(mean: float) -> str:
 
 
 def _counted(seen: RecentMean) -> str:
-    """How many of so many observations referenced it.
+    """Return the number of references and of observations.
 
-    >>> _counted(Stretch(since_ms=0, mean=0.0, n=31, mean_before=0.6, n_before=90))
+    >>> from core.records.judgement import RecentMean
+    >>> _counted(RecentMean(since_ms=0, mean=0.0, n=31, mean_before=0.6, n_before=90))
     '0 of 31'
     """
     return f"{round(seen.mean * seen.n):,} of {seen.n:,}"

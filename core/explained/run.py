@@ -1,4 +1,4 @@
-"""Run: what was decided of it and of each arm in it, by what, and what would have flipped it."""
+"""Run: its outcome and the decision about each arm, their reasons, and what would have flipped them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WHERE: Final[dict[Where, str]] = {
 
 
 def verdict(story: RunStory) -> str:
-    """What the guard decided, and by which of its three tiers.
+    """Return the guard's decision, and by which of its three tiers.
 
-    No real tool call: nothing is learned. A real call: an arm in the prompt gets 1 if it was referenced, else 0.
+    Without a real tool call nothing is learned. With one, an arm in the prompt gets 1 if it was referenced, else 0.
     """
     facts = story.facts
     calls = _calls(facts.n_calls, facts.n_real_calls)
@@ -64,7 +64,7 @@ def _calls(n_calls: int, n_real: int) -> str:
 
 
 def not_offered(story: RunStory) -> str | None:
-    """Tools that were called though no arm of the prompt stands for them; None where there were none."""
+    """Return the called tools without an arm in the prompt, in a sentence; None if there are none."""
     missing = story.facts.not_offered
     if not missing:
         return None
@@ -73,7 +73,7 @@ def not_offered(story: RunStory) -> str | None:
 
 
 class Decided(Protocol):
-    """What was decided of one arm in one run."""
+    """Decision about one arm in one run."""
 
     @property
     def reason(self) -> Reason | None: ...
@@ -84,7 +84,7 @@ class Decided(Protocol):
 
 
 def why(arm: Decided) -> str:
-    """Why an arm was in or out, in a few words."""
+    """Return why an arm was in or out, in a few words."""
     if arm.reason is None:
         return NONE
     if arm.reason == "budget":
@@ -100,9 +100,9 @@ def why(arm: Decided) -> str:
 
 
 def flip(arm: RunArm, story: RunStory) -> str:
-    """What would have flipped an arm, all else being equal: each way by itself, the least of its kind.
+    """Return the changes that would each have flipped the decision about an arm, all else being equal.
 
-    Computed from the recorded order by the packer; draws are rounded so that what is written is enough.
+    The packer computes them from the recorded order. Draws are rounded so that the written number is enough.
     """
     if arm.reason is None or story.selection is None:
         return NONE
@@ -148,8 +148,7 @@ def _out_of_prompt(arm: RunArm, found: ArmFlip, story: RunStory) -> str:
 
 
 def _draws(needed: float, own: float, *, up: bool) -> str:
-    """A needed draw, rounded so that what is written is enough, with digits that tell it from the own one.
-
+    """Return a needed draw, rounded so that it is enough and differs from the arm's own draw.
     >>> _draws(0.7331, 0.5118, up=True), _draws(0.51205, 0.51204, up=True), _draws(0.4128, 0.5, up=False)
     ('0.734', '0.51205', '0.412')
     """
@@ -164,7 +163,7 @@ def _draws(needed: float, own: float, *, up: bool) -> str:
 
 
 def evidence(arm: RunArm, story: RunStory) -> str:
-    """By what an arm was recognised, or that it was not."""
+    """Return how an arm was recognised, or that it was not."""
     if not arm.in_prompt:
         return NONE
     if arm.referenced:
@@ -173,7 +172,7 @@ def evidence(arm: RunArm, story: RunStory) -> str:
 
 
 def recognised(key: str, where: Where | None, *, n_calls: int) -> str:
-    """By what an arm in the prompt was recognised; ``where`` None: it was not, in so many calls."""
+    """Return how an arm in the prompt was recognised; ``where`` None: it was not, in so many calls."""
     if where is not None:
         return _WHERE[where]
     in_calls = f" in {number_of(n_calls, 'call')}" if n_calls else ""
@@ -187,7 +186,7 @@ def recognised(key: str, where: Where | None, *, n_calls: int) -> str:
 
 
 def observed(arm: RunArm) -> str:
-    """What counts of an arm in this run: the automatic reward, or what replaced it, and what people added."""
+    """Return the rewards of an arm that count in this run: the automatic one or its correction, then feedback."""
     corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
     feedback = [row for row in reversed(arm.by_hand) if row.kind != "correction" and row.counts]
     said = []
@@ -201,7 +200,7 @@ def observed(arm: RunArm) -> str:
 
 
 def recorded(arm: RunArm, story: RunStory) -> str:
-    """What is recorded of an arm in a run, in a few words: its automatic reward and why, what people made of it."""
+    """Return the automatic reward of an arm in a run with its reason, and its correction."""
     corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
     if not arm.in_prompt:
         return "left out"
@@ -210,7 +209,7 @@ def recorded(arm: RunArm, story: RunStory) -> str:
 
 
 def ledger_row(row: Observation) -> str:
-    """One thing a person said of an arm in this run, and whether it counts."""
+    """Return one reward by hand of an arm in this run, and whether it counts."""
     state = "undone" if row.undone else "" if row.counts else replaced(row) or "doesn't count"
     reason = f": {row.reason}" if row.reason else ""
     return (
@@ -219,8 +218,7 @@ def ledger_row(row: Observation) -> str:
 
 
 def replaced(row: Observation) -> str | None:
-    """By what a correction was replaced, and what its undo would do; None of one that was not.
-
+    """Return what replaced a correction, and the effect of its undo; None if nothing did.
     >>> from core.records.observation import Replacement
     >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=1.0, weight=1.0,
     ...     run="a", run_no=1, reason=None, actor="Jon", at_ms=0, epoch=1, undone=False, counts=False,
@@ -236,7 +234,7 @@ def replaced(row: Observation) -> str | None:
 
 
 def not_decided(story: RunStory) -> str | None:
-    """Why a run has no decisions; None where it has."""
+    """Return why a run has no decisions; None if it has some."""
     if story.selection is not None:
         return None
     facts = story.facts
@@ -253,7 +251,7 @@ def not_decided(story: RunStory) -> str | None:
 
 
 def standing(story: RunStory) -> str | None:
-    """Whose telling is shown and what was taken back; None where there is nothing to say."""
+    """Return which version of a run is shown, or which import was undone; None if there is one version."""
     tellings = story.sources
     if not story.facts.standing:
         undone = [f"import-{telling.import_no}" for telling in tellings if telling.undone]

@@ -1,4 +1,4 @@
-"""Server: what a database's server is to the others that keep the same, in words."""
+"""Server: the role of a database's server and its lag, in words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Final
 from core.records.standing import Standing
 
 _LEVEL_S: Final = 0.05
-"""Less is no lag that anybody could see."""
+"""Lag below which a standby counts as level."""
 
 
 def server(standing: Standing) -> str:
-    """A server's standing.
-
+    """Return the role, mode, standbys and lag of a server.
     >>> server(Standing(role="standby", lag_s=0.0)), server(Standing(role="standby", lag_s=75.25))
     ('standby, level with the primary', 'standby, 75.2 s behind')
     >>> server(Standing(role="primary", synchronous=True, standbys=2, lag_s=0.4))

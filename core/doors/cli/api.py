@@ -51,7 +51,7 @@ def api(
         ),
     ] = 100,
 ) -> None:
-    """On this machine whoever asks without a token is the operator; a token is always itself."""
+    """Callers on this machine are the operator without a token. Other callers need a token."""
     import uvicorn
 
     from core.doors.alerting import Watch
@@ -77,7 +77,7 @@ def api(
         layers_per_minute=layers,
     )
     chosen = claimable_port(address, port)
-    at = Listening(url=url_of(address, chosen), database=str(context.store.place), learner=learner)
+    at = Listening(url=url_of(address, chosen), database=str(context.store.location), learner=learner)
     whose = learner or "the learner that they name"
     done(line, at, lambda: say(f"armscope answers programs for {whose} at {at.url} (stop: Ctrl+C)."))
     watch = Watch(lambda: context).start()

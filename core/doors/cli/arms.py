@@ -36,7 +36,7 @@ def arms(line: typer.Context, format_name: Format = None) -> None:
 
 
 def judgement_cell(judged: Judgement) -> str:
-    """What an arm is judged to be, in a table's cell."""
+    """Return the judgement of an arm as the text of a table's cell."""
     from core import explained
 
     return explained.judgement(judged, since=said_time(judged.since_ms))

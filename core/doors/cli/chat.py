@@ -17,7 +17,7 @@ def chat(
     line: typer.Context,
     text: Annotated[str, typer.Argument(help="/learning status, reward ARM [0..1], or reset [SCOPE].")],
 ) -> None:
-    """Answer a chat's command: what is believed, a reward, a reset that asks first."""
+    """Answer a command of a chat: a status, a reward, or a reset after a question."""
     from core.doors.chat import ChatMessage, chat
     from core.doors.service import Service
     from core.errors import InvalidInput

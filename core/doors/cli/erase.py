@@ -1,4 +1,4 @@
-"""Erase: what was written and said goes for good, after asking."""
+"""Erase: texts of a run, session, execution, episode or person are erased, after a question."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _say_package(packed: BundleAnswer) -> None:
 
 
 def _left_out(found: ExportAnswer | Manifest) -> str:
-    """What is to be said of an export of somebody who may not see all."""
+    """Return the note on an export from which texts or evaluations are left out."""
     said = ""
     if not found.texts:
         said += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."

@@ -299,7 +299,7 @@ def _say_watched(
 
 
 def _news(one: ImportAnswer) -> str:
-    """What was not known before, on one line; only an import that is an act has news."""
+    """Return the new facts of an import on one line; the import must be an act."""
     ledger = f", {one.other_facts}{_known_of(one)}" if one.n_other_facts > one.n_other_known else ""
     return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
 
@@ -348,7 +348,7 @@ def _say_import(line: typer.Context, context: Context, found: ImportAnswer) -> N
 
 
 def _say_not_offered(found: ImportAnswer) -> None:
-    """The tools that no arm stands for, so that a wrong name is seen before it teaches for a month."""
+    """Write the called tools without an arm, so that a wrong name is noticed early."""
     if found.not_offered_calls:
         named = [f"{one.tool} ({one.runs:,})" for one in found.not_offered_calls[:_LISTED]]
         more = ", …" if len(found.not_offered_calls) > _LISTED else ""
@@ -393,7 +393,7 @@ def _say_differences(found: ImportAnswer) -> None:
 
 
 class _Following:
-    """What an import reports, on one bar over the bytes of all its files."""
+    """Progress of an import, on one bar over the bytes of all its files."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar

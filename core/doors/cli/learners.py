@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @command(
-    examples=["learners", "learners --create support"], words="Every learner of the database, or a new one."
+    examples=["learners", "learners --create support"],
+    words="List every learner of the database, or create one.",
 )
 def learners(
     line: typer.Context,

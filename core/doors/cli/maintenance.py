@@ -49,9 +49,9 @@ def verify(line: typer.Context) -> None:
 
 @command(examples=["doctor", "doctor --json > report.json"])
 def doctor(line: typer.Context) -> None:
-    """Say what is asked first when something is odd.
+    """Report the state of the installation, for a first check.
 
-    Version, database, who writes at this moment, learners, and what the last imports could not read. Makes nothing;
+    Version, database, the present writer, learners, and what the last imports could not read. Makes nothing;
     exits with 1 where the database can't be opened.
     """
     from core.flows.doctor import examine
@@ -112,7 +112,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="The backup.")],
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
-    """Put a backup into the place of the database, which may be in use.
+    """Replace the database by a backup, even while it is in use.
 
     The backup is checked first, and what it replaces is kept.
     """
@@ -138,7 +138,7 @@ def restore(
 
 
 def _cost(plan: RestorePlan) -> list[str]:
-    """What a restore would cost, in words."""
+    """Return what a restore would replace, in words."""
     said = [f"{plan.file} is sound and holds {number_of(plan.runs, 'run')}."]
     if plan.runs_lost is None or plan.acts_lost is None:
         return [
@@ -164,9 +164,9 @@ def copy(
     source: Annotated[str, typer.Argument(help="The database: a file, or the URL of a server's.")],
     target: Annotated[str, typer.Argument(help="The one it is copied into, which is new or empty.")],
 ) -> None:
-    """Copy a whole database into another, which a file or a server keeps.
+    """Copy a whole database into another, in a file or on a server.
 
-    Whoever uses the first may go on; both are checked afterwards.
+    The first may be used meanwhile. Both are checked afterwards.
     """
     from core.flows.copy import copy as copy_database
 

@@ -27,7 +27,7 @@ def mcp(
         ),
     ] = None,
 ) -> None:
-    """It stands in for qortex mcp-serve and for KAIROS's reward and export; an agent takes back its own acts only."""
+    """It replaces qortex mcp-serve and KAIROS's tools reward and export. An agent can undo its own acts only."""
     if find_spec("mcp") is None:
         raise NotInstalled("This needs mcp, which is not installed.", next_step="Run: pip install mcp")
     from core.doors.mcp.server import agent, allowances, serve_stdio

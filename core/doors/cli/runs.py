@@ -1,4 +1,4 @@
-"""Runs: the latest ones, and why each arm was in one run's prompt or left out, as the page of the run says it."""
+"""Runs: the latest runs, and the decisions of one run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def explain_run(
     line: typer.Context,
     uid: Annotated[str, typer.Argument(help=words("run", "name"))],
 ) -> None:
-    """Beside each arm stands what was seen of it, and what would have flipped it."""
+    """Each arm has its evidence, its observed reward, and the change that would have flipped the decision."""
     asked, context = verb("run"), context_of(line)
     story: queries.RunStory = asked.call(context, name=uid)
     answer(line, asked.plain(context, story), lambda: _say(story))

@@ -38,7 +38,7 @@ def select(
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
 ) -> None:
-    """Each is told with its draw, rank, reason and cost. Nothing is recorded."""
+    """Each arm has its draw, rank, reason and cost. Nothing is recorded."""
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)

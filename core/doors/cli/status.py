@@ -54,7 +54,7 @@ def _say_status(found: queries.Status) -> None:
 
 
 def _read_from(found: queries.Status) -> str:
-    """The standby, or why the primary is asked in its place."""
+    """Return the standby, or why pages are read from the primary."""
     from core.explained import server
 
     if found.read_standing is None:
@@ -73,7 +73,7 @@ _VERDICTS: Final[Mapping[str, str]] = {
 
 
 def _offers(found: queries.Status) -> str:
-    """Selections that clients were given, and of how many they said nothing."""
+    """Return the number of selections given to clients, and of those without an observation."""
     return f"{found.offers:,} given to clients, {found.offers_unobserved:,} of them with nothing observed"
 
 
@@ -86,6 +86,6 @@ def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
 
 
 def _need_a_look(found: queries.Status) -> str:
-    """Arms that something is to be said about, after their number."""
+    """Return the numbers of arms with a notable judgement."""
     said = [f"{count:,} {name.replace('_', ' ')}" for name, count in found.need_a_look.items()]
     return f"; to look at: {', '.join(said)}" if said else ""

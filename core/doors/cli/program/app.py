@@ -72,7 +72,7 @@ Learner = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress, and no word of what was done; errors are still told."),
+    typer.Option("--quiet", "-q", help="No progress and no summary; errors are still printed."),
 ]
 
 RowFormat = Literal["csv", "tsv", "nl"]
@@ -89,7 +89,7 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options said that every command takes, before the command or after it."""
+    """Values of the common options, which may come before the command or after it."""
 
     database: str | None = None
     learner: str | None = None
@@ -97,7 +97,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool = False
 
     def and_then(self, later: Asked) -> Asked:
-        """What is said after the command goes before what was said ahead of it."""
+        """Return the options with those after the command in preference."""
         return Asked(
             database=self.database if later.database is None else later.database,
             learner=self.learner if later.learner is None else later.learner,
@@ -222,7 +222,7 @@ def group(name: str, *, words: str) -> typer.Typer:
 
 @contextmanager
 def _to_its_end(line: typer.Context) -> Iterator[None]:
-    """What becomes of a command that fails, or is stopped; whatever it is, the database is closed in peace."""
+    """Run a command to its end: convert its failure, and let nothing interrupt the closing of the database."""
     try:
         yield
     except KeyboardInterrupt:
@@ -245,7 +245,7 @@ class _Stopped(Exception):
 
 
 def _ignore_interrupts() -> None:
-    """From here on Ctrl+C would only break off the closing; `main` puts things back."""
+    """Ignore Ctrl+C while the database closes; `main` restores the handler."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(1)
     except typer.TyperException as problem:
         _usage(problem, as_json=as_json)
-    except BrokenPipeError:  # the reader of our output has gone; there is nobody to tell
+    except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         sys.exit(1)
     except (KeyboardInterrupt, _Stopped) as problem:
@@ -292,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 @cache
 def _program(_n_commands: int) -> Callable[..., object]:
-    """What Typer makes of so many commands: where one after the other is given in a process, that takes longest."""
+    """Return the program that Typer builds. Building is slow, so it is cached by the number of commands."""
     return get_command(app)
 
 
@@ -330,7 +330,7 @@ def _stopped() -> dict[str, object]:
 
 
 def asked(line: typer.Context) -> Asked:
-    """What the options said that every command takes."""
+    """Return the values of the common options."""
     found = line.obj
     if not isinstance(found, Asked):
         raise TypeError("a command runs below the callback that says where the data are")
@@ -340,19 +340,21 @@ def asked(line: typer.Context) -> Asked:
 def context_of(
     line: typer.Context, *, create: bool = False, whole: bool = False, read_database: str | None = ""
 ) -> Context:
-    """The context that the options name; ``create`` makes a database, ``whole`` asks for no learner in particular.
-    Only who shows pages, or tells of them, has a ``read_database``; None: the one that the environment names.
+    """Open the context that the options name.
+
+    ``create`` makes a missing database. ``whole`` needs no particular learner. ``read_database``
+    None: the standby that the environment names.
     """
     from core.flows.context import open_context
 
     settings = asked(line).settings(read_database=read_database)
     context = line.meta[_CONTEXT] = open_context(settings, create=create, whole=whole)
-    line.call_on_close(context.store.close)  # under the lock; at the interpreter's end nobody would hold it
+    line.call_on_close(context.store.close)  # at the interpreter's end it would lack the lock
     return context
 
 
 def answer(line: typer.Context, value: object, words: Callable[[], None]) -> None:
-    """Give what was asked for, in the form that was asked for."""
+    """Write an answer in the requested form."""
     if asked(line).as_json:
         say_json(value)
     else:
@@ -362,7 +364,7 @@ def answer(line: typer.Context, value: object, words: Callable[[], None]) -> Non
 def rows_or(
     line: typer.Context, form: RowFormat | None, rows: Sequence[object], words: Callable[[], None]
 ) -> None:
-    """Give rows in the form for programs that was asked for, or as any answer."""
+    """Write rows in the requested form for programs, or as any answer."""
     if form is None:
         answer(line, rows, words)
         return
@@ -372,7 +374,7 @@ def rows_or(
 
 
 def done(line: typer.Context, value: object, words: Callable[[], None]) -> None:
-    """Say what was done: not to a person who wanted quiet."""
+    """Report a finished command, unless the caller asked for quiet."""
     if asked(line).as_json or not asked(line).quiet:
         answer(line, value, words)
 
@@ -386,18 +388,18 @@ def written(
     act: str | None,
     way: str = "Take it back",
 ) -> None:
-    """Say what was written, whose learner it was written to, and the way back."""
+    """Report a stored act, its learner, and how to undo it."""
     done(line, act_document(context, value), lambda: say(words, *written_words(line, context, act, way)))
 
 
 def written_words(
     line: typer.Context, context: Context, act: str | None, way: str = "Take it back"
 ) -> list[str]:
-    """The lines that end what is said of an act."""
+    """Return the last lines about an act: its learner and how to undo it."""
     whose = f"Written to learner {context.learner}."
     return [whose if act is None else f"{whose} {way} with: {asked(line).again()} undo {act}"]
 
 
 def following(line: typer.Context) -> AbstractContextManager[Bar | None]:
-    """A progress bar, where a person may want one."""
+    """Return a progress bar, unless the answer is JSON or quiet."""
     return progress_bar(wanted=not (asked(line).as_json or asked(line).quiet))

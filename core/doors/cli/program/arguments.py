@@ -17,7 +17,7 @@ REASON: Final[Said] = typer.Option("--reason", metavar="TEXT")
 
 
 def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
-    """Types that repeated options name; an unknown one is a wrong command line."""
+    """Return the types that repeated options name; raises a usage error for an unknown one."""
     found = tuple(known for known in ARM_TYPES if known in names)
     unknown = [name for name in names if name not in ARM_TYPES]
     if unknown:

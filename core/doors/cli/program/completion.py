@@ -1,7 +1,6 @@
-"""Completion: what a shell offers after a tab: arms and learners of the database that the line names.
+"""Completion: arms and learners of the database that a command line names, for a shell.
 
-Offered is only what a shell takes as it stands: an id may come from a stranger, and would be obeyed by whoever
-presses return on it.
+Only plain words are offered. An id may come from a stranger, and a shell would run special characters in it.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ _MOST: Final = 200
 
 
 def arm_ids(line: typer.Context, incomplete: str) -> list[str]:
-    """Arms whose ids begin so."""
+    """Return arm ids that begin with the incomplete word."""
     from core.flows.names import arm_ids as ids
 
     return _found(line, incomplete, ids)
 
 
 def learner_names(line: typer.Context, incomplete: str) -> list[str]:
-    """Learners whose names begin so."""
+    """Return learner names that begin with the incomplete word."""
     from core.flows.names import learner_names as names
 
     return _found(line, incomplete, names)
 
 
 def _found(line: typer.Context, incomplete: str, find: Callable[[Context], Sequence[str]]) -> list[str]:
-    """Never an error, and never a database that was not there."""
+    """Return completions; no database is created and errors give no completion."""
     from core.flows.context import open_context
 
     said = dict(line.find_root().params)

@@ -27,7 +27,7 @@ def words(verb_name: str, field: str) -> str:
 
 
 def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
-    """Fields that a command line has words for: what may be left unset is for programs that look first."""
+    """Yield the fields that a command line can express, without those that may be unset."""
     return (
         field
         for field in msgspec.structs.fields(kind)
@@ -36,8 +36,7 @@ def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
 
 
 def spelled(kind: type[Input], options: Mapping[str, Said]) -> Iterator[inspect.Parameter]:
-    """A parameter for each field: an argument where it must be given, else an option of its name.
-
+    """Yield a parameter for each field: an argument if it is required, else an option of its name.
     >>> [(one.name, one.default) for one in spelled(verb("runs").input, {})]
     [('limit', 50)]
     """
@@ -69,12 +68,12 @@ def options_of(kind: type[Options]) -> Iterator[inspect.Parameter]:
 
 
 def by_name(one: inspect.Parameter) -> inspect.Parameter:
-    """The same parameter, given by its name: only their order is the order of the help."""
+    """Return the same parameter as keyword-only, so that only the help depends on the order."""
     return one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 def _filled(said: Said, meta: msgspec.Meta) -> Said:
-    """The words and limits of the field, where nothing else is said."""
+    """Return an option with the description and limits of its field where it has none of its own."""
     filled = copy(said)
     filled.help = said.help or meta.description
     filled.min = meta.ge if said.min is None else said.min
@@ -90,5 +89,5 @@ def _meta(kind: type[Input], field: str) -> msgspec.Meta:
 
 @cache
 def _hints(kind: type[Input]) -> dict[str, Any]:
-    """Types of fields with what is said of them; evaluating them takes longer than all the rest."""
+    """Return the annotated types of fields. Evaluating them is slow, so they are cached."""
     return get_type_hints(kind, include_extras=True)
