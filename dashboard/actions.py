@@ -344,9 +344,9 @@ def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
 
     def act() -> Flash:
         created.append(put(reading().context))
-        return Flash(text=f"{created[0].id} is told of alerts from now on. A test shows whether it hears.")
+        return Flash(text=f"{created[0].id} receives alerts from now on. A test shows whether they arrive.")
 
-    tried("Nobody more is told.", act)
+    tried("No webhook was added.", act)
     return bool(created)
 
 
@@ -356,9 +356,9 @@ def remove_webhook(webhook: str) -> bool:
 
     def act() -> Flash:
         gone.append(webhooks.remove_webhook(reading().context, webhook))
-        return Flash(text=f"{webhook} is told nothing any more.")
+        return Flash(text=f"{webhook} no longer receives alerts.")
 
-    tried("It is still told.", act)
+    tried("The webhook was not removed.", act)
     return bool(gone)
 
 
@@ -406,7 +406,7 @@ def _path(file: str) -> Path:
     """Return a typed path without the server's working folder, which is private."""
     try:
         path = Path(file).expanduser()
-    except RuntimeError:  # ~nobody: there is no such home
+    except RuntimeError:  # ~unknown: there is no such home
         path = Path()
     if file.isprintable() and path.is_absolute():
         return path

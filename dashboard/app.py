@@ -116,7 +116,7 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -
 
 def _footer(context: Context, frame: Frame) -> None:
     """Show where the data are, their span, the detection mode, and the time zone."""
-    located = context.store.place
+    located = context.store.location
     location = wording.literal(located.short if isinstance(located, Server) else frame.database)
     revision = wording.count(frame.revision)
     read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."

@@ -14,7 +14,7 @@ class Cache:
     """Answers by key, the least recently used dropped beyond the bound; safe for several sessions at once.
 
     >>> cache = Cache(bound=1)
-    >>> cache.kept("a", lambda: 1), cache.kept("a", lambda: 2), cache.kept("b", lambda: 3), len(cache)
+    >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3), len(cache)
     (1, 1, 3, 1)
     """
 

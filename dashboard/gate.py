@@ -73,7 +73,7 @@ class Gate:
         elif scope["type"] == "websocket":
             await send(
                 {"type": "websocket.close", "code": 1008}
-            )  # answered with a 403, as nobody accepted it
+            )  # answered with a 403, as no handler accepted it
         else:
             refusal.headers["cache-control"] = "no-store"
             await refusal(scope, receive, send)
@@ -116,7 +116,7 @@ class Gate:
             return Presented(None)
         if decoded.startswith(_SPLIT):
             # Its parts are signed one by one: those of two sign-ins of one account could be put together so that
-            # they name somebody else.
+            # they name another user.
             return Presented(None, "large")
         claims = json.loads(decoded)
         is_ours = claims.get("origin") == self._sign_in.origin and claims.get("is_logged_in") is True

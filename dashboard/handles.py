@@ -31,7 +31,7 @@ def raise_limit() -> int | None:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or soft < hard:
-        for limit in (hard, 10_240):  # macOS grants no more, whatever it says
+        for limit in (hard, 10_240):  # macOS grants no more, even where it reports more
             try:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             except (ValueError, OSError):
@@ -79,7 +79,7 @@ class OncePerMinute(logging.Filter):
 
 def _message(n_times: int) -> str:
     return (
-        f"no file handles are left ({n_times:,} times since this was last said): close pages, or grant more "
+        f"no file handles are left ({n_times:,} times since the last such message): close pages, or grant more "
         "(ulimit -n)"
     )
 

@@ -106,7 +106,7 @@ _learner_summaries: Final = Cache(4)
 def fleet() -> Sequence[LearnerSummary]:
     """Return a summary of every learner that the reader may see; only changed ones are read again."""
     context = reading().pages
-    known: LearnerCache = _learner_summaries.get(str(context.store.place), dict)
+    known: LearnerCache = _learner_summaries.get(str(context.store.location), dict)
     snapshot = wherever(context, lambda: fleet_version(context))(), context.clock() // _LEARNERS_EACH_MS
     return cached_of_all(context, snapshot, "learners", lambda: learners(context, cache=known))
 
@@ -162,7 +162,7 @@ def planted_environments() -> Mapping[str, demo.World]:
 def overview() -> Overview:
     """The first page in numbers."""
     here = reading()
-    today = here.pages.clock() // DAY_MS  # how long no run has come is told anew each day
+    today = here.pages.clock() // DAY_MS  # the days without a run grow each day
     return cached(("overview", today), here.view, lambda: queries.overview(here.pages, here.view))
 
 
@@ -506,7 +506,7 @@ def preview_reset(
 
 
 def alerts() -> AlertsView:
-    """Return webhooks and the latest alerts. They belong to the installation, so no revision tells their age."""
+    """Return webhooks and the latest alerts. They belong to the installation, so no revision covers them."""
     return alerts_of(reading().pages, limit=10)
 
 

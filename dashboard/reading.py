@@ -133,7 +133,7 @@ def begun_here() -> bool:
 def begin(reading: Reading) -> None:
     """Hand this rerun's reading to the page and to the fragments that outlive the rerun."""
     st.session_state[_SESSION] = _rerun.reading = _rerun.sure = reading
-    _rerun.asked_s = time.monotonic()
+    _rerun.checked_s = time.monotonic()
 
 
 def reading() -> Reading:
@@ -148,7 +148,7 @@ def reading() -> Reading:
 
 def ask_again() -> None:
     """Forget the cached actor, so that the next act checks who acts."""
-    _rerun.asked_s = -_SURE_S
+    _rerun.checked_s = -_SURE_S
 
 
 def acting() -> Context:
@@ -174,8 +174,8 @@ def still(earlier: Reading) -> Reading:
 
 def _surely(earlier: Reading) -> Reading:
     now_s = time.monotonic()
-    if now_s - getattr(_rerun, "asked_s", now_s - _SURE_S) >= _SURE_S:
-        _rerun.sure, _rerun.asked_s = still(earlier), now_s
+    if now_s - getattr(_rerun, "checked_s", now_s - _SURE_S) >= _SURE_S:
+        _rerun.sure, _rerun.checked_s = still(earlier), now_s
     return cast("Reading", _rerun.sure)
 
 
@@ -222,7 +222,7 @@ def cached_by_visibility(context: Context, question: Hashable, ask: Callable[[],
     """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
     visible = wherever(context, lambda: queries.visibility(context))()
     return _answers.get(
-        (str(context.store.place), context.learner, visible, question), wherever(context, ask)
+        (str(context.store.location), context.learner, visible, question), wherever(context, ask)
     )
 
 
@@ -230,7 +230,7 @@ def cached_of_all(
     context: Context, snapshot: Hashable, question: Hashable, ask: Callable[[], Answer]
 ) -> Answer:
     """An answer about all learners at a moment of all of them, which is looked up each time."""
-    return _answers.get((str(context.store.place), snapshot, question), wherever(context, ask))
+    return _answers.get((str(context.store.location), snapshot, question), wherever(context, ask))
 
 
 def wherever(context: Context, ask: Callable[[], Answer]) -> Callable[[], Answer]:

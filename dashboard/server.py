@@ -116,7 +116,7 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
         )
     if has_proxy_headers(headers):
         return PlainTextResponse(
-            "armscope takes no requests from a proxy: nobody signs in here.\n", status_code=403
+            "armscope takes no requests from a proxy: no user signs in here.\n", status_code=403
         )
     origins = headers.getlist("origin")
     scheme = _PLAIN.get(scope["scheme"], scope["scheme"])
@@ -292,7 +292,7 @@ def remember_names() -> None:
     """Have Streamlit spell the names of the theme's options once, not all of them in every rerun."""
     spelt = getattr(app_session, "to_snake_case", None)
     if callable(spelt):
-        setattr(app_session, "to_snake_case", cache(spelt))  # noqa: B010 - a name of its own that it tells nobody
+        setattr(app_session, "to_snake_case", cache(spelt))  # noqa: B010 - a private attribute of the session
 
 
 def _own_modules() -> Iterator[str]:
@@ -335,9 +335,9 @@ def serve(
         "server.allowedHosts": names,
         "server.port": port,
         "server.headless": not open_browser,
-        # No other file: one of somebody's other application may lie where Streamlit would look.
+        # No other file: one of another application may lie where Streamlit would look.
         "secrets.files": [] if sign_in is None else [str(sign_in.file)],
     }
-    # The server under Streamlit would believe whatever a program of this machine says of whom it asks for.
+    # The server under Streamlit would believe any user name that a program of this machine sends.
     set_variables({"FORWARDED_ALLOW_IPS": ""})
     make_app(sign_in, proxies).run(config=config)

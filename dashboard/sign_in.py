@@ -120,8 +120,8 @@ def check_address(address: str, proxies: Sequence[str], *, signs_in: bool) -> No
     """Raise `InvalidInput` for an address at which strangers would pass as the machine's user."""
     if not signs_in and not is_loopback(address):
         raise InvalidInput(
-            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: nobody signs in "
-            "here, and whoever connects is the operator.",
+            f"The address must be of this machine (127.0.0.1, ::1, localhost), got {address[:60]!r}: no user signs "
+            "in here, and every client is the operator.",
             next_step=f"Name a secrets file with [auth] in {FILE}, or leave --address out and use an SSH tunnel.",
         )
     if not signs_in and proxies:
@@ -169,7 +169,7 @@ def _auth_of(file: Path) -> Mapping[str, object]:
             next_step="Name the secrets file with [auth] in it; armscope help people has one that works.",
         ) from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        # What it says of the place is kept back: beside it stand secrets.
+        # Its message quotes the line, which may hold a secret, so it is not shown.
         raise InvalidSetting(
             f"{FILE} must name a TOML file, got {str(file)[:200]!r}, which is none.",
             next_step="Look for a missing quotation mark; armscope help people has a file that works.",
@@ -210,7 +210,7 @@ def _check_provider(name: str, table: Mapping[str, object]) -> None:
     for needed in _OF_PROVIDERS:
         value = table.get(needed)
         if not isinstance(value, str) or not value:
-            raise _incomplete(f"{where} must have {needed}, got none", "The identity provider tells it.")
+            raise _incomplete(f"{where} must have {needed}, got none", "The identity provider lists it.")
     parts = _split(str(table["server_metadata_url"]))
     if parts is None or not _is_safe(parts):
         raise _incomplete(

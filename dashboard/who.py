@@ -42,7 +42,7 @@ def session_here() -> Session | None:
 def acting(context: Context, session: Session | None) -> Context:
     """The same for the person of a session; raises `Unidentified` for who is none that may come."""
     if session is None:
-        raise Unidentified("Whoever acts must sign in, got nobody.", next_step="Sign in.")
+        raise Unidentified("This action needs a signed-in user, got none.", next_step="Sign in.")
     actor = actor_of_session(context.store, session, now_ms=context.clock(), session_ms=session_ms())
     return replace(context, actor=actor)
 

@@ -431,9 +431,9 @@ def paid(value: float) -> str:
 def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     """Return day and minute in UTC, with the year where it differs. A header names the zone once.
 
-    >>> moment(1_763_630_000_000), moment(None)
+    >>> minute(1_763_630_000_000), minute(None)
     ('20 Nov 2025 09:13', '–')
-    >>> moment(1_763_630_000_000, year_of_ms=1_763_000_000_000)
+    >>> minute(1_763_630_000_000, year_of_ms=1_763_000_000_000)
     '20 Nov 09:13'
     """
     if at_ms is None or at_ms < 0:
@@ -445,7 +445,7 @@ def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
 def written_minute(at: str | None, *, year_of_ms: int | None = None) -> str:
     """The same of a time in ISO 8601, as answers have it.
 
-    >>> written_moment("2025-11-20T09:13:20.000Z"), written_moment(None)
+    >>> written_minute("2025-11-20T09:13:20.000Z"), written_minute(None)
     ('20 Nov 2025 09:13', '–')
     """
     at_ms = None if at is None else round(datetime.fromisoformat(at).timestamp() * 1000)

@@ -226,7 +226,7 @@ def _only(store: Store, *, whole: bool) -> str:
     if name is None and not whole:
         names = fleet.names(store)
         raise UnknownLearner(
-            f"A learner must be named where there are several, got none; {store.place.name} has {_listed(names)}.",
+            f"A learner must be named where there are several, got none; {store.location.name} has {_listed(names)}.",
             next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
         )
     return name or DEFAULT_LEARNER
@@ -235,7 +235,7 @@ def _only(store: Store, *, whole: bool) -> str:
 def _no_learner_named(context: Context) -> UnknownLearner:
     name = shlex.quote(context.learner)
     return UnknownLearner(
-        f"The learner of these runs must be named: {context.store.place.name} has learner {context.learner!r} only. "
+        f"The learner of these runs must be named: {context.store.location.name} has learner {context.learner!r} only. "
         "Nothing was recorded.",
         next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
     )

@@ -54,5 +54,5 @@ def copy(
         for store in (ours, theirs):
             verification = verify(Context(store=store, actor=operator), limit=1)
             if not verification.clean:
-                raise problem_of(verification, store.place)
+                raise problem_of(verification, store.location)
     return CopyAnswer(source=str(source), target=str(target), learners=verification.learners)

@@ -138,7 +138,7 @@ def _answer(context: Context, of: Erasable, counts: Counter[str]) -> EraseAnswer
         of=of,
         texts=counts.total(),
         places=dict(sorted(counts.items())),
-        not_reached=(*_ELSEWHERE, *_elsewhere(context.store.place)),
+        not_reached=(*_ELSEWHERE, *_elsewhere(context.store.location)),
     )
 
 

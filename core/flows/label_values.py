@@ -15,7 +15,7 @@ from core.store import reads
 from core.store.queues import Placed
 from core.store.reads.arms import places_by_number
 from core.store.reads.reviewable import Candidate, arms_referenced, corrections
-from core.store.transaction import SnapshotKey, Snapshot
+from core.store.transaction import Snapshot, SnapshotKey
 
 _SEED: Final = 0
 """Fixed seed, as for chances of inclusion: an arm has one value for every reader."""
@@ -49,7 +49,7 @@ def _parts(snapshot: Snapshot, candidates: Sequence[Candidate]) -> list[tuple[in
     runs = {one.about: index for index, one in enumerate(candidates) if not one.arm_no}
     of_runs = arms_referenced(snapshot, [about.run_no for about in runs])
     parts = [(runs[Placed(0, 0, run_no, 0)], arm_no, kind, where) for run_no, arm_no, kind, where in of_runs]
-    own = [(index, one.arm_no, one.type, one.place) for index, one in enumerate(candidates) if one.arm_no]
+    own = [(index, one.arm_no, one.type, one.where) for index, one in enumerate(candidates) if one.arm_no]
     return own + parts
 
 

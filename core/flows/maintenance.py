@@ -45,7 +45,7 @@ class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
 def database_facts(context: Context) -> DatabaseFacts:
     """Return location, size and schema of the database."""
     context.permit("read")
-    return DatabaseFacts(file=str(context.store.place), size_bytes=context.store.size(), schema=HEAD)
+    return DatabaseFacts(file=str(context.store.location), size_bytes=context.store.size(), schema=HEAD)
 
 
 def backup(

@@ -36,9 +36,9 @@ from core.store.offers import (
     begin_session,
     close_offers,
     end_session,
-    remember_report,
     may_grow,
     observe_later,
+    remember_report,
     session_named,
     waiting_offer,
 )

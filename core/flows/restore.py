@@ -127,7 +127,7 @@ def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
 def _refuse_unsound(store: Store, actor: Actor) -> None:
     verification = verify(Context(store=store, actor=actor), limit=1)
     if not verification.clean:
-        raise problem_of(verification, store.place)
+        raise problem_of(verification, store.location)
 
 
 def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:

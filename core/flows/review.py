@@ -394,10 +394,10 @@ def _number(item: int) -> int:
     return whole("item", item, 10 * MAX_ITEMS, lowest=1)
 
 
-def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None) -> None:
+def _admit(board: Board, one: Item, me: str, held: Hold | None, known_state: str | None) -> None:
     """Raise `Conflict` if others acted on the item in a way that the sender has not seen."""
     number = one.item_no
-    since = [] if seen is None else _since(board, number, me, seen)
+    since = [] if known_state is None else _since(board, number, me, known_state)
     if since and not _needs(board, number, me):
         latest = since[-1]
         score = "" if latest.score is None else f" ({latest.score:g})"
@@ -417,11 +417,15 @@ def _admit(board: Board, one: Item, me: str, held: Hold | None, seen: str | None
         )
 
 
-def _since(board: Board, item: int, me: str, seen: str) -> list[Meanwhile]:
+def _since(board: Board, item: int, me: str, known_state: str) -> list[Meanwhile]:
     """Return the judgements of others since the item was opened, the latest last; none for a blind queue."""
     if board.queue.blind:
         return []
-    known = int(seen.rpartition("-")[2]) if seen.startswith("evaluation-") and seen[11:].isdecimal() else 0
+    known = (
+        int(known_state.rpartition("-")[2])
+        if known_state.startswith("evaluation-") and known_state[11:].isdecimal()
+        else 0
+    )
     newer = [
         (judgement.number, name, judgement)
         for name, judgement in board.judged.get(item, {}).items()

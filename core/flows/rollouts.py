@@ -262,5 +262,5 @@ def rollouts(context: Context) -> list[RolloutRow]:
 
 def _row(one: StoredRollout) -> RolloutRow:
     return RolloutRow(
-        rollout=one.uid, events=one.n_events, last_at=iso(one.last_ms) or "", said=one.said or None
+        rollout=one.uid, events=one.n_events, last_at=iso(one.last_ms) or "", said=one.problem or None
     )

@@ -26,8 +26,8 @@ from core.store.runs import add_runs
 from core.store.traces import (
     MAX_SPANS,
     TRACES,
-    StoredTrace,
     Packed,
+    StoredTrace,
     due_traces,
     forget_old,
     has_old,
@@ -151,9 +151,9 @@ def traces(context: Context) -> list[TraceRow]:
 
 
 def _row(one: StoredTrace) -> TraceRow:
-    is_recorded = one.n_told > 0 and not one.said
+    is_recorded = one.n_settled > 0 and not one.problem
     state: TraceState = (
-        "unread" if one.said else "rootless" if is_recorded and not one.is_rooted else "waiting"
+        "unread" if one.problem else "rootless" if is_recorded and not one.is_rooted else "waiting"
     )
     return TraceRow(
         trace=one.uid,
@@ -162,5 +162,5 @@ def _row(one: StoredTrace) -> TraceRow:
         spans=one.n_spans,
         last_at=iso(one.last_ms) or "",
         run=TRACES + one.uid if is_recorded else None,
-        said=one.said or None,
+        said=one.problem or None,
     )

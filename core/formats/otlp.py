@@ -317,7 +317,7 @@ class _Status(msgspec.Struct):
     code: int | str = 0
 
 
-class _Told(msgspec.Struct, rename="camel"):
+class _FlatSpan(msgspec.Struct, rename="camel"):
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str = ""
@@ -342,7 +342,7 @@ class _Told(msgspec.Struct, rename="camel"):
 
 
 class _Scope(msgspec.Struct):
-    spans: list[_Told] = []
+    spans: list[_FlatSpan] = []
 
 
 class _Resource(msgspec.Struct, rename="camel"):

@@ -46,7 +46,7 @@ class _Part(msgspec.Struct, rename="camel"):
     file_data: msgspec.Raw = msgspec.Raw(b"")
 
     @property
-    def text_said(self) -> str:
+    def spoken(self) -> str:
         """The text, unless it is a thought."""
         return "" if self.thought else self.text or ""
 
@@ -219,7 +219,7 @@ class _Session(Session[_Prompt, _Line]):
         return len(self._stood) == n_stood
 
     def _add_prompt(self, line: _Line, message: _Message, raw: bytes) -> None:
-        texts = [part.text_said for part in message.parts if not part.text_said.startswith(_HOOK_CONTEXT)]
+        texts = [part.spoken for part in message.parts if not part.spoken.startswith(_HOOK_CONTEXT)]
         if "".join(texts).strip():
             request = "\n".join(part for part in texts if part)
             self.prompts.append(_Prompt(_identity(line, raw), request=request, last_time=line.timestamp))
@@ -237,8 +237,8 @@ class _Session(Session[_Prompt, _Line]):
         for index, part in enumerate(message.parts):
             if part.function_call is not None:
                 self._add_call(run, part.function_call)
-            elif part.text_said:
-                run.texts.append(part.text_said)
+            elif part.spoken:
+                run.texts.append(part.spoken)
             elif not part.is_known:
                 run.n_foreign += self.unknown.block(part.type or _kind_of(raw, index))
         if message.tool_calls or (message.content and not message.parts):

@@ -135,11 +135,11 @@ def _usage(messages: list[_Message]) -> Usage | None:
     usages = [
         message.usage for message in messages if message.role == "assistant" and message.usage is not None
     ]
-    found = Usage(
+    total = Usage(
         input=sum(usage.prompt_tokens or 0 for usage in usages),
         output=sum(usage.completion_tokens or 0 for usage in usages),
     )
-    return None if found.tokens is None else found
+    return None if total.tokens is None else total
 
 
 def _declared(info: _Info) -> Inventory | None:

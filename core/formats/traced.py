@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.formats.identity import plain
-from core.formats.spans import Span, user_text, offered, texts, tool_called
+from core.formats.spans import Span, offered, texts, tool_called, user_text
 from core.formats.strict import Flaw
 from core.formats.tools import inferred, inventory_of
 from core.records.run import Call, Inventory, Run, Usage

@@ -199,7 +199,7 @@ def apply(txn: Transaction, rollup: Rollup) -> None:
 
     In a part of an import the rollup is added to the staged sums.
     """
-    if txn.stretch is not None:
+    if txn.segment is not None:
         stage(txn, rollup)
         for key, at_ms in rollup.last.items():
             txn.newest[key] = max(at_ms, txn.newest.get(key, UNKNOWN))
@@ -337,7 +337,7 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     """Find again when the newest counted observation of each arm's present epoch was made."""
-    if txn.stretch is not None:  # that is computed when the import settles
+    if txn.segment is not None:  # that is computed when the import settles
         return
     numbers = sorted(set(arm_nos))
     txn.epochs.load(numbers)
@@ -391,9 +391,9 @@ def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, i
         return arm_no, latest
 
     queries = [partial(hour, *row) for row in days if row[1] == facts.epochs.current(row[0])]
-    for arm_no, hour_found in facts.together(*queries):
-        if hour_found is not None:
-            yield arm_no, hour_found
+    for arm_no, latest_hour in facts.together(*queries):
+        if latest_hour is not None:
+            yield arm_no, latest_hour
 
 
 def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -105,7 +105,7 @@ class Source(NamedTuple):
     revision: int
     rank: int
     digest: int
-    said: str | None
+    line: str | None
 
 
 class Plan(NamedTuple):
@@ -236,10 +236,10 @@ def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int)
     """Return whether this is neither the known version nor a longer or shorter copy of it."""
     if telling.digest == digest_now:
         return False
-    known, sent_steps = read_episode(txn, number).steps, telling.line.steps
-    both = min(len(known), len(sent_steps))
-    return len(known) == len(sent_steps) or _exported_steps(known[:both]) != _exported_steps(
-        sent_steps[:both]
+    known, other_steps = read_episode(txn, number).steps, telling.line.steps
+    both = min(len(known), len(other_steps))
+    return len(known) == len(other_steps) or _exported_steps(known[:both]) != _exported_steps(
+        other_steps[:both]
     )
 
 
@@ -631,7 +631,7 @@ def add_step(
     if row is None or (row[2] is None and not row[3]):
         return None
     episode_no, digest, own, standing = row[:4]
-    stored, last, digests = row[4:9], row[9], row[10:]
+    stored, last, head = row[4:9], row[9], row[10:]
     if digest != own:
         raise _conflict(uid)
     before = Stored(*stored)
@@ -655,7 +655,7 @@ def add_step(
     grown = Stored.of(now)
     _append(txn, episode_no, added, grown, now, digest=digest)
     if standing:
-        count_on(txn, digests, (before, totals), (grown, now))
+        count_on(txn, head, (before, totals), (grown, now))
     if txn.settings.keep_texts:
         keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)
     return Added(number, added.refused, now)

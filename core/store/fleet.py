@@ -133,7 +133,7 @@ def _each(
 def _report(store: Store, problem: Exception) -> StoreError:
     if isinstance(problem, StoreError):
         return problem
-    return damaged(store.place, f"{type(problem).__name__}: {problem}")
+    return damaged(store.location, f"{type(problem).__name__}: {problem}")
 
 
 def _moments_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int, LearnerStateKey]:

@@ -44,7 +44,7 @@ class Waiting(NamedTuple):
 class OfferCounts(NamedTuple):
     """Number of offers, and of those without a report so far."""
 
-    made: int
+    n_offers: int
     unobserved: int
 
 

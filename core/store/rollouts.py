@@ -44,9 +44,9 @@ class StoredRollout(NamedTuple):
     uid: str
     started: str = ""
     updated: str = ""
-    said: str = ""
+    problem: str = ""
     n_events: int = 0
-    n_told: int = 0
+    n_settled: int = 0
     last_ms: int = 0
 
 

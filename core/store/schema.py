@@ -34,7 +34,7 @@ def prepare(database: Database, *, create: bool) -> None:
     version = _version(database)
     if version is None and not create:
         raise NoDatabase(
-            f"There is no database at {database.place}.",
+            f"There is no database at {database.location}.",
             next_step="Make it with: armscope import FILES (or name another with --database).",
         )
     if version is None:
@@ -43,7 +43,7 @@ def prepare(database: Database, *, create: bool) -> None:
                 make(database)
         return
     if version != HEAD:
-        raise _mismatch(database.place, version)
+        raise _mismatch(database.location, version)
 
 
 def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
@@ -57,7 +57,7 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
         if version is None:
             make(database)
         elif version < BASELINE:
-            raise _mismatch(database.place, version)
+            raise _mismatch(database.location, version)
         elif version != HEAD:
             migrate(database)
         return Upgraded(version, HEAD, database.distribute() if distribute else None)
@@ -91,7 +91,7 @@ def _version(database: Database) -> str | None:
     if not tables:
         return None
     with database.reading() as connection:
-        return _stamp(connection, tables, database.place)
+        return _stamp(connection, tables, database.location)
 
 
 def _stamp(connection: Connection, tables: frozenset[str], location: Located) -> str:
@@ -147,6 +147,6 @@ def migrate(database: Database) -> None:
             command.upgrade(config, "head")
         except CommandError as problem:
             raise SchemaMismatch(
-                f"{database.place} has a schema that this version of armscope does not know: {problem}.",
+                f"{database.location} has a schema that this version of armscope does not know: {problem}.",
                 next_step="Install the newer armscope that wrote it; nothing was changed.",
             ) from problem

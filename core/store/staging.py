@@ -44,7 +44,7 @@ from core.store.texts import forget_texts, note_staged_texts, note_texts, sweep_
 from core.store.transaction import (
     BEGUN,
     ROOM,
-    SEEN,
+    UNDECLARED,
     TAKEN,
     Epochs,
     Known,
@@ -149,7 +149,7 @@ class Part(Transaction):
 
     def at(self, segment: int) -> None:
         """Continue after this many resets of the import."""
-        self.stretch = segment
+        self.segment = segment
         self.revision = _revision(self.staged, segment)
 
     def finish(self) -> None:
@@ -171,7 +171,7 @@ class Part(Transaction):
             [self.learner_id],
             [key for key in distinct if key not in numbers],
         ):
-            self._arms[key] = Known(arm_no, SEEN, None)
+            self._arms[key] = Known(arm_no, UNDECLARED, None)
             numbers[key] = arm_no
         return numbers
 
@@ -179,7 +179,7 @@ class Part(Transaction):
         self,
         arms: Sequence[Arm],
         *,
-        declared: int = SEEN,  # noqa: ARG002 - it applies once the import settles
+        declared: int = UNDECLARED,  # noqa: ARG002 - it applies once the import settles
         import_no: int = 0,  # noqa: ARG002 - it is the one that is staged
     ) -> dict[str, int]:
         """Return numbers of the arms; their descriptions and priors apply once the import settles."""
@@ -199,7 +199,7 @@ class Part(Transaction):
             "INSERT INTO staged_arm (learner_id, key, arm_no) VALUES (?, ?, ?)",
             [self.learner_id, key, arm_no],
         )
-        self._arms[key] = Known(arm_no, SEEN, None)
+        self._arms[key] = Known(arm_no, UNDECLARED, None)
         return arm_no
 
     def _say(self, arm_no: int, arm: Arm) -> None:
@@ -209,11 +209,11 @@ class Part(Transaction):
             token_cost=earlier.token_cost if arm.token_cost is None else arm.token_cost,
             label=earlier.label if arm.label is None else arm.label,
         )
-        self.stage.descriptions[arm_no] = described, self.stretch or 0
+        self.stage.descriptions[arm_no] = described, self.segment or 0
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
         """The stretch, of each."""
-        return [self.stretch or 0] * len(arm_nos)
+        return [self.segment or 0] * len(arm_nos)
 
     def epochs_of(self, facts: Sequence[tuple[int, int]]) -> list[int]:
         """The stretch of each fact, by its revision."""
@@ -248,7 +248,7 @@ class SupersededRun(NamedTuple):
     """The staged version of a run that another writer has recorded meanwhile."""
 
     uid: str
-    stretch: int
+    segment: int
     rank: int
     trace: int
     digest: int
@@ -297,7 +297,7 @@ def attribute_superseded(txn: Transaction, superseded: Sequence[SupersededRun]) 
         )
     )
     for one in superseded:
-        telling = StagedAttribution(numbers[one.uid], one.stretch, one.rank, one.trace, one.digest, "new")
+        telling = StagedAttribution(numbers[one.uid], one.segment, one.rank, one.trace, one.digest, "new")
         _defer(txn, telling, one.version)
 
 
@@ -329,7 +329,7 @@ def deferred(
             one.run_no in known_before or (longer if run.standing else _is_spoken_of(part, one.run_no))
         ):
             waiting = StagedAttribution(
-                one.run_no, part.stretch or 0, one.rank, one.trace, one.digest, "duplicate"
+                one.run_no, part.segment or 0, one.rank, one.trace, one.digest, "duplicate"
             )
             _defer(part, waiting, one.version)
         else:

@@ -28,9 +28,9 @@ class Standby:
     """Reads from a standby of a primary. Raises `InvalidSetting` where it is none of it."""
 
     def __init__(self, location: Located, primary: Database) -> None:
-        if not (isinstance(location, Server) and isinstance(primary.place, Server)):
+        if not (isinstance(location, Server) and isinstance(primary.location, Server)):
             raise InvalidSetting(
-                f"Pages can be read from a standby of a PostgreSQL server, got {location} for {primary.place}.",
+                f"Pages can be read from a standby of a PostgreSQL server, got {location} for {primary.location}.",
                 next_step="Name no database to read pages from: readers of a file never wait.",
             )
         self.place = location
@@ -128,6 +128,6 @@ def _check_same(primary: Database, standby: Database) -> None:
         identities = ours.identity(), theirs.identity()
     if None not in identities and identities[0] != identities[1]:
         raise InvalidSetting(
-            f"Pages can be read from a standby of {primary.place}, got {standby.place}, which keeps other data.",
+            f"Pages can be read from a standby of {primary.location}, got {standby.location}, which keeps other data.",
             next_step="Name the primary's own standby to read pages from, or none.",
         )

@@ -70,9 +70,9 @@ class Store:
             raise
 
     @property
-    def place(self) -> Located:
+    def location(self) -> Located:
         """The location; as text a name that may be shown."""
-        return self.database.place
+        return self.database.location
 
     def write(
         self,
@@ -213,7 +213,7 @@ class Store:
 
     def size(self) -> int:
         """Return its size in bytes, with the log that is not folded in yet."""
-        if files := files_of(self.place):
+        if files := files_of(self.location):
             return sum(one.stat().st_size for one in files if not one.name.endswith(_BESIDE))
         with self.database.reading() as connection:
             return connection.size()
@@ -233,7 +233,7 @@ class Store:
             return damaged_too
         except StoreError:
             return None
-        return None if difference is None else damaged(self.place, words_of(difference))
+        return None if difference is None else damaged(self.location, words_of(difference))
 
     @contextmanager
     def _damage_reported(self, learner: str) -> Iterator[None]:
@@ -261,7 +261,7 @@ class Store:
             return
         difference = look_over(Snapshot(connection, learner))
         if difference is not None:
-            raise damaged(self.place, words_of(difference))
+            raise damaged(self.location, words_of(difference))
         self.database.was_looked_over(now_ms)
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class SubjectSource(NamedTuple):
 
     revision: int
     import_no: int
-    said: str | None
+    description: str | None
 
 
 def subject_no(facts: Facts, kind: Kind, uid: str) -> int | None:
@@ -134,8 +134,8 @@ def _make(txn: Transaction, kind: Kind, uid: str) -> int:
     return number
 
 
-def _note(txn: Transaction, kind: Kind, number: int, import_no: int, said: str | None) -> None:
-    txn.connection.run(_NOTE, [txn.learner_id, kind, number, import_no, txn.revision, said])
+def _note(txn: Transaction, kind: Kind, number: int, import_no: int, description: str | None) -> None:
+    txn.connection.run(_NOTE, [txn.learner_id, kind, number, import_no, txn.revision, description])
 
 
 def _adapter_no(txn: Transaction, uri: str, name: str | None = None, version: str | None = None) -> int:
@@ -207,8 +207,8 @@ def _write_layer(txn: Transaction, number: int, sources: Sequence[SubjectSource]
 def _merged_layer(sources: Sequence[SubjectSource]) -> LayerLine:
     """Return the description of a layer: of each field the latest value, which is None where it was left out."""
     fields: dict[str, object] = {"uid": "-"}
-    for one in sorted(one for one in sources if one.said is not None):
-        fields |= msgspec.json.decode(one.said or "", type=dict[str, object])
+    for one in sorted(one for one in sources if one.description is not None):
+        fields |= msgspec.json.decode(one.description or "", type=dict[str, object])
     return msgspec.convert({**fields, "kind": "layer"}, LayerLine)
 
 
@@ -294,7 +294,7 @@ def _has_texts(txn: Transaction, line: ExecutionLine) -> bool:
 
 
 def _is_described(txn: Transaction, number: int) -> bool:
-    return any(one.said is not None for one in _sources(txn, "execution", [number])[number])
+    return any(one.description is not None for one in _sources(txn, "execution", [number])[number])
 
 
 def _run_no(txn: Transaction, line: ExecutionLine) -> int:
@@ -436,19 +436,19 @@ def subject_states(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int
 
 
 def _state(sources: Sequence[SubjectSource]) -> tuple[int, int]:
-    return int(all(one.said is None for one in sources)), int(bool(sources))
+    return int(all(one.description is None for one in sources)), int(bool(sources))
 
 
 def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list[SubjectSource]]:
     undone = undone_imports(facts)
     sources: dict[int, list[SubjectSource]] = defaultdict(list, {number: [] for number in numbers})
-    for number, import_no, revision, said in facts.connection.rows_in(
+    for number, import_no, revision, description in facts.connection.rows_in(
         "SELECT no, import_no, revision, said FROM provenance WHERE learner_id = ? AND kind = ? AND no IN ({})",
         [facts.learner_id, kind],
         numbers,
     ):
         if import_no not in undone:
-            sources[number].append(SubjectSource(revision, import_no, said))
+            sources[number].append(SubjectSource(revision, import_no, description))
     return dict(sources)
 
 

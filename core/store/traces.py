@@ -52,10 +52,10 @@ class StoredTrace(NamedTuple):
 
     uid: str
     session: str
-    said: str
+    problem: str
     is_rooted: int
     n_spans: int
-    n_told: int
+    n_settled: int
     last_ms: int
 
 

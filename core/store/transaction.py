@@ -33,7 +33,7 @@ Detail = dict[str, str | int | float | bool | None]
 """Details of an audit entry."""
 TAKEN: Final = ("arm", "run", "import", "adapter", "layer", "execution")
 """Kinds whose numbers an import takes before it settles."""
-SEEN: Final = 0
+UNDECLARED: Final = 0
 DECLARED: Final = 1
 BY_IMPORT: Final = 2
 """Origin of an arm, as bits: only from runs; made on purpose; named by an active import."""
@@ -202,9 +202,9 @@ class Snapshot:
         self.connection = connection
         self.together = connection.together
         self.name = name
-        row = None if number is None else self._found(number)
+        row = None if number is None else self._row_by_number(number)
         if row is None and (number := number_of(connection, name)) is not None:
-            row = self._found(number)
+            row = self._row_by_number(number)
         self.learner_id, settings, *staged, self.origin, self.revision, token = row or _NOBODY
         self.staged = Staged(*staged)
         self.moment = SnapshotKey(self.origin, self.revision, token, connection.file)
@@ -215,7 +215,7 @@ class Snapshot:
         self.hidden: frozenset[int] = frozenset()
         """Numbers of the evaluations that are left out of what who reads takes along; it says so, too."""
 
-    def _found(self, number: int) -> Row | None:
+    def _row_by_number(self, number: int) -> Row | None:
         return self.connection.row(
             "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token"
             " FROM learner WHERE learner_id = ? AND name = ? AND revision > 0",
@@ -244,7 +244,7 @@ class Transaction:
         f"UPDATE learner SET revision = revision + 1 WHERE learner_id = ? AND name = ? RETURNING {BEGUN}"
     )
     _FIRST = 1
-    stretch: int | None = None
+    segment: int | None = None
     """In a part of an import: between which of the resets that it tells; see `core.store.staging`."""
     newest: dict[tuple[int, int], int]
     """In a part of an import: time of the newest counted observation of an arm in a stretch."""
@@ -267,12 +267,12 @@ class Transaction:
         self.now_ms = now_ms
         row = None if memory is None else self._opened(memory.learner_id)
         if row is None:
-            row = self._found()
+            row = self._row_by_name()
         if (row is None or row[3] == self._FIRST) and (origin is None or (only and self._others())):
             raise unknown_learner(self)
         while row is None:  # others may be making it, or sweep it away, at this very moment
             self._make()
-            row = self._found()
+            row = self._row_by_name()
         self.created: bool = row[3] == self._FIRST
         self.learner_id: int = row[0]
         self.origin: str = row[1]
@@ -470,7 +470,9 @@ class Transaction:
             self._arms[key] = Known(*known)
         return {key: self._arms[key].arm_no for key in distinct if key in self._arms}
 
-    def ensure_arms(self, arms: Sequence[Arm], *, declared: int = SEEN, import_no: int = 0) -> dict[str, int]:
+    def ensure_arms(
+        self, arms: Sequence[Arm], *, declared: int = UNDECLARED, import_no: int = 0
+    ) -> dict[str, int]:
         """Return numbers of the arms; missing ones are made, with the posterior of their prior.
 
         A listed arm keeps its prior. Label and cost follow the latest source, recorded as this import's (0 = direct).
@@ -548,7 +550,7 @@ class Transaction:
         """
         return self.connection.row(self._OPEN, [learner_id, self.name])
 
-    def _found(self) -> Row | None:
+    def _row_by_name(self) -> Row | None:
         """Return the learner's row, locked, by name; None without such a learner."""
         number = number_of(self.connection, self.name)
         return None if number is None else self._opened(number)
@@ -603,7 +605,7 @@ class Transaction:
         return self.number("arm") if row is None else int(row[0])
 
     def _make_arm(self, arm: Arm, *, declared: int) -> int:
-        if declared != SEEN:  # else it is listed with the first run or reward that names it
+        if declared != UNDECLARED:  # else it is listed with the first run or reward that names it
             self.note_news()
         arm_no = self._new_arm_no(arm.key)
         own = arm.prior
@@ -636,7 +638,7 @@ class Transaction:
             "UPDATE arm SET declared = declared | ? WHERE learner_id = ? AND arm_no = ?", [declared, *key]
         )
         if hidden is not None:
-            if declared != SEEN:
+            if declared != UNDECLARED:
                 self.note_news()
             self.connection.run(
                 "UPDATE arm SET prior_alpha_micro = ?, prior_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",

@@ -178,7 +178,7 @@ def settle_message(txn: Transaction, message: Message, result: str, *, ok: bool)
 
 def _webhook(*row: Any) -> WebhookRow:  # noqa: ANN401 - as the columns come
     number, url, learner, pages, secret_from, private, by, at_ms, removed_ms, *state = row
-    last_ms, last_result, n_waiting, n_given_up = state
+    last_ms, last_result, n_waiting, n_dropped = state
     return WebhookRow(
         id=f"webhook-{number}",
         url=url,
@@ -192,5 +192,5 @@ def _webhook(*row: Any) -> WebhookRow:  # noqa: ANN401 - as the columns come
         last_ms=last_ms or None,
         last_result=last_result or None,
         n_waiting=n_waiting,
-        n_given_up=n_given_up,
+        n_given_up=n_dropped,
     )

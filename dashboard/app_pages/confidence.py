@@ -49,7 +49,7 @@ def page() -> None:
             section("Bands as measured", "width of the exact 95% interval")
             measured = pictured_once("bands measured", lambda: to_arrow(sentences.bands_measured(known)))
             small_table(measured, alt="Bands with their measured and documented widths")
-        with panel("Observations that nobody reads"):
+        with panel("Unread observations"):
             unread()
     how_it_is_computed("savings", "pulls")
 

@@ -16,7 +16,7 @@ from dashboard.widgets.words import muted, section, sentence
 def page() -> None:
     here = reading()
     sentence(sentences.data(here.frame.n_runs, here.frame.n_arms, queries.imports()), here.tokens)
-    is_served = isinstance(here.context.store.place, Server)
+    is_served = isinstance(here.context.store.location, Server)
     goes = "runs go to the database’s server alone" if is_served else "nothing leaves this machine"
     muted(f"Importing again changes nothing; every import can be undone; {goes}.")
     st.space("xsmall")

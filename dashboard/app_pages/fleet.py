@@ -22,7 +22,7 @@ def page() -> None:
     sentence(said.fleet(rows), reading().tokens)
     muted(
         "What is saved is the plain figure; how sure it is, a learner’s Savings page says. That no run comes is seen "
-        "here; other alarms are found where somebody is told of them (Settings, Alerts)."
+        "here; other alarms go to webhooks (Settings, Alerts)."
     )
     listing.unreadable(rows)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

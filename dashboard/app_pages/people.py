@@ -27,7 +27,7 @@ def page() -> None:
     left, right = st.columns([5, 7], gap="large")
     change = None
     with left, panel("Change"):
-        section("Change", "nobody gives more than they hold")
+        section("Change", "a grant never exceeds your own rights")
         change = form.fields(rows)
     with right, panel("What it will do", still="nothing was changed"):
         form.what_it_does(change, rows)

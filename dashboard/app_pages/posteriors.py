@@ -33,7 +33,7 @@ def page() -> None:
     chosen = rows(known.columns, known.summary, places, method=method, truth=truth)
     judged = queries.judgements()
     with title:
-        # With the default choice the sentence covers all arms: the figure shows a spread, and the best of many prove nothing.
+        # With the default choice the sentence covers all arms: the best of many prove nothing.
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
         sentence(sentences.posteriors([judged[key] for key in keys]), here.tokens)
     with panel("Densities", still="the table below still works"):

@@ -38,7 +38,7 @@ def page() -> None:
     else:
         sentence(("Queues are counted and frozen before they are made.",), reading().tokens)
         modes.modes()
-        with panel("Queues that stand"):
+        with panel("Active queues"):
             making.standing(rows)
         left, right = st.columns(2, gap="large")
         with left, panel("A new queue"):

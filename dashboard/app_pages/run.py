@@ -40,7 +40,7 @@ def page() -> None:
         story.evaluations(story_of_run)
     with panel("Where they were recognised"):
         story.excerpts(story_of_run)
-    with panel("What the prompt said of tools left out"):
+    with panel("Prompt text on tools left out"):
         story.guidance(story_of_run)
     how_it_is_computed("savings", "detection")
 

@@ -17,7 +17,8 @@ def page() -> None:
     rows = governing.tokens()
     sentence(tokens.tokens(rows, here.context.clock()), here.tokens)
     muted(
-        "A token is a program’s own: its acts are told apart from yours, and only a digest of its secret is stored."
+        "A token belongs to one program: the audit lists its acts apart from yours. Only a digest of its secret "
+        "is stored."
     )
     st.space("xsmall")
     with panel("Tokens", still="the form still works"):
@@ -25,7 +26,7 @@ def page() -> None:
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Make or revoke"):
-        section("Make or revoke", "nobody gives more than they hold")
+        section("Make or revoke", "a grant never exceeds your own rights")
         if ending.doing() == ending.MAKE:
             token = making.fields()
             with right, panel("What it will do", still="nothing was made"):

@@ -24,7 +24,7 @@ _ZONES: Final = (
     (TENTATIVE, RELIABLE, "tentative"),
     (RELIABLE, 1.0, "reliable"),
 )
-_WHY: Final = {"no_pairs": "nobody judged the same", "no_variation": "undefined: all say the same"}
+_WHY: Final = {"no_pairs": "no shared judgements", "no_variation": "undefined: all say the same"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,8 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
         shapes=[_limit(limit, look) for limit in (0.0, TENTATIVE, RELIABLE) if limit > low],
         annotations=[*_words(low, look), *_beside(shown, low, look, row_px, compact=compact)],
     )
-    alt = f"Krippendorff's alpha with 95% interval: {'; '.join(f'{bar.name} {alpha_words(bar.agreement)}' for bar in shown)}."
+    values = "; ".join(f"{bar.name} {alpha_words(bar.agreement)}" for bar in shown)
+    alt = f"Krippendorff's alpha with 95% interval: {values}."
     shift = 0.2 if compact else 0.0
     return chart_of(_traces(shown, look, shift), layout, alt=alt, table=_table(shown))
 
@@ -203,8 +204,8 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
             "opacity": 1,
         },
         "hovertext": [
-            f"<b>{bar.name}</b><br>alpha {alpha_words(bar.agreement)}<br>{wording.things(bar.agreement.n_items, 'thing')} judged by "
-            "two or more"
+            f"<b>{bar.name}</b><br>alpha {alpha_words(bar.agreement)}<br>"
+            f"{wording.things(bar.agreement.n_items, 'thing')} judged by two or more"
             for _, bar, _ in known
         ],
         "hoverinfo": "text",

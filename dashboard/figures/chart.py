@@ -17,7 +17,7 @@ Cell = str | int | float
 Trace = dict[str, Any]
 
 
-class Still(go.Figure):  # type: ignore[misc]  # Plotly tells no types
+class Still(go.Figure):  # type: ignore[misc]  # Plotly has no types
     """A finished figure: turned into a dictionary once, however often the page that shows it is run again."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _peaks(
     placed: list[tuple[float, float]] = []
     notes = []
     peaks = [(float(x[height.argmax()]), float(height.max())) for x, height in curves]
-    for at in sorted(range(len(arms)), key=lambda place: peaks[place][1]):
+    for at in sorted(range(len(arms)), key=lambda index: peaks[index][1]):
         x, height = peaks[at]
         y_px = height / top * curves_px + 9
         while any(abs(x - other) < 0.02 and abs(y_px - other_px) < _LABEL_PX for other, other_px in placed):

@@ -74,7 +74,7 @@ def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:
 
 
 def _right_end(saved: Savings) -> float:
-    """Return the right end: beyond 99.5 per cent of the runs of both groups, or beyond some medians and both means."""
+    """Return the right end: beyond 99.5% of the runs of both groups, or beyond some medians and both means."""
     spread = saved.distribution
     both = spread.n_baseline + spread.n_selected
     if both.sum() == 0:

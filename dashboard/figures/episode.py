@@ -443,7 +443,7 @@ def _alt(view: EpisodeView, each: int) -> str:
     reached = (
         "nothing was paid" if view.total is None else f"the running total ends at {wording.paid(view.total)}"
     )
-    columns = f" Each column stands for {wording.count(each)} steps." if each > 1 else ""
+    columns = f" Each column covers {wording.count(each)} steps." if each > 1 else ""
     return f"{', '.join(parts)}; {reached}, {view.status}.{columns}"
 
 

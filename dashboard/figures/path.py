@@ -41,7 +41,7 @@ class Lettered:
 
 
 def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
-    """Return the events with their letters, and the number of marks without one; resets precede settings and models."""
+    """Return the events with their letters, resets first, and the number of marks without one."""
     days = max(len(arm_path.path), 2)
     groups: list[list[HistoryMark]] = []
     for mark in arm_path.marks:

@@ -273,7 +273,8 @@ def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -
         xaxis=theme.axis(
             look,
             grid=True,
-            title=f"difference of {'average' if comparison.compared == 'reward' else 'success rate'}, first less second",
+            title=f"difference of {'average' if comparison.compared == 'reward' else 'success rate'}, "
+            "first less second",
             range=[low - room, high + room],
             nticks=5,
         ),
@@ -328,7 +329,7 @@ def _numbers(estimate: Estimate) -> list[float]:
 def _difference(pair: ModelPair) -> str:
     estimate = pair.difference
     if estimate.value is None:
-        return "no difference can be told"
+        return "no difference can be estimated"
     return f"{wording.change(estimate.value, 3)}{_between(estimate)}"
 
 

@@ -108,7 +108,7 @@ def _about(facts: Facts) -> tuple[tuple[str, str], ...]:
         ("Data", f"{_day(view.since_ms or frame.first_at_ms)} to {_day(view.until_ms or frame.last_at_ms)}"),
         ("Filters", wording.plain(", ".join(filters)) or "none"),
         ("Revision", f"{wording.count(frame.revision)} of {wording.plain(frame.origin) or 'a new learner'}"),
-        ("Frozen", f"{_day(facts.made_at_ms)}; all times are UTC"),
+        ("Frozen", f"{_day(facts.created_at_ms)}; all times are UTC"),
     )
 
 

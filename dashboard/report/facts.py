@@ -35,7 +35,7 @@ class Query:
     question: str
     expression: str
     command: str
-    asked_at_ms: int
+    queried_at_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Facts:
     belief: queries.Belief
     judgements: Mapping[str, Judgement]
     changes: tuple[AuditEntry, ...]
-    made_at_ms: int
+    created_at_ms: int
     questions: dict[str, Query]
 
 
@@ -79,7 +79,7 @@ def _answers(context: Context, view: View) -> Facts:
             question=question,
             expression=expression,
             command=command,
-            asked_at_ms=context.clock(),
+            queried_at_ms=context.clock(),
         )
         return answer()
 
@@ -115,7 +115,7 @@ def _answers(context: Context, view: View) -> Facts:
         ),
         judgements=ask(
             "judgements",
-            "What is to be said of every arm",
+            "Judgement of every arm",
             f"queries.judgements(context, {arguments})",
             lambda: queries.judgements(context, view),
             _COMMAND if is_present else "",
@@ -126,7 +126,7 @@ def _answers(context: Context, view: View) -> Facts:
             f"queries.changes(context, {_CHANGES})",
             lambda: queries.changes(context, _CHANGES),
         ),
-        made_at_ms=context.clock(),
+        created_at_ms=context.clock(),
         questions=questions,
     )
 
@@ -145,7 +145,7 @@ def opening(learner: str) -> str:
 def view_arguments(view: View) -> str:
     """A view as Python has it, with the filters that are set, in ASCII.
 
-    >>> told_view(View(since_ms=0, models=("large",)))
+    >>> view_arguments(View(since_ms=0, models=("large",)))
     "View(since_ms=0, models=('large',))"
     """
     unset = View()

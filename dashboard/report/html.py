@@ -148,7 +148,7 @@ def _questions(questions: Iterable[Query], opening: str) -> str:
     rows = "".join(
         f'<tr id="query-{query.number}"><td class="number">{query.number}</td><td>{escape(query.question)}</td>'
         f'<td class="long"><code>{escape(query.expression)}</code></td><td><code>{escape(query.command)}</code></td>'
-        f"<td>{instant(query.asked_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
+        f"<td>{instant(query.queried_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
         for query in questions
     )
     return (

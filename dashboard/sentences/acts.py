@@ -16,7 +16,7 @@ def rewarded_by_hand(row: Observation, now_ms: int) -> str:
 
     >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0,
     ...     run="a", run_no=1, reason=None, actor="Priya", at_ms=0, epoch=1, undone=False, counts=True)
-    >>> said_by_hand(row, 61_000)
+    >>> rewarded_by_hand(row, 61_000)
     'Priya corrected this to 0.5 a minute ago'
     """
     did = "corrected this to" if row.kind == "correction" else "gave this"
@@ -48,9 +48,9 @@ def replaced_reward(automatic: float | None, reward: float) -> str:
     return value if automatic is None else f"{wording.reward(automatic)} → {value}"
 
 
-def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, sent: bool = False) -> str:
+def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, is_done: bool = False) -> str:
     """Return the effect of a reward, before or after it is sent."""
-    move, leave = ("moved", "left") if sent else ("move", "leave")
+    move, leave = ("moved", "left") if is_done else ("move", "leave")
     before, after = wording.means(before_mean, after_mean)
     ranked = tuple(wording.count(rank) for rank in ranks)
     mean = (
@@ -62,7 +62,7 @@ def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, sen
         else (leave, f"the rank at {ranked[1]}")
     )
     did = f"{mean[0]} {mean[1]} and {rank[1] if rank[0] == mean[0] else ' '.join(rank)}"
-    return f"This {did}." if sent else f"This would {did}. Nothing is sent yet."
+    return f"This {did}." if is_done else f"This would {did}. Nothing is sent yet."
 
 
 def scope_words(columns: ArmColumns) -> str:

@@ -28,10 +28,10 @@ _COUNTED: Final[dict[AlertKind, str]] = {
 _RESULTS: Final = {
     "no secret": "not sent: the server has no secret",
     "private address": "not sent: its address is of a private network",
-    "unresolved": "not sent: nobody knows its name",
+    "unresolved": "not sent: its name does not resolve",
     "timeout": "no answer in time",
     "TLS": "its certificate is none of that name",
-    "unreachable": "nobody answers there",
+    "unreachable": "no server answers there",
 }
 
 
@@ -73,4 +73,4 @@ def state(one: AlertRow, *, year_of_ms: int | None) -> str:
     """Return whether the alert is active."""
     if one.cleared_ms is not None:
         return f"cleared {wording.minute(one.cleared_ms, year_of_ms=year_of_ms)}"
-    return "stands" if one.quiet_ms is None else "gone, not yet for an hour"
+    return "active" if one.quiet_ms is None else "gone, not yet for an hour"

@@ -13,26 +13,26 @@ from dashboard.sentences.phrase import Phrase, Sentence
 NOBODY: Final = "unknown"
 _NAME_CHARS: Final = 40
 _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
-    "member_add": lambda told: f"let {told['name']} in as {told['role']} {told['where']}",
-    "member_invite": lambda told: f"invited {told['name']} as {told['role']} {told['where']}",
-    "member_role": lambda told: (
-        f"made {told['name']} {told['role']} {told['where']}"
-        if told["role"]
-        else f"took {told['name']}’s role {told['where']} away"
+    "member_add": lambda detail: f"let {detail['name']} in as {detail['role']} {detail['where']}",
+    "member_invite": lambda detail: f"invited {detail['name']} as {detail['role']} {detail['where']}",
+    "member_role": lambda detail: (
+        f"made {detail['name']} {detail['role']} {detail['where']}"
+        if detail["role"]
+        else f"took {detail['name']}’s role {detail['where']} away"
     ),
-    "member_remove": lambda told: f"removed {told['name']}",
-    "member_restore": lambda told: f"took a change of {told['name']} back",
-    "member_join": lambda told: f"came in as {told['name']}, who was invited",
-    "member_sign_out": lambda told: f"ended the sessions of {told['name']}",
-    "token_create": lambda told: f"made the token {told['name']} for {told['scopes']}",
-    "token_revoke": lambda told: f"ended the token {told['name']}",
-    "webhook_add": lambda told: f"added a webhook to {told['host']}",
-    "webhook_remove": lambda told: f"removed the webhook to {told['host']}",
-    "sender_add": lambda told: f"let {told['name']} speak in a chat",
-    "sender_remove": lambda told: f"let {told['name']} speak in a chat no longer",
-    "erase": lambda told: f"erased texts of a {told['of']}",
-    "rubric": lambda told: f"defined the rubric {told['version']}",
-    "choice": lambda told: "chose between two answers",  # noqa: ARG005 - all are asked alike
+    "member_remove": lambda detail: f"removed {detail['name']}",
+    "member_restore": lambda detail: f"took a change of {detail['name']} back",
+    "member_join": lambda detail: f"came in as {detail['name']}, who was invited",
+    "member_sign_out": lambda detail: f"ended the sessions of {detail['name']}",
+    "token_create": lambda detail: f"made the token {detail['name']} for {detail['scopes']}",
+    "token_revoke": lambda detail: f"ended the token {detail['name']}",
+    "webhook_add": lambda detail: f"added a webhook to {detail['host']}",
+    "webhook_remove": lambda detail: f"removed the webhook to {detail['host']}",
+    "sender_add": lambda detail: f"let {detail['name']} speak in a chat",
+    "sender_remove": lambda detail: f"let {detail['name']} speak in a chat no longer",
+    "erase": lambda detail: f"erased texts of a {detail['of']}",
+    "rubric": lambda detail: f"defined the rubric {detail['version']}",
+    "choice": lambda detail: "chose between two answers",  # noqa: ARG005 - all are asked alike
 }
 """Words for acts at the installation, and for acts that only this page lists."""
 ACTIONS: Final = (
@@ -84,8 +84,8 @@ def audit(entry: AuditEntry | None, learner: str | None, now_ms: int, *, filtere
 def refused(denial: Denial | None, now_ms: int, *, filtered: bool) -> Sentence:
     """Return the latest refusal."""
     if denial is None:
-        return ("No refusal passes the filters." if filtered else "Nobody was refused anything yet.",)
-    who = _short(denial.actor) if denial.actor else "Somebody unknown"
+        return ("No refusal passes the filters." if filtered else "No request was refused yet.",)
+    who = _short(denial.actor) if denial.actor else "An unknown caller"
     times = "" if denial.n == 1 else f" {wording.count(denial.n)} times in a minute"
     return (
         Phrase(who),

@@ -54,7 +54,7 @@ _SUBJECT_CHARS: Final = 60
 _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "reward": ("gave", "reward", "rewards"),
     "reset": ("made", "reset", "resets"),
-    "undo": ("took back, or let stand again,", "act", "acts"),
+    "undo": ("took back or restored", "act", "acts"),
     "import": ("made", "import", "imports"),
     "setting": ("changed", "setting", "settings"),
     "note": ("wrote", "note", "notes"),
@@ -121,7 +121,7 @@ def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911, PLR091
         case "assign":
             number = _int_of(detail, "items")
             return f"assigned {'items' if number is None else wording.things(number, 'item')} of a queue"
-        case _:  # a kind of act that nobody has found better words for
+        case _:  # a kind of act without words of its own
             about = f" about {_arm_of(detail, marked)}" if "arm" in detail else ""
             return f"added {_act(entry.action, marked)}{about}"
 
@@ -147,7 +147,7 @@ def _judged(detail: Detail, marked: bool) -> str:
 
 def _credited(detail: Detail, marked: bool) -> str:
     name = _foreign(wording.cut_middle(wording.plain(str(detail.get("episode"))), _SUBJECT_CHARS), marked)
-    number, to = _int_of(detail, "arms"), "nobody"
+    number, to = _int_of(detail, "arms"), "no arm"
     if detail.get("rule") != "off":
         to = "arms" if number is None else f"{wording.things(number, 'arm')}"
     return f"credited episode {f'**{name}**' if marked else name} to {to}"
@@ -164,7 +164,7 @@ def _reward_of(detail: Detail) -> str:
 def _undo_of(detail: Detail, marked: bool) -> str:
     redone = detail.get("redone")
     if isinstance(redone, str):
-        return f"let {_act(redone.rpartition('-')[0], marked)} stand again"
+        return f"restored {_act(redone.rpartition('-')[0], marked)}"
     return f"took back {_act(str(detail.get('kind', 'change')), marked)}"
 
 

@@ -20,7 +20,7 @@ NEXT_SHOWN: Final = 9
 
 _WHY_UNREAD: Final = {
     "no_arm": "the arm is not listed",
-    "no_run": "its run no longer stands, or had the arm out",
+    "no_run": "its run is no longer active, or had the arm out",
     "no_observation": "what it corrects is gone",
     "not_in_posterior": "missing from the posterior; armscope verify says more",
 }
@@ -57,22 +57,22 @@ def wider(known: Confidence) -> str:
 
 def unread(counts: UnreadReport) -> str:
     """Return the number of unread observations, as Markdown; 0 is a finding, not an assumption."""
-    return f"Observations that nobody reads: **{wording.count(counts.n_unread)}**."
+    return f"Unread observations: **{wording.count(counts.n_unread)}**."
 
 
 def unread_counts(counts: UnreadReport) -> str:
     """Return what was examined for that count, as Markdown."""
     held = f"The posteriors hold {wording.things(counts.n_pulls, 'pull')}."
     if counts.n_rewards == 0 and counts.n_unread == 0:
-        return f"{held} No reward stands in the ledger."
+        return f"{held} No reward is active in the ledger."
     parts = [f"{wording.count(counts.n_present)} {'counts' if counts.n_present == 1 else 'count'} now"]
     if counts.n_earlier:
         parts.append(f"{wording.count(counts.n_earlier)} belong to epochs that a reset closed")
     if counts.n_replaced:
         parts.append(f"{wording.count(counts.n_replaced)} gave way to a later correction")
     if counts.n_unread:
-        parts.append(f"{wording.count(counts.n_unread)} are read by nobody")
-    rewards = wording.things(counts.n_rewards, "standing reward")
+        parts.append(f"{wording.count(counts.n_unread)} are unread")
+    rewards = wording.things(counts.n_rewards, "active reward")
     return f"{held} Of {rewards} in the ledger, {wording.listed(parts)}."
 
 

@@ -26,15 +26,15 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
     here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
     standing = [one for one in done if not one.undone]
     if not standing:
-        return (f"{here} are here, recorded directly; ", Phrase("no import stands"), ".")
+        return (f"{here} are here, recorded directly; ", Phrase("no import is active"), ".")
     rejected = sum(one.answer.rejected_count for one in standing)
     came = f"{here} are here; "
     imports = wording.things(len(standing), "import")
-    stand = "stands" if len(standing) == 1 else "stand"
+    are = "is" if len(standing) == 1 else "are"
     if not rejected:
-        return (f"{came}{imports} {stand}, and ", Phrase("no line was rejected"), ".")
+        return (f"{came}{imports} {are} active, and ", Phrase("no line was rejected"), ".")
     were = "line was rejected" if rejected == 1 else "lines were rejected"
-    return (f"{came}{imports} {stand}, and ", Phrase(f"{wording.count(rejected)} {were}"), ".")
+    return (f"{came}{imports} {are} active, and ", Phrase(f"{wording.count(rejected)} {were}"), ".")
 
 
 def import_line(answer: ImportAnswer) -> str:
@@ -63,13 +63,13 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         rows.append(("skipped", answer.skipped, "no real tool was called, or passive"))
     more = [
         ("empty", answer.empty, "neither reply nor call"),
-        ("replies outside any turn", answer.outside, "nobody had asked yet"),
+        ("replies outside any turn", answer.outside, "no request came before"),
         ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
         ("episodes read", answer.episodes, "what environments paid, step by step"),
         ("episodes known already", answer.episode_duplicates, "nothing changed"),
-        ("episodes grown", answer.episodes_updated, "a longer telling updated them"),
+        ("episodes grown", answer.episodes_updated, "a longer record updated them"),
         *(
-            (f"{kind}s", n, "told by the files")
+            (f"{kind}s", n, "reported by the files")
             for kind, n in (answer.ledger_by or {"fact": answer.ledger}).items()
         ),
     ]
@@ -91,7 +91,7 @@ def calls_not_offered(answer: ImportAnswer) -> str | None:
         return None
     tools = ", ".join(f"{wording.plain(one.tool)} ({wording.things(one.runs, 'run')})" for one in named)
     more = ", …" if len(answer.not_offered_calls) > _NAMED else ""
-    return f"Called, but no arm in the prompt stands for it: {tools}{more}"
+    return f"Called, but no arm of the prompt offers it: {tools}{more}"
 
 
 def ignored_table(files: Sequence[Unread]) -> dict[str, list[object]]:
@@ -135,9 +135,9 @@ def undo_effect(shown: UndoPreview) -> str:
     if shown.settings:
         names = wording.listed([name.replace("_", " ") for name in shown.settings])
         moved.append(f"another value of {names}")
-    what = "Letting it stand again" if shown.again else "Undoing it"
+    what = "Restoring it" if shown.again else "Undoing it"
     if not moved and not shown.n_moved:
-        return f"{what} would change nothing: what it told is told by other imports too, or by nobody."
+        return f"{what} would change nothing: other imports hold the same records, or it has none."
     words = wording.listed(moved) if moved else "no run, no arm and no pull"
     return f"{what} would mean **{words}**; {wording.things(shown.n_moved, 'arm')} would move. Nothing is deleted."
 

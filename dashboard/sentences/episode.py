@@ -57,8 +57,8 @@ def episode_verdict(view: EpisodeView) -> str:
         return f"Success means {rule}: {missing} it is none."
     if view.success is None:
         return (
-            f"Success means {rule}; {wording.paid(reached)} lies outside {ends(view.scale)}, which nobody declared, "
-            "so it is not told whether this is one."
+            f"Success means {rule}; {wording.paid(reached)} lies outside {ends(view.scale)}, which is no declared "
+            "scale, so it is unknown whether this is one."
         )
     beside = "" if view.normalised is not None else f", outside {ends(view.scale)}"
     return f"Success means {rule}: {wording.paid(reached)} is {'one' if view.success else 'none'}{beside}."

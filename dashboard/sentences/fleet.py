@@ -13,7 +13,7 @@ from dashboard.sentences.phrase import Phrase, Sentence
 
 STATES: Final[dict[LearnerState, str]] = {
     "unreadable": "✕ can’t be read",
-    "alarmed": "▲ needs somebody",
+    "alarmed": "▲ needs attention",
     "empty": "○ no runs yet",
     "passive": "◇ only watches",
     "selecting": "● selects",
@@ -39,13 +39,13 @@ def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
     """Return how many of the learners need attention, and why."""
     needing = [one for one in rows if one.needs_attention]
     if len(rows) == 1:
-        need = "needs somebody" if needing else "needs nobody"
+        need = "needs attention" if needing else "needs no attention"
         return (f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
     of = f"Of {wording.things(len(rows), 'learner')} "
     if not needing:
-        return (of, Phrase("none needs somebody"), ".")
+        return (of, Phrase("none needs attention"), ".")
     need = "needs" if len(needing) == 1 else "need"
-    return (of, Phrase(f"{wording.number_word(len(needing))} {need} somebody"), f"{_reasons(needing)}.")
+    return (of, Phrase(f"{wording.number_word(len(needing))} {need} attention"), f"{_reasons(needing)}.")
 
 
 def _reasons(needing: Sequence[LearnerSummary]) -> str:

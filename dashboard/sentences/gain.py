@@ -129,7 +129,7 @@ def error_line(saved: Comparison) -> str:
     line += f": {at_most(difference)} more failures"
     if saved.runs_to_tell_errors is None:
         return f"{line}."
-    return f"{line}; it takes about {_about(saved.runs_to_tell_errors)} runs to tell such rates apart (power 0.8)."
+    return f"{line}; it takes about {_about(saved.runs_to_tell_errors)} runs to detect such a difference (power 0.8)."
 
 
 def _about(number: int) -> str:

@@ -18,21 +18,21 @@ def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = No
     if one.no_break_even == "not_offered":
         return "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
     if one.no_break_even == "always_in":
-        return f"At {cost} it goes into more than half of the next prompts **whatever it is worth**.{stands}"
+        return f"At {cost} it goes into more than half of the next prompts **at any value**.{stands}"
     if one.no_break_even == "never_in" or one.break_even is None:
         return f"At {cost} **no usefulness** brings it into half of the next prompts.{stands}"
     return (
         f"At {cost} it breaks even at a mean of **{wording.mean(one.break_even)}**: there it is in half of the next "
-        f"prompts. {_stands(one, year_of_ms)}{stands}"
+        f"prompts. {_mean_words(one, year_of_ms)}{stands}"
     )
 
 
-def _stands(one: Judgement, year_of_ms: int | None) -> str:
+def _mean_words(one: Judgement, year_of_ms: int | None) -> str:
     """Return the arm's mean and interval, for comparison with its break-even."""
     if one.name == "section":
-        return "It is always counted as used, so where it stands says nothing."
+        return "It is always counted as used, so its position means nothing."
     between = wording.interval(one.interval.lower, one.interval.upper)
-    words = f"It stands at {wording.mean(one.mean)}, 95% interval {between}"
+    words = f"Its mean is {wording.mean(one.mean)}, 95% interval {between}"
     if one.recent is None:
         return f"{words}."
     since = wording.since(one.recent.since_ms, year_of_ms=year_of_ms)
@@ -44,8 +44,9 @@ def worth_note(chance: Chance, inclusion: Inclusion) -> str:
     if chance.break_even_mean is None:
         return _offered(chance.n_offering, inclusion)
     return (
-        f"{_offered(chance.n_offering, inclusion)} Break-even: the mean at which the chance of inclusion in such a run "
-        f"is 50%, by the same {wording.count(inclusion.n_simulations)} simulated selections among their candidates."
+        f"{_offered(chance.n_offering, inclusion)} Break-even: the mean at which the chance of inclusion in such "
+        f"a run is 50%, by the same {wording.count(inclusion.n_simulations)} simulated selections among "
+        "their candidates."
     )
 
 

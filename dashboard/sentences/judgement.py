@@ -33,7 +33,7 @@ _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
     "worth": ("earns its place", "earn their place"),
     "not_worth": ("does not earn its place", "do not earn their place"),
     "open": ("is open", "are open"),
-    "unopposed": ("goes in whatever it is worth", "go in whatever they are worth"),
+    "unopposed": ("goes in at any value", "go in at any value"),
     "unknown": ("was not offered lately", "were not offered lately"),
 }
 
@@ -122,7 +122,7 @@ def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  #
 def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     """Return the position of its interval against its break-even."""
     if one.name == "unopposed":
-        return ("It goes in ", Phrase("whatever it is worth"), ".")
+        return ("It goes in ", Phrase("at any value"), ".")
     if one.name == "unknown":
         return ("It was ", Phrase("not offered lately"), ", so nothing can be held against its cost.")
     cost = "" if token_cost is None else f" at {wording.things(token_cost, 'token')}"
@@ -159,7 +159,7 @@ def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int
         parts += ["; " if parts else "", Phrase(who if parts else wording.capital(who) if not names else who)]
         parts.append(f" {verb}")
     rest = n_arms - sum(len(members) for _, members in shown)
-    more = f"; the table says what is to be said of {wording.number_word(rest)} more" if rest else ""
+    more = f"; the table covers {wording.number_word(rest)} more" if rest else ""
     return (*parts, f"{more}.")
 
 

@@ -16,13 +16,13 @@ from dashboard.sentences.phrase import Phrase, Sentence
 
 BLOCKER_WORDS: Final[dict[Blocker, str]] = {
     "missing_rubric_version": "no rubric version",
-    "missing_evaluator_identity": "nobody is named",
+    "missing_evaluator_identity": "no evaluator is named",
     "outcome_not_success": "not a success",
     "score_below_sft_threshold": "score too low for fine-tuning",
     "score_below_preference_threshold": "score too low for pairs",
 }
 """Words for blockers, short enough for a cell."""
-KIND_WORDS: Final[dict[GraderKind, str]] = {"human": "people", "model": "models", "unknown": "nobody named"}
+KIND_WORDS: Final[dict[GraderKind, str]] = {"human": "people", "model": "models", "unknown": "unnamed raters"}
 STATE_WORDS: Final[dict[EvaluationState, str]] = {
     "counts": "",
     "superseded": "superseded",
@@ -91,8 +91,8 @@ def _alpha(agreement: Agreement) -> str:
         "" if agreement.raw is None else f"; the same outcome in {wording.percent(agreement.raw, 0)} of pairs"
     )
     return (
-        f"Krippendorff’s alpha {figure(agreement.alpha)}{limits}, on {wording.things(agreement.n_items, 'thing')} that two "
-        f"or more judged{same}."
+        f"Krippendorff’s alpha {figure(agreement.alpha)}{limits}, "
+        f"on {wording.things(agreement.n_items, 'thing')} that two or more judged{same}."
     )
 
 
@@ -102,7 +102,7 @@ def agreement_note(report: AgreementReport) -> str:
         return ""
     left = report.n - report.n_panel
     return (
-        f"{wording.things(left, 'evaluation')} can’t be compared: of a layer as such, by nobody named, or a second "
+        f"{wording.things(left, 'evaluation')} can’t be compared: of a layer as such, without a rater, or a second "
         "one of the same thing by the same rater."
     )
 
@@ -110,13 +110,13 @@ def agreement_note(report: AgreementReport) -> str:
 def parting(one: PartingGrader) -> str:
     """Return outlier raters with direction and size, as Markdown."""
     outlier, name = one.parting, wording.literal(grader_name(one.grader))
-    either = " Which of the two is off, nobody can tell from two." if outlier.divided else ""
+    either = " Two raters can’t show which of them is off." if outlier.divided else ""
     return f"**{name} {_way(outlier)}**: {parting_numbers(outlier)}.{either}"
 
 
 def _way(outlier: Parting) -> str:
     if outlier.way == "stands_alone":
-        return "stands alone more often than the others"
+        return "disagrees with all others more often than they do"
     return f"says success {'more' if outlier.way == 'more_success' else 'less'} often than the others"
 
 
@@ -141,11 +141,11 @@ def parting_claim(first: PartingGrader, n: int) -> tuple[str, str]:
     return claim, f"{who}{parting_numbers(first.parting)}"
 
 
-def nobody_parts(report: AgreementReport) -> str:
+def no_outliers(report: AgreementReport) -> str:
     """Return the sentence where no rater is an outlier, as Markdown."""
     if report.n_items == 0:
         return "Who parts from the others shows once two have judged the same."
-    return "Nobody is known to part from the others on the same things."
+    return "No rater is known to differ from the others on the same things."
 
 
 def ready(watch: BiasWatch) -> str:
@@ -153,8 +153,8 @@ def ready(watch: BiasWatch) -> str:
     readiness = watch.readiness
     pairs = f"{wording.count(readiness.n_chosen)} to choose, {wording.count(readiness.n_rejected)} to reject"
     return (
-        f"**{wording.count(readiness.n_sft)} of {wording.things(readiness.n, 'evaluation')}** are ready for fine-tuning, "
-        f"{wording.count(readiness.n_preference)} for preference pairs ({pairs})."
+        f"**{wording.count(readiness.n_sft)} of {wording.things(readiness.n, 'evaluation')}** are ready for "
+        f"fine-tuning, {wording.count(readiness.n_preference)} for preference pairs ({pairs})."
     )
 
 

@@ -95,9 +95,7 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "rejected_lines":
             lines = wording.things(item.count, "line")
             was = "was" if item.count == 1 else "were"
-            return Claim(
-                f"{lines} {was} rejected", "by imports that stand; each has its reason", "See imports"
-            )
+            return Claim(f"{lines} {was} rejected", "by active imports; each has its reason", "See imports")
         case "raters_part":
             return Claim(*_parting(item), "See evaluations")
         case "queue_overdue":

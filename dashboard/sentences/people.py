@@ -19,12 +19,15 @@ def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
     members = [one for one in rows if is_in(one)]
     invited = [one for one in rows if is_invited(one, now_ms)]
     if not members and not invited:
-        return ("Nobody is let in yet; whoever works on this machine is the operator.",)
+        return ("No member yet; every user of this machine is the operator.",)
     n_govern = sum(map(governs, members))
     govern = "none of them" if n_govern == 0 else wording.number_word(n_govern)
     more = f"; {wording.number_word(len(invited))} more {'is' if len(invited) == 1 else 'are'} invited"
     if not members:
-        return (Phrase(wording.things(len(invited), "person", "people")), " invited; nobody has come yet.")
+        return (
+            Phrase(wording.things(len(invited), "person", "people")),
+            " invited; no one has signed in yet.",
+        )
     return (
         Phrase(wording.things(len(members), "person", "people")),
         f" may come in, {govern} as operator of all learners{more if invited else ''}.",
@@ -114,10 +117,10 @@ def _let_in(who: str, now: MemberRow) -> str:
     if now.subject is None:
         until = wording.minute(now.invited_until_ms)
         return (
-            f"Whoever first signs in at {issuer} with the verified address {name(now.email)} is {who}: once, and "
-            f"until {until} UTC. Nothing is sent to them; tell them yourself."
+            f"The first person to sign in at {issuer} with the verified address {name(now.email)} is {who}: once, "
+            f"and until {until} UTC. armscope sends no invitation; send it yourself."
         )
-    return f"Whoever {issuer} knows as {name(now.subject)} may sign in at once, and acts as {who}."
+    return f"The person that {issuer} knows as {name(now.subject)} may sign in at once, and acts as {who}."
 
 
 def sessions_end(who: str) -> str:

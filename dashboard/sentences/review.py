@@ -165,7 +165,7 @@ def _use(
 def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> str:
     return {
         "missing_rubric_version": "the queue names no rubric",
-        "missing_evaluator_identity": "nobody is named as the one who judged",
+        "missing_evaluator_identity": "no evaluator is named",
         "outcome_not_success": "it is no success",
         "score_below_sft_threshold": f"score {score:g} is below {thresholds.sft:g}",
         "score_below_preference_threshold": f"score {score:g} is below {thresholds.preference:g}",
@@ -214,7 +214,7 @@ def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> li
     mine = answer.evaluation
     lines = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
     if ran_out:
-        lines.append("Your hold had run out; nobody had taken it, so it was recorded all the same.")
+        lines.append("Your hold had run out; the item was still free, so it was recorded all the same.")
     lines += [
         f"{wording.literal(wording.plain(one.rater))} judged it {judged(one.outcome, one.score)} meanwhile."
         for one in answer.meanwhile

@@ -116,7 +116,7 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
         return (
             f"Of {such} ",
             Phrase(f"{off} lie{'s' if one.n_off_scale == 1 else ''} outside the scale"),
-            f" of {name}: declare one, and success is told.",
+            f" of {name}: declare one to see success.",
         )
     rate = wording.percent(one.success.rate, 0)
     limits = share_limits(one.success)
@@ -179,7 +179,7 @@ def averages_line(one: EnvironmentSummary) -> str:
             f"{wording.count(one.without_reward)} without any, which are no success and in no average"
         )
     if one.n > one.n_finished:
-        parts.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they stand")
+        parts.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they are")
     if one.n_tasks is not None:
         parts.append(f"intervals by {wording.things(one.n_tasks, 'task')}")
     parts.append(f"success means {threshold(one.scale)}")
@@ -248,7 +248,7 @@ def pattern_note(story: EnvironmentStory) -> str:
     """Return the number of episodes behind pattern and findings."""
     looked = story.design.looked_at
     return (
-        f"told from the newest {wording.count(looked)} of any model and task"
+        f"estimated from the newest {wording.count(looked)} of any model and task"
         if looked < story.summary.n
         else ""
     )
@@ -271,9 +271,10 @@ def scale_effect(answer: ScaleAnswer) -> str:
         return "This is the scale in force: nothing would change."
     n = wording.count(answer.episodes)
     return (
-        f"Success would be {threshold(answer.scale)} on {_ends(answer.scale)}: **{wording.count(answer.successes)} of "
-        f"{wording.things(answer.episodes, 'episode')}** instead of {wording.count(answer.successes_before)} of {n} by "
-        f"{threshold(answer.before)} on {_ends(answer.before)}."
+        f"Success would be {threshold(answer.scale)} on {_ends(answer.scale)}: **{wording.count(answer.successes)} "
+        f"of {wording.things(answer.episodes, 'episode')}** "
+        f"instead of {wording.count(answer.successes_before)} of {n} "
+        f"by {threshold(answer.before)} on {_ends(answer.before)}."
     )
 
 

@@ -58,7 +58,7 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "seed_arms": SettingWords(
         label="Seed arms, one a line",
-        explains="Always in, whatever their belief. Ids that are no arms here yet do no harm. Until somebody "
+        explains="Always in, at any belief. Ids that are no arms here yet do no harm. Until an operator "
         "chooses, they are those of the detection.",
         allowed="ids that read type:category:name",
     ),
@@ -80,7 +80,7 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "prices": SettingWords(
         label="Prices, one model a line",
-        explains="What a million tokens cost, as `model = price`, so that savings can be told in money. "
+        explains="What a million tokens cost, as `model = price`, so that savings can be shown in money. "
         "Selection does not heed them.",
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),

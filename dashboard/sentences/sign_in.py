@@ -32,9 +32,9 @@ def next_step(standing: Standing, session: Session | None, session_ms: int) -> S
     """Return the next step for a visitor without a session.
 
     >>> jo = Session(issuer="https://id.example.com", subject="u-17", issued_ms=0)
-    >>> told("unknown", jo, 12 * HOUR_MS).lines[0]
+    >>> next_step("unknown", jo, 12 * HOUR_MS).lines[0]
     'armscope member add NAME --issuer https://id.example.com --subject u-17 --role viewer'
-    >>> told("over", jo, 12 * HOUR_MS).title
+    >>> next_step("over", jo, 12 * HOUR_MS).title
     'Your session is over.'
     """
     if standing == "over":
@@ -42,7 +42,7 @@ def next_step(standing: Standing, session: Session | None, session_ms: int) -> S
     if standing == "unknown" and session is not None:
         who = f"--issuer {shlex.quote(session.issuer)} --subject {shlex.quote(session.subject)}"
         return SignInMessage(
-            "Nobody has let you in yet.",
+            "No operator has let you in yet.",
             f"Ask an operator of this desk to let you in, and hand them this line. {_invited(session)}",
             (f"armscope member add NAME {who} --role viewer",),
         )

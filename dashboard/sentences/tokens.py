@@ -12,10 +12,10 @@ from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
 SCOPE_WORDS: Final[dict[Scope, str]] = {
-    "read": "reads beliefs, runs, savings and evaluations, without anybody’s texts",
+    "read": "reads beliefs, runs, savings and evaluations, without any texts",
     "ingest": "selects arms and records runs, and reads nothing",
     "review": "reads, rewards and evaluates, and takes back what it gave",
-    "operate": "reads and reviews, and resets, changes settings, exports and takes back anybody’s acts",
+    "operate": "reads and reviews, and resets, changes settings, exports and takes back any act",
 }
 """Words for the permissions of each scope."""
 _SOON_DAYS: Final = 7

@@ -106,8 +106,8 @@ def put_back(page: str) -> None:
             st.session_state[name] = st.session_state[name]
 
 
-def held(key: str) -> Any:  # noqa: ANN401 - whatever the field holds
-    """Return the value of a bound field that is drawn later; None where the address has it, see `is_step_in_history`."""
+def held(key: str) -> Any:  # noqa: ANN401 - any value of a field
+    """Return the value of a bound field that is drawn later; None after a step in the history."""
     return None if is_step_in_history() else st.session_state.get(key)
 
 

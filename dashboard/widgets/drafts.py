@@ -37,9 +37,9 @@ class DraftKey:
 
 
 class Drafts(Generic[Fields]):
-    """Drafts by place, the oldest dropped beyond a bound; safe for several sessions at once.
+    """Drafts by key, the oldest dropped beyond a bound; safe for several sessions at once.
 
-    >>> here, drafts = Place("a.db", "default", "x"), Drafts[str](bound=2)
+    >>> here, drafts = DraftKey("a.db", "default", "x"), Drafts[str](bound=2)
     >>> for key in ("1", "2", "3"):
     ...     drafts.keep(here, Draft(key=key, fields=f"of run {key}"))
     >>> [drafts.newest(here, lambda fields: fields[-1] == run) is not None for run in ("1", "2", "3")]
@@ -65,7 +65,7 @@ class Drafts(Generic[Fields]):
             self._drafts.pop((owner, key), None)
 
     def newest(self, owner: DraftKey, fits: Callable[[Fields], bool]) -> Draft[Fields] | None:
-        """The newest of a place's drafts that fits."""
+        """Return the newest draft of a key that fits, or None."""
         with self._lock:
             for (whose, key), fields in reversed(self._drafts.items()):
                 if whose == owner and fits(fields):
@@ -76,4 +76,4 @@ class Drafts(Generic[Fields]):
 def here() -> DraftKey:
     """The place of this browser and this page's learner."""
     context = reading().context
-    return DraftKey(str(context.store.place), context.learner, browser(), context.actor.name)
+    return DraftKey(str(context.store.location), context.learner, browser(), context.actor.name)

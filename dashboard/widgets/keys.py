@@ -17,7 +17,7 @@ _ROWS: Final = (
     (KEYS, "every page", "this list"),
     (UNDO, "every page", "undo your last act"),
     (SEND, "Rewards, a run, Review", "send what is filled in or marked, from any field"),
-    ("1 to 9", "Review", "choose a level, while nobody types"),
+    ("1 to 9", "Review", "choose a level, outside text fields"),
     ("S, L", "Review", "skip an item, or put it off"),
     ("A, B, E", "Review, pairs", "A is better, B is better, equal"),
     (NEXT, "a run", "go on to the next run"),
@@ -26,7 +26,7 @@ _ROWS: Final = (
     ("Arrow keys", "tables, choices", "move inside; in a table ↓ and ↑ choose a row, → opens it"),
     ("Ctrl + F", "tables", "search in a table that has the focus"),
     ("Escape", "every page", "close a menu or this list"),
-    ("R", "every page", "read again and draw anew"),
+    ("R", "every page", "read and draw again"),
 )
 
 

@@ -27,7 +27,7 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
     """
     has_many = n_learners > 1 or context.may("members")
     if presenting:
-        # An address copied from somebody at work is none the less one of ours.
+        # An address copied from a colleague is one of ours as well.
         return {"": [_page_of(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:

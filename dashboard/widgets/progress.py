@@ -22,9 +22,9 @@ def going_on(story: EnvironmentStory) -> None:
         section("Success over time")
         timed = story.summary.n - course.untimed
         muted(
-            "Success is told once a scale is declared."
+            "Success is shown once a scale is declared."
             if known and story.summary.success is None
-            else f"It takes 20 episodes with a time to tell how it goes on; there are {wording.count(timed)}."
+            else f"A trend needs 20 episodes with a time; there are {wording.count(timed)}."
         )
         return
     figure = pictured_once(
@@ -37,6 +37,6 @@ def going_on(story: EnvironmentStory) -> None:
 
 def _note(story: EnvironmentStory) -> str:
     progress = story.progress
-    way = {"rises": "rewards rise", "falls": "rewards fall"}.get(progress.way, "no trend can be told")
-    note = f"equal stretches, 95% interval; {way}"
+    way = {"rises": "rewards rise", "falls": "rewards fall"}.get(progress.way, "no trend can be estimated")
+    note = f"equal segments, 95% interval; {way}"
     return f"{note}; {wording.count(progress.untimed)} of unknown time left out" if progress.untimed else note

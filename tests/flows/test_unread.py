@@ -1,4 +1,4 @@
-"""Observations that nobody reads: none in the ordinary course, and named where there are some."""
+"""Unread observations: none in the ordinary course, and named where there are some."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def test_without_citus_nothing_is_spread(tmp_path: Path) -> None:
             with store.database.reading() as connection:
                 assert connection.servers() == ()
             with pytest.raises(InvalidInput, match="the extension citus is not in this database"):
-                maintenance.upgrade(store.place, distribute=True)
-            assert queries.verify(context_of(store.place)).clean
+                maintenance.upgrade(store.location, distribute=True)
+            assert queries.verify(context_of(store.location)).clean
         cluster.close()
     with pytest.raises(InvalidInput, match="one file"):
         maintenance.upgrade(tmp_path / "b.db", distribute=True)

@@ -157,7 +157,7 @@ def _all_learners(
     """Yield the result of each learner when it is done. The largest start first, so that none of them is last."""
     waiting = deque(sorted(files, key=lambda learner: (-_size(files[learner]), learner)))
     tries = dict.fromkeys(files, 0)
-    begin = partial(_Worker.start, context.store.place, context.actor, options)
+    begin = partial(_Worker.start, context.store.location, context.actor, options)
     team = [begin() for _ in range(n_workers)]
     try:
         while waiting or any(one.learner for one in team):

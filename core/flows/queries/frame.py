@@ -14,21 +14,21 @@ from core.records.learner import LearnerSettings
 from core.records.run import Phase
 from core.records.standing import Standing
 from core.store import reads
-from core.store.transaction import SnapshotKey, Snapshot
+from core.store.transaction import Snapshot, SnapshotKey
 
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """Cheapest query that detects a change."""
 
-    moment: SnapshotKey
+    snapshot_key: SnapshotKey
     n_runs: int
     last_at_ms: int | None
 
     @property
     def revision(self) -> int:
         """Return version, number of runs and newest run. Pages poll it every few seconds."""
-        return self.moment.revision
+        return self.snapshot_key.revision
 
 
 class Visibility(NamedTuple):
@@ -37,7 +37,7 @@ class Visibility(NamedTuple):
     ``learners`` are the names the caller may read. ``hidden`` are the numbers of evaluations the caller may not see.
     """
 
-    moment: SnapshotKey
+    snapshot_key: SnapshotKey
     learners: tuple[str, ...]
     roles: frozenset[Role]
     hidden: frozenset[int]
@@ -50,7 +50,7 @@ class Frame:
     learner: str
     learners: tuple[str, ...]
     database: str
-    moment: SnapshotKey
+    snapshot_key: SnapshotKey
     settings: LearnerSettings
     phase: Phase
     n_runs: int
@@ -67,12 +67,12 @@ class Frame:
     @property
     def origin(self) -> str:
         """Lasting identity of the learner; "" before its first write."""
-        return self.moment.origin
+        return self.snapshot_key.origin
 
     @property
     def revision(self) -> int:
         """Number of changes."""
-        return self.moment.revision
+        return self.snapshot_key.revision
 
 
 def visibility(context: Context) -> Visibility:
@@ -86,7 +86,7 @@ def _visibility(context: Context, snapshot: Snapshot) -> Visibility:
         lambda: reads.learners(snapshot), lambda: hidden_from(context, snapshot)
     )
     return Visibility(
-        moment=snapshot.moment,
+        snapshot_key=snapshot.moment,
         learners=readable(context.actor, learners),
         roles=context.actor.roles(context.learner),
         hidden=hidden,
@@ -97,7 +97,7 @@ def revision(context: Context) -> Revision:
     """Moment, runs and newest run: asked every few seconds."""
     with context.reading() as snapshot:
         totals = reads.totals(snapshot)
-        return Revision(moment=snapshot.moment, n_runs=totals.runs, last_at_ms=totals.last_at_ms)
+        return Revision(snapshot_key=snapshot.moment, n_runs=totals.runs, last_at_ms=totals.last_at_ms)
 
 
 def frame(context: Context) -> Frame:
@@ -113,8 +113,8 @@ def frame(context: Context) -> Frame:
         return Frame(
             learner=context.learner,
             learners=visible.learners,
-            database=str(context.store.place),
-            moment=snapshot.moment,
+            database=str(context.store.location),
+            snapshot_key=snapshot.moment,
             settings=snapshot.settings,
             phase=snapshot.settings.phase,
             n_runs=totals.runs,

@@ -109,7 +109,7 @@ class Monitor:
         """Return the measures of a learner, from the cache while nothing was recorded."""
         visible = visibility(context)
         reader = (context.learner, visible.roles, visible.hidden)
-        key = (visible.moment, context.clock() // BY_CLOCK_MS)
+        key = (visible.snapshot_key, context.clock() // BY_CLOCK_MS)
         known = self._cache.get(reader)
         if known is not None and known[0] == key:
             return known[1]

@@ -34,7 +34,7 @@ def status(context: Context) -> Status:
     standby = context.store.standby
     read_standing = None if standby is None else standby.standing()
     return Status(
-        database=str(context.store.place),
+        database=str(context.store.location),
         learner=context.learner,
         phase=snapshot.settings.phase,
         mode=snapshot.settings.mode,
@@ -45,14 +45,16 @@ def status(context: Context) -> Status:
         arms=len(columns),
         pulls=columns.n_pulls,
         need_a_look=need_a_look,
-        offers=offers.made,
+        offers=offers.n_offers,
         offers_unobserved=offers.unobserved,
         tokens=totals.tokens,
         baseline=_baseline(saved),
         revision=snapshot.revision,
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
-        open_to_others=tuple(str(file) for file in files_of(context.store.place) if is_open_to_others(file)),
+        open_to_others=tuple(
+            str(file) for file in files_of(context.store.location) if is_open_to_others(file)
+        ),
         servers=servers,
         standing=standing,
         read_database=None if standby is None else str(standby.place),

@@ -205,7 +205,7 @@ class Database(ABC):
     the earlier one are then dropped.
     """
 
-    place: Located
+    location: Located
     """The location; as text a name that may be shown."""
     remembered: dict[str, Any]
     """Cache from write to write, emptied once the database may be another."""

@@ -117,8 +117,8 @@ def _translated(sql: str, kind: str = "") -> bytes:
     spoken = _spoken(sql).replace("NOT IN ({})", "<> ALL({})").replace("IN ({})", "= ANY({})")
     numbers, listed = count(2 if "?1" in spoken else 1), 0
     parts = spoken.split("'")  # every second part is between quotes
-    for place in range(0, len(parts), 2):
-        pieces = parts[place].replace("{}", "?\0").split("?")
+    for index in range(0, len(parts), 2):
+        pieces = parts[index].replace("{}", "?\0").split("?")
         numbered = [pieces[0]]
         for piece in pieces[1:]:
             if piece.startswith("1"):
@@ -129,7 +129,7 @@ def _translated(sql: str, kind: str = "") -> bytes:
                 continue
             listed = listed or next(numbers)
             numbered += (f"${listed}::{kind}[]", piece.removeprefix("\0"))
-        parts[place] = "".join(numbered)
+        parts[index] = "".join(numbered)
     return "'".join(parts).encode()
 
 

@@ -208,7 +208,7 @@ class Database(port.Database):
 
     def __init__(self, path: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         # Through a link or not, one database has one lock file and one log.
-        self.place = self.path = Path(os.path.realpath(path))
+        self.location = self.path = Path(os.path.realpath(path))
         self._file = str(self.path)
         self._log = f"{self.path}-wal"
         self._lock_file = f"{self.path}.lock"

@@ -48,7 +48,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     n_judged: int = 0
     minority: float = 0.0
     type: str = ""
-    place: str = ""
+    where: str = ""
 
     @property
     def about(self) -> Placed:

@@ -80,7 +80,7 @@ def _acts(page: AuditPage) -> None:
 
 def _state(one: AuditEntry) -> str:
     """Return whether an act is active; an act without undo has no state."""
-    return wording.MISSING if one.act is None else "undone" if one.undone else "stands"
+    return wording.MISSING if one.act is None else "undone" if one.undone else "active"
 
 
 def _refused(denials: tuple[Denial, ...]) -> None:

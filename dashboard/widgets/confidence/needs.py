@@ -77,13 +77,13 @@ def _width() -> float:
 
 
 def _goal(known: Confidence, need: Need, width: float | None) -> tuple[Ints, Callable[[int], str]]:
-    """Places of the arms that are not there yet, the nearest first, and what each needs in words."""
+    """Return the indices of the arms below the goal, nearest first, and the words for the need of each."""
     if width is not None:
         needed = queries.pulls_needed(width)
-        return _nearest(needed), lambda place: sentences.to_narrow(needed, place)
+        return _nearest(needed), lambda index: sentences.to_narrow(needed, index)
     if need == "under-explored":
-        return known.under_explored, lambda place: sentences.to_explore(known, place)
-    return known.next_in_line, lambda place: sentences.to_reach(known, place)
+        return known.under_explored, lambda index: sentences.to_explore(known, index)
+    return known.next_in_line, lambda index: sentences.to_reach(known, index)
 
 
 def _nearest(needed: Ints) -> Ints:

@@ -17,8 +17,8 @@ def unread() -> None:
         behind = lazy_popover("How it is counted", key="unread query")
         if behind is not None:
             with behind:
-                st.markdown(small("Standing rewards by who reads them; asked for in these words."))
+                st.markdown(small("Active rewards by who reads them, from this query."))
                 st.code(counts.query, language="sql", wrap_lines=True)
     st.markdown(small(sentences.unread_counts(counts)))
     if counts.arms:
-        as_table(sentences.unread_table(counts), alt="Arms with observations that nobody reads")
+        as_table(sentences.unread_table(counts), alt="Arms with unread observations")

@@ -15,7 +15,7 @@ from dashboard.widgets.words import as_table, small
 
 WORDS: Final[dict[ExportFormat, str]] = {
     "jsonl": "Lines: everything, episodes and credits too, loss-free; imports give the same posteriors again.",
-    "json": "JSON in the shape of OpenClaw’s export: what stands at present, for other programs.",
+    "json": "JSON in the shape of OpenClaw’s export: the present state, for other programs.",
     "csv": "Two tables: posteriors and observations, without formulas, for spreadsheets.",
 }
 FORMAT: Final = "export"

@@ -65,7 +65,7 @@ def table() -> None:
         "known": [one.duplicates for one in answers],
         "skipped": [one.skipped for one in answers],
         "rejected": [one.rejected_count for one in answers],
-        "state": ["undone" if one.undone else "stands" for one in done],
+        "state": ["undone" if one.undone else "active" for one in done],
         "act": ["Look"] * len(done),
     }
 

@@ -31,7 +31,7 @@ def report(one: PastImport) -> None:
             link(pages.EPISODES, "See the episodes")
     with right:
         _left_out(one.answer)
-        with panel("What undoing would change", still="the report still stands"):
+        with panel("What undoing would change", still="the report is still valid"):
             _undoing(one)
 
 

@@ -1,4 +1,4 @@
-"""Where the data are: path, size, schema; verification and a backup."""
+"""Path, size and schema of the store, its verification and a backup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def facts() -> None:
     st.code(location.file, language=None, wrap_lines=True)
     st.markdown(
         small(
-            f"{wording.size(location.size_bytes)}, schema {location.schema}, revision {wording.count(frame.revision)}, "
+            f"{wording.size(location.size_bytes)}, schema {location.schema}, "
+            f"revision {wording.count(frame.revision)}, "
             f"{wording.things(len(frame.learners), 'learner')}. {_WHERE['://' in location.file]}"
         )
     )
@@ -45,8 +46,8 @@ def facts() -> None:
 def _backup() -> None:
     """A new file for the copy; the one proposed lies beside the data."""
     frame = reading().frame
-    location = reading().context.store.place
-    # Of a server's database the name alone, beside whatever this process was started in.
+    location = reading().context.store.location
+    # Of a server's database the name alone, and the folder that this process was started in.
     path = Path(location.name).absolute() if isinstance(location, Server) else location
     proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
     file = st.text_input(

@@ -36,7 +36,7 @@ def pattern(story: EnvironmentStory) -> None:
     if not patterns:
         paid = story.summary.n - story.summary.without_reward
         muted(
-            f"A pattern is told from {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
+            f"A pattern needs {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
             if paid < _FEWEST
             else "None of the six patterns fits."
         )
@@ -60,7 +60,7 @@ def findings(story: EnvironmentStory) -> None:
         muted(
             "Nothing was found."
             if story.summary.n >= _FEWEST
-            else f"Most is told from {_FEWEST} episodes on; nothing was found in {wording.count(story.summary.n)}."
+            else f"Most patterns need {_FEWEST} episodes on; nothing was found in {wording.count(story.summary.n)}."
         )
         return
     order: tuple[Severity, ...] = ("critical", "warning", "notice", "info")

@@ -90,7 +90,7 @@ def _fields(story: EnvironmentStory) -> dict[str, Any]:
         st.session_state.get(_key(environment, "seen")) != scale
         or _key(environment, "lo") not in st.session_state
     ):
-        # What is in force has changed, or the fields were folded away meanwhile: they begin with it anew.
+        # What is in force has changed, or the fields were folded away meanwhile: they start from it again.
         _fill_in(environment, {name: getattr(scale, name) for name in _FIELDS})
         st.session_state[_key(environment, "seen")] = scale
     values: dict[str, Any] = {}

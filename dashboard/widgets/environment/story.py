@@ -32,7 +32,7 @@ def requested() -> EnvironmentStory | None:
         return queries.environment(name)
     except NotFound:
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        _no_environment("There is no such environment.", f"Nobody told of “{shown}”.", "another name")
+        _no_environment("There is no such environment.", f"No record names “{shown}”.", "another name")
         return None
 
 

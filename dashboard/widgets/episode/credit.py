@@ -18,7 +18,7 @@ from dashboard.widgets.words import chipped, muted, section, small, small_table
 _SHOWN: Final = 12
 _RULE: Final = "credit rule"
 _WORDS: Final[dict[CreditRule, str]] = {
-    "off": "Nobody",
+    "off": "No arm",
     "equal": "All",
     "step": "By payment",
     "referenced": "Referenced",
@@ -36,7 +36,7 @@ def credit(episode: EpisodeView) -> None:
     if not episode.runs:
         return
     standing = episode.credit
-    section("Credit", "what this episode was worth, to arms of its runs; off unless somebody gives it")
+    section("Credit", "what this episode was worth, to arms of its runs; off by default")
     _standing(standing)
     if not reading().may("credit"):
         return
@@ -58,7 +58,7 @@ def credit(episode: EpisodeView) -> None:
 
 def _standing(standing: CreditView | None) -> None:
     if standing is None or standing.rule == "off":
-        muted("Nobody is credited.")
+        muted("No arm is credited.")
         return
     by, at = wording.literal(standing.by), wording.written_minute(standing.at)
     worth = "" if standing.reward is None else f", worth {standing.reward:.3f} of 1"
@@ -106,7 +106,7 @@ def _chosen(standing: CreditView | None) -> CreditRule:
 def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None) -> None:
     would = preview is not None and preview.answer.id is not None and not preview.answer.repeated
     st.button(
-        "Credit it" if rule != "off" else "Credit nobody",
+        "Credit it" if rule != "off" else "Credit no arm",
         type="primary",
         icon=":material/check:",
         key="credit episode",

@@ -33,7 +33,7 @@ def requested() -> EpisodeView | None:
         return queries.episode(name)
     except NotFound:
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        _no_episode("There is no such episode.", f"No episode stands under “{shown}”.", "another name")
+        _no_episode("There is no such episode.", f"No episode is recorded as “{shown}”.", "another name")
         return None
 
 
@@ -97,7 +97,7 @@ def parts(episode: EpisodeView) -> None:
     """Show the named parts of the episode's reward."""
     if not episode.parts:
         return
-    section("Parts", "what the environment tells beside the reward")
+    section("Parts", "what the environment reports with the reward")
     small_table(
         {
             "part": [wording.literal(part.name) for part in episode.parts],
@@ -113,7 +113,7 @@ def runs(episode: EpisodeView) -> None:
     episode_runs = queries.episode_runs(episode.uid)
     if not episode_runs.n:
         section("Runs made in it")
-        muted("No run that stands was made in this episode, so it can credit no arm.")
+        muted("This episode has no active run, so it can credit no arm.")
         return
     note = wording.things(episode_runs.n, "run")
     if episode_runs.n > len(episode_runs.rows):

@@ -43,7 +43,7 @@ def untold_runs() -> None:
     runs = wording.things(untold.n, "run")
     with st.container(border=True):
         muted(
-            f"{runs} brought a reward of their source, but no episode tells of them: read their files again "
+            f"{runs} brought a reward of their source, but no episode names them: read their files again "
             f"({', '.join(untold.formats)})."
         )
         st.code(command(untold.command.removeprefix("armscope ")), language=None, wrap_lines=True)

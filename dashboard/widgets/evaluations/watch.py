@@ -86,7 +86,7 @@ def by_rater(watch: BiasWatch, report: AgreementReport) -> None:
     if watch.parting:
         paragraphs(*(judging.parting(one) for one in watch.parting))
     else:
-        muted(judging.nobody_parts(report))
+        muted(judging.no_outliers(report))
 
 
 def by_rubric(watch: BiasWatch) -> None:
@@ -195,7 +195,7 @@ def bare_layers() -> None:
         muted("None: of every layer that is named something more is known.")
         return
     muted(
-        "Named in an evaluation or an execution, and nobody said what they are. An import that describes them does."
+        "Named in an evaluation or an execution, and not described yet. An import that describes them fills this in."
     )
     as_table(
         {

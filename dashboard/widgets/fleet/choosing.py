@@ -19,7 +19,7 @@ START: Final = "fleet_from"
 _LAST: Final = "fleet as it was chosen"
 
 Which = Literal["all", "need"]
-_WHICH: Final[dict[Which, str]] = {"all": "All", "need": "Need somebody"}
+_WHICH: Final[dict[Which, str]] = {"all": "All", "need": "Need attention"}
 
 
 def _by_need(one: LearnerSummary) -> tuple[object, ...]:

@@ -117,7 +117,7 @@ def open_chosen() -> None:
     if learner is not None:
         address.take_along(address.LEARNER, learner)
         try:
-            # A picker that isn't drawn yet puts into the address only what the address told it.
+            # A picker that isn't drawn yet puts into the address only what it read from the address.
             navigation.go(pages.OVERVIEW, **{address.LEARNER: learner})
-        except StreamlitAPIException:  # it is drawn, and puts there what it is told
+        except StreamlitAPIException:  # it is drawn, and writes its own value there
             navigation.go(pages.OVERVIEW)

@@ -54,7 +54,7 @@ def _report_button() -> None:
     here = reading()
 
     def frozen() -> bytes:
-        now = still(here)  # it is made when somebody clicks, and they may have lost their role by then
+        now = still(here)  # the click may come after the user lost the role
         return rendered(report(gather(now.context, now.view)))
 
     st.download_button(

@@ -39,7 +39,7 @@ def status() -> None:
         if not here.compact:
             st.markdown(f":small[:gray[{as_of(here.frame.last_at_ms)}]]", width="content")
         waiting = _waiting(short=here.compact)
-        # In a narrow window the row has no room left: a button that came by itself would push what stands beside it
+        # In a narrow window the row has no room left: a button that came by itself would push its neighbours
         # away from the finger, so it is there from the beginning.
         if (waiting or here.compact) and st.button(
             waiting or _UP_TO_DATE,
@@ -71,7 +71,7 @@ def _waiting(*, short: bool) -> str | None:
     except ArmscopeError as problem:
         log.warning("the status line could not read: %s", problem)
         return None
-    if now.moment == shown.moment:
+    if now.snapshot_key == shown.snapshot_key:
         return None
     more = now.n_runs - shown.n_runs
     return f"{wording.things(more, 'new run')}" if more > 0 else "New data" if short else "New data: refresh"

@@ -31,7 +31,7 @@ _DOING: Final[dict[Doing, str]] = {
 }
 _ROLES: Final[tuple[PersonRole, ...]] = ("viewer", "reviewer", "operator")
 _ROLE_WORDS: Final[dict[PersonRole, str]] = {
-    "viewer": "reads, without anybody’s texts",
+    "viewer": "reads, without any texts",
     "reviewer": "also reads texts, rewards, judges, and takes back what they did",
     "operator": "does everything there; of every learner: also people, tokens and the audit",
 }
@@ -146,7 +146,7 @@ def _is_by_email() -> bool:
 def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | None:
     there = {one.id: one for one in rows if one.removed_ms is None}
     if not there:
-        muted("There is nobody yet.")
+        muted("There is no member yet.")
         return None
     chosen = st.selectbox(
         "Who",
@@ -223,7 +223,7 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
         st.markdown(
             f"Of the tokens they made, these end with it: {said.ended_tokens(answer, governing.tokens())}."
         )
-        confirmed = st.checkbox(f"End {tokens} for good; no undo lets them stand again", key=key("confirmed"))
+        confirmed = st.checkbox(f"End {tokens} for good; no undo restores them", key=key("confirmed"))
     st.button(
         _button(change, now),
         type="primary",

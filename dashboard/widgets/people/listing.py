@@ -39,7 +39,7 @@ def table(rows: Sequence[MemberRow]) -> None:
         (one for one in rows if is_all or one.removed_ms is None), key=lambda one: one.name.casefold()
     )
     if not shown:
-        muted("Nobody yet. Let the first one in below, as operator of every learner.")
+        muted("No member yet. Let the first one in below, as operator of every learner.")
         return
     now_ms = reading().context.clock()
     act_table(

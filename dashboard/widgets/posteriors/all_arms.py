@@ -117,7 +117,7 @@ def table(
 
 
 def opens(n_arms: int) -> bool:
-    """Return whether a row of a table of this length opens its arm: rows that load while scrolling can't be clicked."""
+    """Return whether rows of a table of this length open their arm: rows loaded while scrolling can't be clicked."""
     return n_arms <= ALL_AT_ONCE
 
 

@@ -28,7 +28,7 @@ def table() -> None:
         "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],
-        "state": ["undone" if one.undone else "stands" for one in done],
+        "state": ["undone" if one.undone else "active" for one in done],
         **acts_column(done),
     }
     act_table(

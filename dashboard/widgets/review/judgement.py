@@ -186,7 +186,7 @@ def rubric(item: ReviewItem) -> None:
 def _criteria(item: ReviewItem) -> None:
     known = item.rubric
     if item.rubric_version and known is None:
-        st.markdown(small("Nobody has defined this version: these are the usual levels."))
+        st.markdown(small("This version has no definition: these are the usual levels."))
     if known is not None and known.title:
         st.markdown(f"**{wording.literal(wording.plain(known.title))}**")
     for criterion in () if known is None else known.criteria:

@@ -152,7 +152,7 @@ def people(rows: Sequence[QueueRow]) -> None:
         _checks(queue)
         left, right = st.columns(2)
         items = left.text_input("Items, for example 1-10, 14", key="assign items")
-        to = right.text_input("To, empty: whoever comes", key="assign to")
+        to = right.text_input("To, empty: any reviewer", key="assign to")
         st.button(
             "Assign", key="assign", disabled=not items.strip(), on_click=_assign, args=(queue, items, to)
         )
@@ -161,7 +161,7 @@ def people(rows: Sequence[QueueRow]) -> None:
 def _checks(queue: str) -> None:
     checks = reviews.checks(queue)
     if not checks:
-        muted("Nobody has been given a known answer or a repeat yet.")
+        muted("No reviewer has had a known answer or a repeat yet.")
         return
     small_table(
         {

@@ -233,7 +233,7 @@ def keep(key: str) -> None:
             reviews.hold(known.queue, item.item)
             if left_ms <= 0:
                 known = replace(known, ran_out=True)
-                tell(["Your hold ran out; nobody had taken the item, and it is yours again."])
+                tell(["Your hold ran out; the item was still free, and it is yours again."])
     except Conflict as refusal:
         problem = f"Your hold ran out. {refusal.problem} What you typed is kept."
     except ArmscopeError as refusal:

@@ -34,7 +34,7 @@ def now() -> Pair | None:
 
 def pair(shown: Pair) -> None:
     """The instruction, both answers, and three buttons."""
-    section("Task", f"{wording.things(shown.n_left, 'pair')} left; which stands left is drawn")
+    section("Task", f"{wording.things(shown.n_left, 'pair')} left; their sides are random")
     with st.container(border=True, gap="xsmall"):
         if shown.instruction is None:
             muted(how_to_keep(keeps=reading().frame.settings.keep_texts))

@@ -45,7 +45,7 @@ def chosen(rows: Sequence[QueueRow]) -> QueueRow | None:
 def picker(rows: Sequence[QueueRow], now: QueueRow) -> None:
     """One's queues, each with what is left, the overdue ones marked."""
     words = {row.progress.queue: _words(row) for row in mine(rows)}
-    # The browser knows the choice by its words alone, which change with every item: so it is told again.
+    # The browser knows the choice by its words alone, which change with every item: so it is sent again.
     st.session_state[_FIELD] = now.progress.queue
     st.selectbox(
         "Queue",
@@ -75,7 +75,7 @@ def none() -> None:
     """Show the page without an active queue."""
     may = reading().may("queue")
     empty(
-        ("No queue stands.",),
+        ("No queue is active.",),
         "Here runs, arms in them or answers of layers are judged one after the other, with the rubric beside them.",
         rows={
             "needed": ["a queue"],

@@ -28,7 +28,7 @@ def effect(filled: Filled) -> None:
             else "Choose an arm, and its belief before and after appears here."
         )
         return
-    _before_and_after(filled.preview, is_sent=False)
+    _before_and_after(filled.preview, is_done=False)
 
 
 def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
@@ -48,10 +48,10 @@ def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
                 args=(reward.id,),
                 kwargs={"again": reward.undone},
             )
-    _before_and_after(preview, is_sent=True)
+    _before_and_after(preview, is_done=True)
 
 
-def _before_and_after(preview: RewardPreview, *, is_sent: bool) -> None:
+def _before_and_after(preview: RewardPreview, *, is_done: bool) -> None:
     look = reading().tokens
     before, after, arm = preview.before, preview.after, preview.arm
     figure = before_after(
@@ -63,9 +63,9 @@ def _before_and_after(preview: RewardPreview, *, is_sent: bool) -> None:
         alt="Belief before and after the reward",
     )
     if preview.in_present_epoch:
-        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank), sent=is_sent))
+        muted(sentences.effect(before.mean, after.mean, (before.rank, after.rank), is_done=is_done))
     else:
-        words = "was kept" if is_sent else "is kept"
+        words = "was kept" if is_done else "is kept"
         muted(
             f"That run belongs to an epoch that a reset has ended: the reward {words} there, not in this belief."
         )

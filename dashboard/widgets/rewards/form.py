@@ -96,7 +96,7 @@ def fields() -> Filled:
             height=80,
             max_chars=MAX_REASON_CHARS,
             placeholder="optional",
-            on_change=filled.keep,  # at once, also where somebody leaves with it
+            on_change=filled.keep,  # at once, also where the user leaves with it
         )
         _send(form)
     filled.keep()
@@ -200,7 +200,7 @@ def _arm_field(form: Filled) -> None:
         options, hint = options_of(queries.everything().columns.keys, filled.ARM)
     if form.fields.arm is not None and form.fields.arm not in options:
         options = [form.fields.arm, *options]
-    # The browser knows the choice by its words alone, which change with what is recorded: so it is told again.
+    # The browser knows the choice by its words alone, which change with what is recorded: so it is sent again.
     st.session_state[filled.ARM] = form.fields.arm
     st.selectbox(
         "Arm",

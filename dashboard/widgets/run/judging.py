@@ -210,31 +210,31 @@ def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
 
 def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
     st.markdown(f"{sentences.batch(preview)} {gray('Nothing is sent yet.')}")
-    _effects(preview, _stand(story))
+    _effects(preview, _previous_rewards(story))
     for bad in list(preview.bad.values())[:_EFFECTS]:
         st.markdown(f":red[:material/error: {wording.literal(bad.problem)}]")
 
 
-def _effects(preview: BatchPreview, stands: Mapping[str, float | None]) -> None:
+def _effects(preview: BatchPreview, previous: Mapping[str, float | None]) -> None:
     """Return each arm with its reward, and its mean before and after."""
     lines = preview.lines[:_EFFECTS]
     means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
     small_table(
         {
             "arm": [chipped(line.arm) for line in lines],
-            "reward": [_reward_words(line, stands[line.arm]) for line in lines],
+            "reward": [_reward_words(line, previous[line.arm]) for line in lines],
             "mean": [
                 f"{before} → {after}" if line.in_present_epoch else "stays: a reset came after this run"
                 for line, (before, after) in zip(lines, means, strict=True)
             ],
         },
-        alt="What is said of each arm, and its mean before and after",
+        alt="Effect on each arm, and its mean before and after",
     )
     if len(preview.lines) > len(lines):
         muted(f"And {wording.things(len(preview.lines) - len(lines), 'more arm', 'more arms')}.")
 
 
-def _stand(story: RunStory) -> dict[str, float | None]:
+def _previous_rewards(story: RunStory) -> dict[str, float | None]:
     """The reward that counts for each arm in the run, without feedback: the automatic one, or its correction."""
     corrected = {
         arm: row.reward for arm, row in reversed(story.by_hand) if row.kind == "correction" and row.counts
@@ -242,8 +242,8 @@ def _stand(story: RunStory) -> dict[str, float | None]:
     return {arm.arm: corrected.get(arm.arm, arm.reward) for arm in story.arms}
 
 
-def _reward_words(line: LineEffect, stands: float | None) -> str:
-    return sentences.replaced_reward(stands if line.kind == "correction" else None, line.reward)
+def _reward_words(line: LineEffect, previous: float | None) -> str:
+    return sentences.replaced_reward(previous if line.kind == "correction" else None, line.reward)
 
 
 def _what_it_changed(story: RunStory, done: _Submitted) -> None:
@@ -329,7 +329,7 @@ def _tried(story: RunStory, key: str) -> None:
         return
     lines = marked.lines_of(story, draft.fields, checked=True)
     preview = queries.preview_batch(marked.lines_of(story, draft.fields, checked=False))
-    stood = _stand(story)
+    stood = _previous_rewards(story)
 
     def after(act: str, last: str) -> None:
         marked.drop(key)

@@ -91,9 +91,7 @@ def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine
     ]
     if not checked:
         return tuple(lines)
-    return tuple(
-        msgspec.structs.replace(line, known_newest=marks.known_newest.get(line.arm, "")) for line in lines
-    )
+    return tuple(msgspec.structs.replace(line, seen=marks.known_newest.get(line.arm, "")) for line in lines)
 
 
 def judged(story: RunStory) -> list[RunArm]:

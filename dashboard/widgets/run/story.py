@@ -144,7 +144,5 @@ def guidance(story: RunStory) -> None:
     """The text that named the excluded tools, made again from the record."""
     if story.guidance is None:
         return
-    section(
-        "What the prompt said of tools left out", "made again from the record; the text itself is not stored"
-    )
+    section("Prompt text on tools left out", "made again from the record; the text itself is not stored")
     st.code(story.guidance, language=None, wrap_lines=True)

@@ -34,8 +34,8 @@ def show() -> None:
     section("Alerts", "webhooks for alarms of any learner")
     if not view.webhooks:
         muted(
-            "Nobody is told, so nothing is looked for. Poisoned arms, a selection that costs more, overdue queues, "
-            "silence and many refusals can be told to an address, signed; the server asks every minute."
+            "Without a webhook no alert is raised. Poisoned arms, a selection that costs more, overdue queues, "
+            "silence and many refusals can be sent to an address, signed; the server asks every minute."
         )
     for one in view.webhooks:
         _webhook(one)
@@ -69,7 +69,7 @@ def _removed(standing: Sequence[WebhookRow]) -> None:
         return
     url = wording.literal(wording.cut_middle(wording.plain(gone.url), _URL_CHARS))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        muted(f"{url} is told nothing any more.")
+        muted(f"{url} no longer receives alerts.")
         st.button(
             "Undo", type="tertiary", key=f"bring back {gone.id}", on_click=actions.bring_back, args=(gone,)
         )

@@ -93,8 +93,8 @@ def _checked(
     changes[name] = value
     if getattr(base, name) != getattr(now, name):
         standing = sentences.setting_value(name, msgspec.to_builtins(getattr(now, name)))
-        problems[name] = "changed by somebody else"
-        return f"Somebody else changed it meanwhile; it is **{standing}** now. Discard yours, or begin again."
+        problems[name] = "changed by another user"
+        return f"Another user changed it meanwhile; it is **{standing}** now. Discard yours, or begin again."
     if problem is not None:
         problems[name] = problem
         return wording.literal(problem)

@@ -29,7 +29,7 @@ def table() -> None:
         "setting": [sentences.SETTING_WORDS[one.name].label.partition(",")[0] for one in done],
         "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],
         "after": [wording.plain(sentences.setting_text(one.name, one.value)) for one in done],
-        "state": ["undone" if one.undone else "stands" for one in done],
+        "state": ["undone" if one.undone else "active" for one in done],
         **acts_column(done),
     }
     act_table(

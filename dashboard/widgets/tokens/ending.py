@@ -73,12 +73,12 @@ def what_it_does(one: TokenRow | None) -> None:
     )
     with st.container(border=True):
         paragraphs(
-            f"Whatever program holds **{name}** is refused from its next request on, in every process: "
+            f"Any program with **{name}** is refused from its next request on, in every process: "
             f"{said.scopes(one)} in {wording.literal(said.where(one.learners))}. "
             f"Last used: {said.used(one, now_ms)}.",
             "What it did stays, under its name.",
         )
-        sure = st.checkbox(f"End {name} for good; nothing lets it stand again", key=f"{_SURE} {one.id}")
+        sure = st.checkbox(f"End {name} for good; no undo restores it", key=f"{_SURE} {one.id}")
         st.button(
             f"Revoke {name}",
             type="primary",

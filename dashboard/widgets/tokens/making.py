@@ -137,7 +137,7 @@ def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
         until = wording.day(reading().context.clock() + form.days * DAY_MS)
         lets = "; ".join(f"**{scope}**: {said.SCOPE_WORDS[scope]}" for scope in form.scopes)
         paragraphs(
-            f"Whoever holds it acts as **token:{_short(form.name)}** in "
+            f"Its holder acts as **token:{_short(form.name)}** in "
             f"{wording.literal(said.where(form.learners))}, until **{until}**.",
             f"It {lets}.".replace("It **", "**", 1),
             "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
