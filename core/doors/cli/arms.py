@@ -20,7 +20,7 @@ def arms(line: typer.Context, format_name: Format = None) -> None:
 
     context = context_of(line)
     judged = queries.judgements(context)
-    found: list[queries.JudgedArm] = verb("arms").call(context, judged=judged)
+    result: list[queries.JudgedArm] = verb("arms").call(context, judged=judged)
     rows = [
         (
             one.arm,
@@ -29,10 +29,10 @@ def arms(line: typer.Context, format_name: Format = None) -> None:
             f"{one.pulls:,}",
             judgement_cell(judged[one.arm]),
         )
-        for one in found
+        for one in result
     ]
     heads = ("arm", "tokens", "prior", "pulls", "judgement")
-    rows_or(line, format_name, found, lambda: say_table(heads, rows, numbers=(1, 3)))
+    rows_or(line, format_name, result, lambda: say_table(heads, rows, numbers=(1, 3)))
 
 
 def judgement_cell(judged: Judgement) -> str:

@@ -38,20 +38,20 @@ def erase(
 ) -> None:
     """Texts go, numbers stay. It can't be undone, and no import brings back what was erased."""
     context = context_of(line)
-    given = {"run": run, "session": session, "execution": execution, "episode": episode, "rater": rater}
+    values = {"run": run, "session": session, "execution": execution, "episode": episode, "rater": rater}
     if not yes:
-        _confirm(context, given)
-    found: EraseAnswer = verb("erase").call(context, **given)
-    told = f"{number_of(found.texts, 'text')} erased. Not reached: {', '.join(found.not_reached)}."
-    written(line, context, found, told, act=None)
+        _confirm(context, values)
+    result: EraseAnswer = verb("erase").call(context, **values)
+    told = f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
+    written(line, context, result, told, act=None)
 
 
-def _confirm(context: Context, given: Fields) -> None:
+def _confirm(context: Context, values: Fields) -> None:
     from core.flows.erase import preview_erase
 
     if not sys.stdin.isatty():
         raise typer.BadParameter("erasing without a terminal to ask on needs --yes; nothing was erased")
-    preview = preview_erase(context, **given)
+    preview = preview_erase(context, **values)
     say_table(("where", "texts"), [(place, f"{count:,}") for place, count in preview.places.items()])
     say("They are erased for good: this can't be undone. Numbers stay.")
     say(f"Not reached: {', '.join(preview.not_reached)}.")

@@ -88,11 +88,11 @@ def export(
             )
         export_into(context, sys.stdout.buffer, "-", format_name)
         return
-    asked_for = verb("export_bundle" if with_manifest else "export")
+    one_verb = verb("export_bundle" if with_manifest else "export")
     tell = _say_package if with_manifest else _say_export
     with following(line) as bar:
-        found = asked_for.call(context, target=file, format=format_name, progress=counted(bar, "runs"))
-    done(line, found, lambda: tell(found))
+        result = one_verb.call(context, target=file, format=format_name, progress=counted(bar, "runs"))
+    done(line, result, lambda: tell(result))
 
 
 def _export_training(
@@ -115,7 +115,7 @@ def _export_training(
         query = TrainingQuery(format=format_name, pairing=pairing, with_secrets=with_secrets)
         training_into(context, sys.stdout.buffer, "-", query)
         return
-    found = verb("export_training").call(
+    result = verb("export_training").call(
         context,
         target=file,
         format=format_name,
@@ -123,13 +123,14 @@ def _export_training(
         manifest=with_manifest,
         with_secrets=with_secrets,
     )
-    done(line, found, lambda: _say_training(found))
+    done(line, result, lambda: _say_training(result))
 
 
-def _say_training(found: TrainingAnswer) -> None:
-    manifest = found.manifest
+def _say_training(result: TrainingAnswer) -> None:
+    manifest = result.manifest
     say(
-        f"{number_of(found.rows, 'row')} of {number_of(manifest.evaluations, 'evaluation')} written to {found.file}: "
+        f"{number_of(result.rows, 'row')} of {number_of(manifest.evaluations, 'evaluation')} "
+        f"written to {result.file}: "
         f"{manifest.split.train:,} to train on, {manifest.split.test:,} to test with."
     )
     left_out = {
@@ -142,8 +143,8 @@ def _say_training(found: TrainingAnswer) -> None:
     if manifest.suspicions_count:
         held = "written" if manifest.query.with_secrets else "held back; --with-secrets writes them"
         say(f"{number_of(manifest.suspicions_count, 'row')} seem to hold a secret ({held}).")
-    if found.manifest_file is not None:
-        say(f"What is in it: {found.manifest_file}.")
+    if result.manifest_file is not None:
+        say(f"What is in it: {result.manifest_file}.")
 
 
 def _say_package(packed: BundleAnswer) -> None:
@@ -159,24 +160,26 @@ def _say_package(packed: BundleAnswer) -> None:
     )
 
 
-def _left_out(found: ExportAnswer | Manifest) -> str:
+def _left_out(result: ExportAnswer | Manifest) -> str:
     """Return the note on an export from which texts or evaluations are left out."""
     said = ""
-    if not found.texts:
+    if not result.texts:
         said += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
-    if found.hidden:
+    if result.hidden:
         said += (
-            f" {number_of(found.hidden, 'evaluation')} by others left out, so it is not loss-free: what they are of "
+            f" {number_of(result.hidden, 'evaluation')} by others left out, so it is not loss-free: what they are of "
             "is open to you in a blind queue. Judge it or pass it over, and export again."
         )
     return said
 
 
-def _say_export(found: ExportAnswer) -> None:
-    if found.format == "jsonl":
-        held = f"{number_of(found.runs, 'run')}, {number_of(found.rewards, 'reward')}"
-        say(f"{held} and {number_of(found.resets, 'reset')} written to {found.file}.{_left_out(found)}")
+def _say_export(result: ExportAnswer) -> None:
+    if result.format == "jsonl":
+        held = f"{number_of(result.runs, 'run')}, {number_of(result.rewards, 'reward')}"
+        say(f"{held} and {number_of(result.resets, 'reset')} written to {result.file}.{_left_out(result)}")
         return
-    tables = found.file if found.observations_file is None else f"{found.file} and {found.observations_file}"
-    counts = f"{found.arms:,} posteriors and {found.observations:,} observations"
-    say(f"{counts} written to {tables}.{_left_out(found)}")
+    tables = (
+        result.file if result.observations_file is None else f"{result.file} and {result.observations_file}"
+    )
+    counts = f"{result.arms:,} posteriors and {result.observations:,} observations"
+    say(f"{counts} written to {tables}.{_left_out(result)}")

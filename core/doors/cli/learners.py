@@ -27,16 +27,16 @@ def learners(
     ] = None,
 ) -> None:
     context = context_of(line, create=create is not None, whole=True)
-    found: list[LearnerSummary] = (
+    result: list[LearnerSummary] = (
         verb("learners").call(context)
         if create is None
         else [verb("create_learner").call(context, name=create)]
     )
     tell = answer if create is None else done
-    tell(line, found, lambda: _say_learners(found))
+    tell(line, result, lambda: _say_learners(result))
 
 
-def _say_learners(found: Sequence[LearnerSummary]) -> None:
+def _say_learners(result: Sequence[LearnerSummary]) -> None:
     heads = ("learner", "state", "alarms", "saved %", "tokens saved", "runs", "arms", "last run")
     rows = [
         (
@@ -49,10 +49,10 @@ def _say_learners(found: Sequence[LearnerSummary]) -> None:
             _number(one.arms),
             "" if one.runs is None else one.last_run or "none dated",
         )
-        for one in found
+        for one in result
     ]
     say_table(heads, rows, numbers=(3, 4, 5, 6))
-    for one in found:
+    for one in result:
         if one.problem is not None:
             say(f"{one.name}: {one.problem}")
 

@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 @command(examples=["verify", "verify --quiet || echo damaged"])
 def verify(line: typer.Context) -> None:
     """Exits with 1 and the differences, if there are any."""
-    asked_for, context = verb("verify"), context_of(line, whole=True)
+    one_verb, context = verb("verify"), context_of(line, whole=True)
     with following(line) as bar:
-        found: queries.Verification = asked_for.call(context, progress=counted(bar, "runs"))
+        result: queries.Verification = one_verb.call(context, progress=counted(bar, "runs"))
 
     def tell() -> None:
-        if found.clean:
-            where = f", on {', '.join(found.servers)}" if found.servers else ""
+        if result.clean:
+            where = f", on {', '.join(result.servers)}" if result.servers else ""
             say(
-                f"Everything equals the fold of the facts ({number_of(len(found.learners), 'learner')}{where})."
+                f"Everything equals the fold of the facts ({number_of(len(result.learners), 'learner')}{where})."
             )
             return
-        say(f"{found.n_differences:,} differences:")
+        say(f"{result.n_differences:,} differences:")
         heads = ("learner", "table", "key", "stored", "recomputed")
-        say_table(heads, [[name, *map(str, difference)] for name, difference in found.differences])
+        say_table(heads, [[name, *map(str, difference)] for name, difference in result.differences])
 
-    give = done if found.clean else answer
-    give(line, asked_for.plain(context, found), tell)
-    if not found.clean:
+    give = done if result.clean else answer
+    give(line, one_verb.plain(context, result), tell)
+    if not result.clean:
         raise typer.Exit(1)
 
 
@@ -56,30 +56,30 @@ def doctor(line: typer.Context) -> None:
     """
     from core.flows.doctor import examine
 
-    found = examine(asked(line).settings())
-    answer(line, found, lambda: _say_examined(found))
-    if found.problem is not None:
+    result = examine(asked(line).settings())
+    answer(line, result, lambda: _say_examined(result))
+    if result.problem is not None:
         raise typer.Exit(1)
 
 
-def _say_examined(found: Examination) -> None:
-    schema = "none" if found.schema is None else found.schema
-    free = "unknown" if found.free_bytes is None else f"{found.free_bytes / 1e9:,.1f} GB"
+def _say_examined(result: Examination) -> None:
+    schema = "none" if result.schema is None else result.schema
+    free = "unknown" if result.free_bytes is None else f"{result.free_bytes / 1e9:,.1f} GB"
     rows = [
-        ("armscope", f"{found.armscope} (Python {found.python}, SQLite {found.sqlite}, {found.system})"),
-        ("database", f"{found.database} ({found.size_bytes / 1e6:,.1f} MB, schema {schema})"),
+        ("armscope", f"{result.armscope} (Python {result.python}, SQLite {result.sqlite}, {result.system})"),
+        ("database", f"{result.database} ({result.size_bytes / 1e6:,.1f} MB, schema {schema})"),
         ("free on its disk", free),
-        ("writing now", found.writer or "nobody"),
+        ("writing now", result.writer or "nobody"),
         (
             "learners",
             ", ".join(
                 f"{one.name} ({one.state if one.runs is None else number_of(one.runs, 'run')})"
-                for one in found.learners
+                for one in result.learners
             )
             or "none",
         ),
     ]
-    for last in found.imports:
+    for last in result.imports:
         calls = ", ".join(last.calls_without_an_arm[:5])
         rows.append(
             (
@@ -89,8 +89,8 @@ def _say_examined(found: Examination) -> None:
                 f"{last.files_unread:,} files not read, calls without an arm: {calls or 'none'}",
             )
         )
-    if found.problem is not None:
-        rows.append(("problem", f"{found.problem['error']} {found.problem['next']}"))
+    if result.problem is not None:
+        rows.append(("problem", f"{result.problem['error']} {result.problem['next']}"))
     say_facts(rows)
 
 
@@ -101,9 +101,9 @@ def backup(
 ) -> None:
     context = context_of(line, whole=True)
     with following(line) as bar:
-        found: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
-    told = f"{found.size_bytes:,} bytes written to {found.file}; open it with --database {found.file}."
-    done(line, found, lambda: say(told))
+        result: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
+    text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
+    done(line, result, lambda: say(text))
 
 
 @command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
@@ -126,14 +126,14 @@ def restore(
         typer.confirm("Go on?", abort=True)
 
     database = asked(line).settings().database
-    found = restore_backup(database, file, confirm=None if yes else confirm)
+    result = restore_backup(database, file, confirm=None if yes else confirm)
     kept = (
-        "" if found.kept is None else f" What it replaced is kept in {found.kept}; restore that to go back."
+        "" if result.kept is None else f" What it replaced is kept in {result.kept}; restore that to go back."
     )
     done(
         line,
-        found,
-        lambda: say(f"{found.database} holds {found.file} again: {number_of(found.runs, 'run')}.{kept}"),
+        result,
+        lambda: say(f"{result.database} holds {result.file} again: {number_of(result.runs, 'run')}.{kept}"),
     )
 
 
@@ -143,7 +143,7 @@ def _cost(plan: RestorePlan) -> list[str]:
     if plan.runs_lost is None or plan.acts_lost is None:
         return [
             *said,
-            f"{plan.database} is damaged: what it holds beyond them can't be told. It will be kept.",
+            f"{plan.database} is damaged: what it holds beyond them can't be text. It will be kept.",
         ]
     return [
         *said,
@@ -171,9 +171,9 @@ def copy(
     from core.flows.copy import copy as copy_database
 
     with following(line) as bar:
-        found = copy_database(database_at(source), database_at(target), progress=counted(bar, "tables"))
-    told = f"{found.target} holds what {found.source} holds ({number_of(len(found.learners), 'learner')})."
-    done(line, found, lambda: say(told))
+        result = copy_database(database_at(source), database_at(target), progress=counted(bar, "tables"))
+    text = f"{result.target} holds what {result.source} holds ({number_of(len(result.learners), 'learner')})."
+    done(line, result, lambda: say(text))
 
 
 @command(
@@ -195,12 +195,12 @@ def upgrade(
     """Bring a database of an older armscope up to date."""
     from core.flows import maintenance
 
-    found = maintenance.upgrade(asked(line).settings().database, distribute=distribute)
-    told = [f"{found.database} has schema {found.after} (it had {found.before or 'none'})."]
-    if found.servers:
-        moved = number_of(found.tables_distributed, "table") if found.tables_distributed else "nothing"
-        told.append(
-            f"Its tables are distributed by learner over {number_of(len(found.servers), 'server')}"
-            f" ({', '.join(found.servers)}); {moved} had to be moved."
+    result = maintenance.upgrade(asked(line).settings().database, distribute=distribute)
+    text = [f"{result.database} has schema {result.after} (it had {result.before or 'none'})."]
+    if result.servers:
+        moved = number_of(result.tables_distributed, "table") if result.tables_distributed else "nothing"
+        text.append(
+            f"Its tables are distributed by learner over {number_of(len(result.servers), 'server')}"
+            f" ({', '.join(result.servers)}); {moved} had to be moved."
         )
-    done(line, found, lambda: say(*told))
+    done(line, result, lambda: say(*text))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @command(examples=['note tool:web:search "slow on Mondays"'], options={"arm": ARM, "key": KEY})
-def note(line: typer.Context, given: Fields) -> None:
+def note(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    found: NoteAnswer = verb("note").call(context, **given)
-    written(line, context, found, f"Noted about {found.arm}.", act=found.id)
+    result: NoteAnswer = verb("note").call(context, **values)
+    written(line, context, result, f"Noted about {result.arm}.", act=result.id)

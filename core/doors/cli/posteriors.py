@@ -33,7 +33,7 @@ def posteriors(
     types = types_of(arm_type or [])
     context = context_of(line)
     judged = queries.judgements(context)
-    found: list[JudgedPosterior] = verb("posteriors").call(context, view=View(types=types), judged=judged)
+    result: list[JudgedPosterior] = verb("posteriors").call(context, view=View(types=types), judged=judged)
     rows = [
         (
             one.arm,
@@ -45,7 +45,7 @@ def posteriors(
             explained.chance_words(one.chance, one.chance_error),
             judgement_cell(judged[one.arm]),
         )
-        for one in sorted(found, key=lambda one: (-one.mean, one.arm))
+        for one in sorted(result, key=lambda one: (-one.mean, one.arm))
     ]
     heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence", "chance", "judgement")
-    rows_or(line, format_name, found, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))
+    rows_or(line, format_name, result, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))

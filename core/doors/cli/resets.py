@@ -46,11 +46,11 @@ def reset(
     types = types_of(arm_type or [])
     if not yes:
         _confirm(context, arm or (), types, to)
-    found: ResetAnswer = verb("reset").call(
+    result: ResetAnswer = verb("reset").call(
         context, arms=arm or (), types=types, target=to, reason=reason, key=key
     )
-    told = f"{found.reset_count:,} arms reset to {found.to}."
-    written(line, context, found, told, act=found.id)
+    text = f"{result.reset_count:,} arms reset to {result.to}."
+    written(line, context, result, text, act=result.id)
 
 
 def _confirm(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:

@@ -66,36 +66,36 @@ def reward(
             help="0 to 1 or an outcome, for every arm in the prompt of --run, as one act.",
         ),
     ] = None,
-    given: Fields,
+    values: Fields,
 ) -> None:
     """Rewards of --file and --all that name a run correct what it observed; of other arms they are feedback."""
     if file is not None:
-        _only(arm, given, "--file", {"key"}, also=every)
-        _table(line, file, given["key"])
+        _only(arm, values, "--file", {"key"}, also=every)
+        _table(line, file, values["key"])
     elif every is not None:
-        _only(arm, given, "--all", {"key", "run", "reason"})
-        _whole_run(line, given, every)
+        _only(arm, values, "--all", {"key", "run", "reason"})
+        _whole_run(line, values, every)
     elif arm is None:
         raise typer.BadParameter("name an ARM, or a table with --file, or a run with --run and --all")
     else:
-        _one(line, {"arm": arm, **given})
+        _one(line, {"arm": arm, **values})
 
 
-def _one(line: typer.Context, given: Fields) -> None:
-    context = context_of(line, create=given["create"])
-    found: RewardAnswer = verb("reward").call(context, **given)
-    rounded = ", rounded to millionths" if found.rounded else ""
+def _one(line: typer.Context, values: Fields) -> None:
+    context = context_of(line, create=values["create"])
+    result: RewardAnswer = verb("reward").call(context, **values)
+    rounded = ", rounded to millionths" if result.rounded else ""
     told = (
-        f"{found.arm} rewarded {found.reward:g} ({found.kind}{rounded}); its mean is now "
-        f"{said_mean(found.mean)} after {found.pulls:,} pulls."
+        f"{result.arm} rewarded {result.reward:g} ({result.kind}{rounded}); its mean is now "
+        f"{said_mean(result.mean)} after {result.pulls:,} pulls."
     )
-    written(line, context, found, told, act=found.id)
+    written(line, context, result, told, act=result.id)
 
 
-def _only(arm: str | None, given: Fields, option: str, takes: set[str], *, also: str | None = None) -> None:
+def _only(arm: str | None, values: Fields, option: str, takes: set[str], *, also: str | None = None) -> None:
     """Refuse what an option doesn't go with."""
     usual = {name: one.default for name, one in parameters_of(verb("reward").flow).items()}
-    others = {name: value != usual[name] for name, value in given.items()}
+    others = {name: value != usual[name] for name, value in values.items()}
     wrong = [f"--{name}" for name, said in others.items() if said and name not in takes]
     wrong += ["ARM"] if arm is not None else []
     wrong += ["--all"] if also is not None else []
@@ -118,26 +118,26 @@ def _table(line: typer.Context, file: Path, key: str | None) -> None:
     _told(line, context, verb("reward_batch").call(context, rewards=table.lines, key=key))
 
 
-def _whole_run(line: typer.Context, given: Fields, every: str) -> None:
+def _whole_run(line: typer.Context, values: Fields, every: str) -> None:
     from core.formats.reward_table import judged
 
-    if given["run"] is None:
+    if values["run"] is None:
         raise typer.BadParameter("--all needs the run that it is about: --run ID")
     try:
         value, outcome = judged(every)
     except InvalidReward as problem:
         raise typer.BadParameter(f"--all: {problem.problem}") from None
     context = context_of(line)
-    rest = {name: given[name] for name in ("run", "reason", "key")}
+    rest = {name: values[name] for name in ("run", "reason", "key")}
     _told(line, context, verb("reward_run").call(context, value=value, outcome=outcome, **rest))
 
 
-def _told(line: typer.Context, context: Context, found: BatchAnswer) -> None:
-    n_corrections = sum(one.kind == "correction" for one in found.rewards)
-    n_rounded = sum(one.rounded for one in found.rewards)
+def _told(line: typer.Context, context: Context, result: BatchAnswer) -> None:
+    n_corrections = sum(one.kind == "correction" for one in result.rewards)
+    n_rounded = sum(one.rounded for one in result.rewards)
     rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""
     told = (
-        f"{found.count:,} rewards recorded as one act ({n_corrections:,} corrections, "
-        f"{found.count - n_corrections:,} feedback{rounded})."
+        f"{result.count:,} rewards recorded as one act ({n_corrections:,} corrections, "
+        f"{result.count - n_corrections:,} feedback{rounded})."
     )
-    written(line, context, found, told, act=found.id)
+    written(line, context, result, told, act=result.id)

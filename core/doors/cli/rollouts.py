@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @command(examples=["rollouts"])
 def rollouts(line: typer.Context) -> None:
-    found: list[RolloutRow] = verb("rollouts").call(context_of(line))
-    rows = [(one.rollout, f"{one.events:,}", one.last_at, one.said or "it has not started") for one in found]
+    result: list[RolloutRow] = verb("rollouts").call(context_of(line))
+    rows = [(one.rollout, f"{one.events:,}", one.last_at, one.said or "it has not started") for one in result]
 
     def tell() -> None:
         if rows:
@@ -25,4 +25,4 @@ def rollouts(line: typer.Context) -> None:
         else:
             say("Every rollout that was sent is an episode.")
 
-    answer(line, found, tell)
+    answer(line, result, tell)

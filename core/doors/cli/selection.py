@@ -42,8 +42,8 @@ def select(
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
-    given = {"arms": None if arms is None else _read_arms(arms), "budget_tokens": budget, "k": k}
-    found: Selection = verb("select").call(context, **given)
+    values = {"arms": None if arms is None else _read_arms(arms), "budget_tokens": budget, "k": k}
+    result: Selection = verb("select").call(context, **values)
     rows = [
         (
             "in" if one.included else "out",
@@ -53,16 +53,16 @@ def select(
             "" if one.draw is None else f"{one.draw:.3f}",
             f"{one.token_cost:,}",
         )
-        for one in found.decisions
+        for one in result.decisions
     ]
 
     def tell() -> None:
         say_table(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
-        say("", f"A {found.run_class} run with {found.tokens:,} tokens of arms; seed {found.seed}.")
-        if found.guidance:
-            say(*found.guidance.splitlines())
+        say("", f"A {result.run_class} run with {result.tokens:,} tokens of arms; seed {result.seed}.")
+        if result.guidance:
+            say(*result.guidance.splitlines())
 
-    answer(line, found, tell)
+    answer(line, result, tell)
 
 
 def _read_arms(file: Path) -> list[Arm]:

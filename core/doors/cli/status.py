@@ -18,27 +18,33 @@ if TYPE_CHECKING:
 
 @command(examples=["status", "--database demo.db status --json"])
 def status(line: typer.Context, read_database: ReadDatabase = None) -> None:
-    found: queries.Status = verb("status").call(context_of(line, read_database=read_database))
-    answer(line, found, lambda: _say_status(found))
+    result: queries.Status = verb("status").call(context_of(line, read_database=read_database))
+    answer(line, result, lambda: _say_status(result))
 
 
-def _say_status(found: queries.Status) -> None:
+def _say_status(result: queries.Status) -> None:
     from core.explained import server  # with what it explains of runs comes the store
 
-    skipped = ", ".join(f"{count:,} {reason}" for reason, count in found.skipped.items() if count) or "none"
-    baseline = found.baseline
+    skipped = ", ".join(f"{count:,} {reason}" for reason, count in result.skipped.items() if count) or "none"
+    baseline = result.baseline
     truncated = f" ({baseline.truncated_runs:,} truncated)" if baseline.truncated_runs else ""
     rows = [
-        ("database", found.database),
-        *([("server", server(found.standing))] if found.standing else []),
-        *([("distributed over", ", ".join(found.servers))] if found.servers else []),
-        *([("pages are read from", _read_from(found))] if found.read_database else []),
-        ("learner", f"{found.learner} ({found.phase}, detection {found.mode}, revision {found.revision:,})"),
-        ("runs", f"{found.runs:,} ({found.observed:,} observed; skipped: {skipped}; {found.empty:,} empty)"),
-        ("arms", f"{found.arms:,} with {found.pulls:,} pulls{_need_a_look(found)}"),
-        *([("offers", _offers(found))] if found.offers else []),
-        ("tokens", f"{found.tokens:,}"),
-        ("first and last run", f"{found.first_run or 'unknown'} to {found.last_run or 'unknown'}"),
+        ("database", result.database),
+        *([("server", server(result.standing))] if result.standing else []),
+        *([("distributed over", ", ".join(result.servers))] if result.servers else []),
+        *([("pages are read from", _read_from(result))] if result.read_database else []),
+        (
+            "learner",
+            f"{result.learner} ({result.phase}, detection {result.mode}, revision {result.revision:,})",
+        ),
+        (
+            "runs",
+            f"{result.runs:,} ({result.observed:,} observed; skipped: {skipped}; {result.empty:,} empty)",
+        ),
+        ("arms", f"{result.arms:,} with {result.pulls:,} pulls{_need_a_look(result)}"),
+        *([("offers", _offers(result))] if result.offers else []),
+        ("tokens", f"{result.tokens:,}"),
+        ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
         ("savings", _saved(baseline.savings_percent, baseline.interval)),
         ("counted up to a cap", _saved(baseline.capped_savings_percent, baseline.capped_interval)),
@@ -46,20 +52,20 @@ def _say_status(found: queries.Status) -> None:
         ("may be said", _VERDICTS[baseline.verdict]),
     ]
     say_facts(rows)
-    if found.open_to_others:
-        files = shlex.join(found.open_to_others)
+    if result.open_to_others:
+        files = shlex.join(result.open_to_others)
         say("", f"Other users of this machine can read it. To end that: chmod go= {files}")
-    if not found.runs:
+    if not result.runs:
         say("", "Nothing is recorded yet. Next: armscope import <files or folders>, or armscope demo.")
 
 
-def _read_from(found: queries.Status) -> str:
+def _read_from(result: queries.Status) -> str:
     """Return the standby, or why pages are read from the primary."""
     from core.explained import server
 
-    if found.read_standing is None:
-        return f"the primary, for the standby can't be asked: {found.read_problem}"
-    return f"{found.read_database} ({server(found.read_standing)})"
+    if result.read_standing is None:
+        return f"the primary, for the standby can't be asked: {result.read_problem}"
+    return f"{result.read_database} ({server(result.read_standing)})"
 
 
 _VERDICTS: Final[Mapping[str, str]] = {
@@ -72,9 +78,9 @@ _VERDICTS: Final[Mapping[str, str]] = {
 }
 
 
-def _offers(found: queries.Status) -> str:
+def _offers(result: queries.Status) -> str:
     """Return the number of selections given to clients, and of those without an observation."""
-    return f"{found.offers:,} given to clients, {found.offers_unobserved:,} of them with nothing observed"
+    return f"{result.offers:,} given to clients, {result.offers_unobserved:,} of them with nothing observed"
 
 
 def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
@@ -85,7 +91,7 @@ def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
     return f"{percent:.1f}% of the tokens, 95% interval for one look {interval[0]:.1f}% to {interval[1]:.1f}%"
 
 
-def _need_a_look(found: queries.Status) -> str:
+def _need_a_look(result: queries.Status) -> str:
     """Return the numbers of arms with a notable judgement."""
-    said = [f"{count:,} {name.replace('_', ' ')}" for name, count in found.need_a_look.items()]
+    said = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.need_a_look.items()]
     return f"; to look at: {', '.join(said)}" if said else ""

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @command(examples=["traces"])
 def traces(line: typer.Context) -> None:
-    found: list[TraceRow] = verb("traces").call(context_of(line))
+    result: list[TraceRow] = verb("traces").call(context_of(line))
     rows = [
         (one.trace, one.session or "", one.state, f"{one.spans:,}", one.last_at, one.said or one.run or "")
-        for one in found
+        for one in result
     ]
     heads = ("trace", "session", "state", "spans", "last span", "run, or why there is none")
 
@@ -29,4 +29,4 @@ def traces(line: typer.Context) -> None:
         else:
             say("Every trace that was sent is a run.")
 
-    answer(line, found, tell)
+    answer(line, result, tell)

@@ -20,12 +20,12 @@ def undo(
     act: Annotated[str, typer.Argument(help=words("undo", "act_id"))],
 ) -> None:
     context = context_of(line)
-    found: UndoAnswer = verb("undo").call(context, act_id=act)
-    all_of_it = f", all {found.count:,} acts of it" if found.count > 1 else ""
-    told = f"{found.undone} is undone{all_of_it}; nothing was deleted."
-    if found.left_out:
-        told += (
-            f" {found.left_out:,} rewards and notes don't stand again: their keys were used anew meanwhile, and what "
-            "was asked for under one key counts once."
+    result: UndoAnswer = verb("undo").call(context, act_id=act)
+    all_of_it = f", all {result.count:,} acts of it" if result.count > 1 else ""
+    text = f"{result.undone} is undone{all_of_it}; nothing was deleted."
+    if result.left_out:
+        text += (
+            f" {result.left_out:,} rewards and notes don't count again: their keys were used again meanwhile, "
+            "and a key counts once."
         )
-    written(line, context, found, told, act=found.id, way="Redo")
+    written(line, context, result, text, act=result.id, way="Redo")
