@@ -129,7 +129,7 @@ def _argument(argument: Any) -> str:  # noqa: ANN401 - Typer's own
 def _option(option: Any) -> str:  # noqa: ANN401 - Typer's own
     long = next((one for one in option.opts if one.startswith("--")), option.opts[0])
     if option.is_flag:
-        return option.secondary_opts[0] if option.secondary_opts and option.default else long
+        return str(option.secondary_opts[0] if option.secondary_opts and option.default else long)
     choices = "|".join(_choices(option))
     value = option.metavar or (choices if 0 < len(choices) <= _SHORT else option.name.upper())
     return f"{long} {value}"

@@ -522,3 +522,39 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
             if node.func.id in names and all(keyword.arg != "next_step" for keyword in node.keywords):
                 silent.append(f"{module_of(path)}:{node.lineno}")
     assert silent == []
+
+
+# Size
+
+BUDGETS = {
+    "core": 3_000,
+    "core/demo": 2_250,
+    "core/detect": 650,
+    "core/doors": 12_100,
+    "core/explained": 460,
+    "core/flows": 13_700,
+    "core/formats": 11_150,
+    "core/guide": 160,
+    "core/package": 40,
+    "core/posterior": 620,
+    "core/records": 7_600,
+    "core/statistics": 9_550,
+    "core/store": 22_500,
+    "dashboard": 4_200,
+    "dashboard/app_pages": 1_100,
+    "dashboard/figures": 4_500,
+    "dashboard/report": 640,
+    "dashboard/sentences": 4_450,
+    "dashboard/widgets": 12_000,
+}
+"""Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
+
+
+def test_each_room_stays_within_its_budget() -> None:
+    lines: dict[str, int] = {}
+    for path in OURS:
+        parts = path.relative_to(ROOT).parts
+        room = "/".join(parts[:2]) if len(parts) > 2 else parts[0]
+        lines[room] = lines.get(room, 0) + len(path.read_text(encoding="utf-8").splitlines())
+    assert lines.keys() == BUDGETS.keys()
+    assert {room: (n, BUDGETS[room]) for room, n in lines.items() if n > BUDGETS[room]} == {}
