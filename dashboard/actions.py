@@ -127,7 +127,7 @@ def done(flash: Flash) -> None:
 
 
 def last_act() -> str | None:
-    """The id of what this person did last here, while it can be taken back."""
+    """Return the id of what this person did last here, while it can be taken back."""
     act: str | None = st.session_state.get(_LAST_ACT)
     return act
 

@@ -17,7 +17,7 @@ Option = str | int | float | bool | list[str] | list[int]
 
 
 def config_file() -> Path:
-    """The configuration file of this installation."""
+    """Return the configuration file of this installation."""
     return _BESIDE_SOURCES if _BESIDE_SOURCES.is_file() else _IN_WHEEL
 
 

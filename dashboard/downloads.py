@@ -99,13 +99,13 @@ def make_training(query: TrainingQuery) -> None:
 
 
 def ready_export() -> ReadyExport | None:
-    """The session's export of this learner, if it made one."""
+    """Return the session's export of this learner, if it made one."""
     ready: ReadyExport | None = st.session_state.get(EXPORT)
     return _if_of_this(ready)
 
 
 def ready_training() -> ReadyTraining | None:
-    """The session's training file of this learner, if it made one."""
+    """Return the session's training file of this learner, if it made one."""
     ready: ReadyTraining | None = st.session_state.get(TRAINING)
     return _if_of_this(ready)
 

@@ -13,7 +13,7 @@ import msgspec
 import typer
 from msgspec import structs
 
-from core.doors.cli import ReadDatabase, asked, command, context_of, done, following
+from core.doors.cli import ReadDatabase, command, context_of, done, following, global_options
 from core.doors.cli import main as run
 from core.doors.http.address import claimable_port, url_of
 from core.doors.progress import counted
@@ -92,7 +92,7 @@ def serve(
     _refuse_without("serve")
     from core.flows.context import default_learner
 
-    settings = asked(line).settings(read_database=read_database)
+    settings = global_options(line).settings(read_database=read_database)
     location = settings.database
     was_there = isinstance(location, Server) or location.exists()
     # Runs come in through its pages, too.
@@ -130,7 +130,7 @@ def demo(
 
     if not build_only:
         _refuse_without("demo")
-    requested = asked(line).database
+    requested = global_options(line).database
     location = demo_database() if requested is None else database_at(requested)
     with following(line) as bar:
         built = build(location, fresh=fresh, progress=counted(bar, "runs"))
@@ -211,7 +211,10 @@ def _serve(
 
 
 def _refuse_without(command: str) -> None:
-    """An agent's process needs no dashboard, and may have been installed without what draws it."""
+    """Raise where the dashboard is not installed.
+
+    An agent's process needs no dashboard, and may have been installed without what draws it.
+    """
     missing = [package for module, package in NEEDED.items() if find_spec(module) is None]
     if missing:
         raise NotInstalled(
@@ -238,5 +241,5 @@ def _sign_in(location: Located, port: int) -> SignIn | None:
 
 
 def main() -> None:
-    """The console command ``armscope``."""
+    """Run the console command ``armscope``."""
     run()

@@ -160,7 +160,7 @@ def planted_environments() -> Mapping[str, demo.World]:
 
 
 def overview() -> Overview:
-    """The first page in numbers."""
+    """Return the first page in numbers."""
     here = reading()
     today = here.pages.clock() // DAY_MS  # the days without a run grow each day
     return cached(("overview", today), here.view, lambda: queries.overview(here.pages, here.view))
@@ -204,14 +204,14 @@ def arm_path(arm: str) -> queries.ArmPath:
 
 
 def arm_ledger(arm: str, after: queries.LedgerCursor) -> queries.ArmLedger:
-    """A page of an arm's observations."""
+    """Return a page of an arm's observations."""
     here = reading()
     question = ("arm ledger", arm, after, here.pages.actor)
     return cached(question, None, lambda: queries.arm_ledger(here.pages, arm, after=after))
 
 
 def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
-    """A page of the runs that an arm was in or left out of."""
+    """Return a page of the runs that an arm was in or left out of."""
     here = reading()
     return cached(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.pages, arm, cursor=cursor))
 
@@ -232,7 +232,7 @@ def near_arms(name: str) -> tuple[str, ...]:
 
 
 def evaluations(chosen: EvaluationFilter, before: int | None = None) -> EvaluationPage:
-    """A page of evaluations; what it shows depends on who asks."""
+    """Return a page of evaluations; what it shows depends on who asks."""
     here = reading()
     return cached(
         ("evaluations", chosen, before, here.pages.actor),
@@ -281,7 +281,7 @@ def layers() -> queries.LayersView:
 def runs_view(
     chosen: RunFilter, cursor: Cursor | None, direction: Direction, rows_by: RowChoice
 ) -> queries.RunsView:
-    """A page of runs with their heat map."""
+    """Return a page of runs with their heat map."""
     here = reading()
     question = ("runs", chosen, cursor, direction, rows_by)
     return cached(
@@ -343,7 +343,7 @@ def compared(environment: str, models: tuple[str, ...], by: queries.Compared) ->
 
 
 def episode_list(chosen: EpisodeFilter, cursor: EpisodeCursor | None, direction: Direction) -> EpisodePage:
-    """A page of episodes."""
+    """Return a page of episodes."""
     here = reading()
     return cached(
         ("episode list", chosen, cursor, direction),
@@ -378,7 +378,7 @@ def episode(uid: str) -> queries.EpisodeView:
 
 
 def episode_runs(uid: str) -> queries.RunsOfEpisode:
-    """The runs that were made in an episode, and their arms."""
+    """Return the runs that were made in an episode, and their arms."""
     here = reading()
     return cached(("episode runs", uid), None, lambda: queries.episode_runs(here.pages, uid))
 
@@ -387,7 +387,7 @@ def episode_runs(uid: str) -> queries.RunsOfEpisode:
 
 
 def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
-    """The last entries of the audit log."""
+    """Return the last entries of the audit log."""
     here = reading()
     return cached(("changes", limit), None, lambda: queries.changes(here.pages, limit=limit))
 
@@ -456,7 +456,7 @@ def resets() -> tuple[Reset, ...]:
 
 
 def setting_changes() -> tuple[queries.SettingChange, ...]:
-    """The latest changes of settings, newest first."""
+    """Return the latest changes of settings, newest first."""
     here = reading()
     return cached(
         "setting changes", None, lambda: queries.setting_changes(here.pages, limit=_SETTING_CHANGES_READ)
@@ -464,7 +464,7 @@ def setting_changes() -> tuple[queries.SettingChange, ...]:
 
 
 def imports() -> tuple[queries.PastImport, ...]:
-    """The latest imports, newest first."""
+    """Return the latest imports, newest first."""
     here = reading()
     return cached("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
 

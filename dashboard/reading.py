@@ -36,7 +36,7 @@ _SURE_S: Final = 1.0
 # Ambient on purpose, though no signature says then what a page depends on: Streamlit starts pages, callbacks and
 # fragments itself and gives them nothing of ours, and nearly every widget asks for some of it (context, view,
 # colours, compact or not), so each function down to the last cell would have to hand it on. In return it is one
-# frozen value, written in one place (`begin`), once in a rerun; and whatever is kept of its answers has its moment
+# frozen value, written in one place (`begin`), once in a rerun; and each cached answer has its revision
 # and its view in the key.
 _rerun: Final = local()
 _answers: Final = Cache(_ANSWERS_BOUND)
@@ -93,13 +93,13 @@ def _opened(settings: Settings) -> tuple[Context, bool]:
 
 
 def unspoken(context: Context) -> str:
-    """The learner that an address need not name; none (an empty name) where it could be any of several."""
+    """Return the learner that an address need not name; none (an empty name) where it could be any of several."""
     _, is_any = _cached_context(Settings.from_environment())
     return "" if is_any else context.learner
 
 
 def meant_learner() -> str | None:
-    """The learner that is meant where a program names none; None: it could be any of several."""
+    """Return the learner that is meant where a program names none; None: it could be any of several."""
     return Settings.from_environment().learner or default_learner(opened().store)
 
 
@@ -137,7 +137,7 @@ def begin(reading: Reading) -> None:
 
 
 def reading() -> Reading:
-    """The session's reading, as the frame left it; of who signed in, with what they may do now.
+    """Return the session's reading, as the frame left it; of who signed in, with what they may do now.
 
     A rerun has a thread of its own and asks dozens of times; the session itself is asked by fragments alone.
     """
@@ -180,7 +180,7 @@ def _surely(earlier: Reading) -> Reading:
 
 
 def _of_actor(earlier: Reading, actor: Actor) -> Reading:
-    """The same for who may do something else: none of what was kept for whom they were is for them."""
+    """Return the same for who may do something else: none of what was kept for whom they were is for them."""
     if actor == earlier.context.actor:
         return earlier
     context = replace(earlier.context, actor=actor)
@@ -194,7 +194,7 @@ def belief_view(view: View) -> View:
 
 
 def cached_figure(question: Hashable, make: Callable[[], Answer]) -> Answer:
-    """A table or figure made from this page's belief, kept like an answer: remaking it costs more than asking.
+    """Return a table or figure made from this page's belief, kept like an answer: remaking it costs more than asking.
 
     ``question`` names everything else it depends on: places, order, method, theme.
     """
@@ -203,13 +203,13 @@ def cached_figure(question: Hashable, make: Callable[[], Answer]) -> Answer:
 
 
 def pictured_once(question: Hashable, make: Callable[[], Answer]) -> Answer:
-    """A figure of this page, made once for a revision, view, theme and width."""
+    """Return a figure of this page, made once for a revision, view, theme and width."""
     here = reading()
     return _pictures.get(_key((question, here.tokens.name, here.compact), here.view), make)
 
 
 def cached(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> Answer:
-    """An answer of the frame's moment; one that a write overtook meanwhile is shown, but not kept as if it were."""
+    """Return an answer of the frame's revision; one that a later write changed is shown, but not cached."""
     here = reading()
     return _answers.get(
         _key(question, view),
@@ -219,7 +219,7 @@ def cached(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> 
 
 
 def cached_by_visibility(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
-    """An answer of a context's present moment, which is looked up each time: what the frame itself is made of."""
+    """Return an answer of a context's present revision, which is read each time, as for the frame itself."""
     visible = wherever(context, lambda: queries.visibility(context))()
     return _answers.get(
         (str(context.store.location), context.learner, visible, question), wherever(context, ask)
@@ -229,7 +229,7 @@ def cached_by_visibility(context: Context, question: Hashable, ask: Callable[[],
 def cached_of_all(
     context: Context, snapshot: Hashable, question: Hashable, ask: Callable[[], Answer]
 ) -> Answer:
-    """An answer about all learners at a moment of all of them, which is looked up each time."""
+    """Return an answer about all learners at a moment of all of them, which is looked up each time."""
     return _answers.get((str(context.store.location), snapshot, question), wherever(context, ask))
 
 

@@ -106,24 +106,24 @@ def known_rubrics() -> tuple[RubricRow, ...]:
 
 
 def next_item(queue: str) -> NextItem:
-    """The next one for oneself, held."""
+    """Return the next one for oneself, held."""
     return review.next_item(acting(), queue)
 
 
 def this_item(queue: str, item: int) -> NextItem:
-    """A certain one, held; raises `Conflict` where it isn't to be had."""
+    """Return a certain item, held; raise `Conflict` if another reviewer holds it."""
     context = acting()
     review.hold(context, queue, item)
     return NextItem(item=review.view_item(context, queue, item), progress=queues.progress(context, queue))
 
 
 def look_at(queue: str, item: int, *, known: str | None = None) -> ReviewItem:
-    """One item as it is now, and who has judged it since it was ``known``."""
+    """Return one item as it is now, and who has judged it since it was ``known``."""
     return review.view_item(reading().context, queue, item, seen=known)
 
 
 def hold(queue: str, item: int) -> int:
-    """Hold it, or hold it longer; until when."""
+    """Hold an item, or extend its hold, and return its end."""
     return review.hold(acting(), queue, item)
 
 

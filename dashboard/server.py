@@ -34,7 +34,7 @@ from core.doors.service import Service
 from core.settings import set_variables
 from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.gate import SIGN_IN, Gate, Proxied
-from dashboard.handles import keep_sessions, quieten, raise_limit, sessions_allowed
+from dashboard.open_files import keep_sessions, quieten, raise_limit, sessions_allowed
 from dashboard.pages import OVERVIEW, PAGES
 from dashboard.reading import meant_learner, opened
 from dashboard.sign_in import SignIn
@@ -151,7 +151,7 @@ class Beside:
 
 @cache
 def _doors(*, asks_tokens: bool) -> Api:
-    """The doors at a desk over the store that the pages read, too."""
+    """Return the doors at a desk over the store that the pages read, too."""
     return doors(
         Service(store=opened().store, learner=meant_learner()),
         hosts=st.get_option("server.allowedHosts"),
@@ -227,7 +227,7 @@ class Promptly:
 
 
 def connection_of(receive: Receive) -> TransportSocket | None:
-    """The TCP connection behind a request or a web socket, where the server shows it; None elsewhere."""
+    """Return the TCP connection behind a request or a web socket, where the server shows it; None elsewhere."""
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
     connection = transport.get_extra_info("socket") if isinstance(transport, BaseTransport) else None
     is_tcp = isinstance(connection, TransportSocket) and connection.family in {
@@ -303,7 +303,7 @@ def _own_modules() -> Iterator[str]:
 
 
 def make_app(sign_in: SignIn | None = None, proxies: Sequence[str] = ()) -> st.App:
-    """The one application of this process; with ``sign_in`` for people who do, behind proxies at these addresses."""
+    """Return the application of this process; ``sign_in`` adds the gate for people behind these proxies."""
     middleware = [Middleware(Promptly), Middleware(Beside, asks_tokens=sign_in is not None)]
     middleware += [Middleware(SafeHeaders), Middleware(OwnPages)]
     if sign_in is not None:

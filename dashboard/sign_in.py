@@ -148,7 +148,7 @@ def check_operator(*, has_one: bool) -> None:
 
 
 def address_of(text: str) -> IPv4Address | IPv6Address | None:
-    """The address that a text is; one of version 4 is itself, also where it comes as one of version 6.
+    """Return the address that a text is; one of version 4 is itself, also where it comes as one of version 6.
 
     >>> address_of("::ffff:10.0.0.7"), address_of("proxy.example")
     (IPv4Address('10.0.0.7'), None)

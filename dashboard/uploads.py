@@ -64,7 +64,7 @@ class ImportJob:
         return min(sum(list(self.read_bytes.values())) / max(self.total_bytes, 1), 1.0)
 
     def run(self, context: Context, form: ImportForm) -> None:
-        """The thread's work."""
+        """Run the thread's work."""
         try:
             self.answer = import_uploaded(
                 context,
@@ -97,7 +97,7 @@ def start_import(form: ImportForm, after: Callable[[ImportAnswer], None]) -> Non
 
 
 def running_import() -> ImportJob | None:
-    """The session's import, if one is under way or has ended unheard."""
+    """Return the session's import, if one is under way or has ended unheard."""
     job: ImportJob | None = st.session_state.get(_JOB)
     return job
 

@@ -40,7 +40,7 @@ def session_here() -> Session | None:
 
 
 def acting(context: Context, session: Session | None) -> Context:
-    """The same for the person of a session; raises `Unidentified` for who is none that may come."""
+    """Return the same for the person of a session; raises `Unidentified` for who is none that may come."""
     if session is None:
         raise Unidentified("This action needs a signed-in user, got none.", next_step="Sign in.")
     actor = actor_of_session(context.store, session, now_ms=context.clock(), session_ms=session_ms())
@@ -48,7 +48,7 @@ def acting(context: Context, session: Session | None) -> Context:
 
 
 def actor_now(context: Context, session: Session) -> Actor:
-    """Return the present actor of a session; `NOBODY`, without any role, once it has ended."""
+    """Return the present actor of a session; an actor without any role once it has ended."""
     try:
         return acting(context, session).actor
     except Unidentified:

@@ -116,7 +116,7 @@ def plain(text: str) -> str:
 
 
 def short_name(key: str) -> str:
-    """An arm's name beside its type chip: without what the chip says, cut in the middle beyond 30 characters.
+    """Return an arm's name beside its type chip: without what the chip says, cut in the middle beyond 30 characters.
 
     >>> short_name("skill:code-review:main"), short_name("file:workspace:src/a.py")
     ('code-review', 'src/a.py')
@@ -131,7 +131,7 @@ def short_name(key: str) -> str:
 
 
 def full_name(key: str) -> str:
-    """An arm's name without what its chip says and without the category that says nothing, uncut.
+    """Return an arm's name without what its chip says and without the category that says nothing, uncut.
 
     >>> full_name("tool:fs:Read"), full_name("file:docs:x.md")
     ('fs:Read', 'docs:x.md')
@@ -148,7 +148,7 @@ def full_name(key: str) -> str:
 
 
 def last_name(key: str) -> str:
-    """The shortest name for a title: what follows the last colon or slash, cut in the middle.
+    """Return the shortest name for a title: what follows the last colon or slash, cut in the middle.
 
     >>> last_name("tool:exec:Bash"), last_name("file:workspace:tests/x/legacy.csv")
     ('Bash', 'legacy.csv')
@@ -174,7 +174,7 @@ def _cut_path(name: str) -> str:
 
 
 def chip(key_type: ArmType, colour: str) -> str:
-    """The type as a chip in Markdown; both parts are our own words.
+    """Return the type as a chip in Markdown; both parts are our own words.
 
     >>> chip("tool", "blue")
     ':blue-badge[tool]'
@@ -191,7 +191,7 @@ def type_of(key: str) -> ArmType:
 
 
 def count(number: float) -> str:
-    """A count with thousands separated.
+    """Return a count with thousands separated.
 
     >>> count(3012), count(-4), count(0)
     ('3,012', '−4', '0')
@@ -209,7 +209,7 @@ def number_word(number: int) -> str:
 
 
 def capital(text: str) -> str:
-    """The text with a capital first letter, the rest as it is.
+    """Return the text with a capital first letter, the rest as it is.
 
     >>> capital("three have")
     'Three have'
@@ -218,7 +218,7 @@ def capital(text: str) -> str:
 
 
 def things(number: int, one: str, many: str | None = None) -> str:
-    """A count with its noun.
+    """Return a count with its noun.
 
     >>> things(1, "arm"), things(3012, "run"), things(2, "memory", "memories")
     ('1 arm', '3,012 runs', '2 memories')
@@ -227,7 +227,7 @@ def things(number: int, one: str, many: str | None = None) -> str:
 
 
 def mean(value: float, decimals: int = 2) -> str:
-    """A posterior mean, which is never quite 0 or 1.
+    """Return a posterior mean, which is never quite 0 or 1.
 
     >>> mean(0.5166), mean(0.9987), mean(0.9987, 3), mean(0.001)
     ('0.52', '> 0.99', '0.999', '< 0.01')
@@ -279,7 +279,7 @@ def outwards(lower: float, upper: float, decimals: int) -> tuple[float, float]:
 
 
 def percent(share: float, decimals: int = 1) -> str:
-    """A share as per cent, without a space.
+    """Return a share as per cent, without a space.
 
     >>> percent(0.3519), percent(0.1, 0), percent(-0.118)
     ('35.2%', '10%', '−11.8%')
@@ -347,7 +347,7 @@ def signed_minus(text: str) -> str:
 
 
 def change(delta: float, decimals: int = 0, unit: str = "") -> str:
-    """A change with its sign; none is 0.
+    """Return a change with its sign; none is 0.
 
     >>> change(118), change(-0.02, 2), change(0.0, 2), change(-4.1, 1, "%")
     ('+118', '−0.02', '0', '−4.1%')
@@ -359,7 +359,7 @@ def change(delta: float, decimals: int = 0, unit: str = "") -> str:
 
 
 def small_change(delta: float) -> str:
-    """A change of a mean: three decimals, more where they would hide it, "0" only for none.
+    """Return a change of a mean: three decimals, more where they would hide it, "0" only for none.
 
     >>> small_change(0.0123), small_change(-0.0004), small_change(1e-7), small_change(0)
     ('+0.012', '−0.0004', 'under 0.0001', '0')
@@ -372,7 +372,7 @@ def small_change(delta: float) -> str:
 
 
 def beta(alpha: float, beta_: float) -> str:
-    """A Beta distribution's parameters.
+    """Return a Beta distribution's parameters.
 
     >>> beta(1.0, 1.0), beta(2.5, 1.25)
     ('Beta(1, 1)', 'Beta(2.5, 1.25)')
@@ -381,7 +381,7 @@ def beta(alpha: float, beta_: float) -> str:
 
 
 def band(name: Band) -> str:
-    """A confidence band as dots and word.
+    """Return a confidence band as dots and word.
 
     >>> band("medium")
     '●●○○ medium'
@@ -390,7 +390,7 @@ def band(name: Band) -> str:
 
 
 def size(n_bytes: int) -> str:
-    """A file's size.
+    """Return a file's size.
 
     >>> size(812), size(1_240_000)
     ('812 bytes', '1.2 MB')
@@ -404,7 +404,7 @@ def size(n_bytes: int) -> str:
 
 
 def reward(value: float) -> str:
-    """A reward with its mark: filled for 1, a cross for 0, a diamond for anything between.
+    """Return a reward with its mark: filled for 1, a cross for 0, a diamond for anything between.
 
     >>> reward(1.0), reward(0.0), reward(0.5)
     ('● 1.0', '× 0.0', '◆ 0.5')
@@ -443,7 +443,7 @@ def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
 
 
 def written_minute(at: str | None, *, year_of_ms: int | None = None) -> str:
-    """The same of a time in ISO 8601, as answers have it.
+    """Return the same of a time in ISO 8601, as answers have it.
 
     >>> written_minute("2025-11-20T09:13:20.000Z"), written_minute(None)
     ('20 Nov 2025 09:13', '–')
@@ -453,7 +453,7 @@ def written_minute(at: str | None, *, year_of_ms: int | None = None) -> str:
 
 
 def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
-    """A day in UTC.
+    """Return a day in UTC.
 
     >>> day(1_763_630_000_000, year_of_ms=1_763_000_000_000)
     '20 Nov'
@@ -496,7 +496,7 @@ def days(n: int) -> str:
 
 
 def since(at_ms: int, *, year_of_ms: int | None = None) -> str:
-    """The time from which something holds: a day where it began with one, else with its minute.
+    """Return the time from which something holds: a day where it began with one, else with its minute.
 
     >>> since(1_763_596_800_000, year_of_ms=0), since(1_763_632_800_000, year_of_ms=1_763_000_000_000)
     ('20 Nov 2025', '20 Nov 10:00')

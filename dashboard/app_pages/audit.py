@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from core.records.audit import AuditFilter, AuditPage, DenialPage
-from dashboard.governing import Which
+from dashboard.administration import Which
 from dashboard.reading import reading
 from dashboard.sentences import Sentence
-from dashboard.sentences import audit as said
+from dashboard.sentences import audit as sentences
 from dashboard.widgets.audit import filters, listing
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
@@ -40,9 +40,9 @@ def _sentence(listed: AuditPage | DenialPage, of: Which, audit_filter: AuditFilt
     context, filtered = reading().context, filters.narrowed(audit_filter)
     now_ms = context.clock()
     if isinstance(listed, DenialPage):
-        return said.refused(next(iter(listed.denials), None), now_ms, filtered=filtered)
+        return sentences.refused(next(iter(listed.denials), None), now_ms, filtered=filtered)
     learner = None if of == "installation" else context.learner
-    return said.audit(next(iter(listed.entries), None), learner, now_ms, filtered=filtered)
+    return sentences.audit(next(iter(listed.entries), None), learner, now_ms, filtered=filtered)
 
 
 page()

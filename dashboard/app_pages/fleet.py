@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import queries
 from dashboard.reading import reading
-from dashboard.sentences import fleet as said
+from dashboard.sentences import fleet as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.fleet import choosing, listing
 from dashboard.widgets.panel import panel
@@ -19,7 +19,7 @@ def page() -> None:
     if not rows:
         no_arms("How every learner is doing")
         return
-    sentence(said.fleet(rows), reading().tokens)
+    sentence(sentences.fleet(rows), reading().tokens)
     muted(
         "What is saved is the plain figure; how sure it is, a learner’s Savings page says. That no run comes is seen "
         "here; other alarms go to webhooks (Settings, Alerts)."

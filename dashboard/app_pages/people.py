@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import governing
+from dashboard import administration
 from dashboard.reading import reading
 from dashboard.sentences import people
 from dashboard.widgets.panel import panel
@@ -14,7 +14,7 @@ from dashboard.widgets.words import muted, section, sentence
 
 def page() -> None:
     here = reading()
-    rows = governing.members()
+    rows = administration.members()
     sentence(people.people(rows, here.context.clock()), here.tokens)
     muted(
         "A member is who an identity provider’s issuer and subject say. A change holds from the next request on, and "

@@ -9,7 +9,7 @@ import streamlit as st
 from core.records.review import QueueRow
 from dashboard import reviews
 from dashboard.reading import reading
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.review import last, making, many, modes, open_item, pairs, queue
@@ -57,8 +57,8 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
     open_item.moved_on()
     queue.say_where(known)
     with both_ends():
-        sentence(said.review(known.progress), reading().tokens)
-        note = said.queue_note(known.progress, row, year_of_ms=reading().context.clock())
+        sentence(sentences.review(known.progress), reading().tokens)
+        note = sentences.queue_note(known.progress, row, year_of_ms=reading().context.clock())
         st.markdown(gray(note), width="content")
     queue.progress_bar(known.progress)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -34,7 +34,7 @@ def page() -> None:
     if judging.may_judge(story_of_run):
         with panel("Judge"):
             judging.panel_of(story_of_run)
-    with panel("What people said"):
+    with panel("Feedback of people"):
         story.by_hand(story_of_run)
     with panel("Evaluations"):
         story.evaluations(story_of_run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import governing
+from dashboard import administration
 from dashboard.reading import reading
 from dashboard.sentences import tokens
 from dashboard.widgets.panel import panel
@@ -14,7 +14,7 @@ from dashboard.widgets.words import muted, section, sentence
 
 def page() -> None:
     here = reading()
-    rows = governing.tokens()
+    rows = administration.tokens()
     sentence(tokens.tokens(rows, here.context.clock()), here.tokens)
     muted(
         "A token belongs to one program: the audit lists its acts apart from yours. Only a digest of its secret "

@@ -36,7 +36,7 @@ class Bar:
 
 
 def bars(report: AgreementReport) -> tuple[Bar, ...]:
-    """The three, the coarsest first."""
+    """Return the three, the coarsest first."""
     return (
         Bar(name="outcome", agreement=report.outcome),
         Bar(name="label", agreement=report.label),
@@ -73,7 +73,7 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
 
 
 def figure(value: float) -> str:
-    """An alpha, which may be below 0.
+    """Return an alpha, which may be below 0.
 
     >>> figure(0.7), figure(-0.25)
     ('0.70', '−0.25')
@@ -82,7 +82,7 @@ def figure(value: float) -> str:
 
 
 def span(result: Agreement) -> str:
-    """The limits of its interval, rounded outwards; – without one."""
+    """Return the limits of its interval, rounded outwards; – without one."""
     if result.lower is None or result.upper is None:
         return wording.MISSING
     low, high = wording.outwards(result.lower, result.upper, 2)
@@ -90,7 +90,7 @@ def span(result: Agreement) -> str:
 
 
 def alpha_words(result: Agreement) -> str:
-    """An agreement in words: its figure, interval and word, or why there is none."""
+    """Return an agreement in words: its figure, interval and word, or why there is none."""
     if result.alpha is None:
         return _WHY.get(result.missing or "no_pairs", "none")
     if result.word is None:
@@ -122,7 +122,7 @@ def _limit(at: float, look: Tokens) -> dict[str, Any]:
 
 
 def _words(low: float, look: Tokens) -> list[dict[str, Any]]:
-    """The three words under the stretch of the axis that they are of."""
+    """Return the three words under the stretch of the axis that they are of."""
     position: dict[str, Any] = {"yref": "paper", "y": 0, "yanchor": "top", "xanchor": "center"}
     return [
         theme.label(

@@ -102,7 +102,7 @@ def _row(columns: ArmColumns, summary: Summary, index: int, truth: Mapping[str, 
 
 
 def ranked_rows(ranked: Sequence[RankedArm]) -> tuple[ArmRow, ...]:
-    """The best and worst arms of the overview as rows."""
+    """Return the best and worst arms of the overview as rows."""
     return tuple(
         ArmRow(
             key=arm.key,
@@ -154,7 +154,7 @@ def hover(row: ArmRow) -> str:
 
 
 def table(arms: Sequence[ArmRow]) -> dict[str, list[str | int | float]]:
-    """The rows as a plain table."""
+    """Return the rows as a plain table."""
     return {
         "type": [row.type for row in arms],
         "arm": [wording.plain(row.key) for row in arms],
@@ -166,7 +166,7 @@ def table(arms: Sequence[ArmRow]) -> dict[str, list[str | int | float]]:
 
 
 def spoken(arms: Sequence[ArmRow], at_most: int = 3) -> str:
-    """The first rows in words, for alternative texts."""
+    """Return the first rows in words, for alternative texts."""
     first = [f"{wording.short_name(row.key)} {row.words}" for row in arms[:at_most]]
     more = len(arms) - at_most
     return "; ".join(first) + (f"; and {wording.things(more, 'more arm')}" if more > 0 else "")

@@ -62,7 +62,7 @@ def before_after(
 
 
 def _shown(*beliefs: tuple[float, float]) -> tuple[float, float]:
-    """The part of the axis to show: where the beliefs lie, if that is little of it.
+    """Return the part of the axis to show: where the beliefs lie, if that is little of it.
 
     >>> _shown((2.0, 3.0), (2.0, 4.0)), [round(end, 2) for end in _shown((793.0, 563.0), (793.0, 564.0))]
     ((0.0, 1.0), [0.5, 0.67])

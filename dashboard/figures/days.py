@@ -16,7 +16,7 @@ _TICKS: Final = 4
 
 
 def day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
-    """An axis from the first day to the last, as days since 1970, in UTC; with room at its ends, or without days.
+    """Return an axis from the first day to the last, as days since 1970, in UTC; with room at its ends, or bare.
 
     >>> axis = day_axis(theme.LIGHT, np.array([20_000, 20_001], dtype=np.int64))
     >>> axis["tickvals"], axis["ticktext"]

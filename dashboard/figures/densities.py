@@ -107,7 +107,7 @@ def _priors(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
 
 
 def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
-    """The area between the interval's limits, never beyond them; one trace per arm type.
+    """Return the area between the interval's limits, never beyond them; one trace per arm type.
 
     Each piece begins and ends on the ground and the pieces are joined along it: Plotly bridges the gaps of a
     filled trace with a wedge.
@@ -125,7 +125,7 @@ def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
 
 
 def _between(row: ArmRow) -> tuple[Floats, Floats]:
-    """The piece of a curve between the limits, from the ground and back to it."""
+    """Return the piece of a curve between the limits, from the ground and back to it."""
     x = np.linspace(row.lower, row.upper, 61)
     height = np.asarray(beta.density(row.alpha, row.beta, x), dtype=np.float64)
     x, height = x[np.isfinite(height)], height[np.isfinite(height)]
@@ -133,7 +133,7 @@ def _between(row: ArmRow) -> tuple[Floats, Floats]:
 
 
 def _lines(arms: Sequence[ArmRow], curves: Sequence[tuple[Floats, Floats]], look: Tokens) -> list[Trace]:
-    """The curves, one trace per arm type."""
+    """Return the curves, one trace per arm type."""
     traces = []
     for kind in ARM_TYPES:
         own = [curve for row, curve in zip(arms, curves, strict=True) if row.type == kind]
@@ -204,7 +204,7 @@ def _peaks(
     top: float,
     curves_px: int,
 ) -> list[dict[str, Any]]:
-    """The row number at each peak; a number that would cover another moves up."""
+    """Return the row number at each peak; a number that would cover another moves up."""
     placed: list[tuple[float, float]] = []
     notes = []
     peaks = [(float(x[height.argmax()]), float(height.max())) for x, height in curves]
@@ -229,7 +229,7 @@ def _peaks(
 
 
 def _heads(look: Tokens, *, compact: bool, at: float, method: Method, rooted: bool) -> list[dict[str, Any]]:
-    """The words above the picture and the heads of the number columns."""
+    """Return the words above the picture and the heads of the number columns."""
     way = "" if method == "exact" else f", {METHOD_WORDS[method]}"
     note = f"shaded: 95% interval{way} · dotted: prior{' · heights: square roots' if rooted else ''}"
     if not compact:

@@ -109,7 +109,7 @@ def _token_axis(look: Tokens, end: float, title: str) -> dict[str, Any]:
 
 
 def thousands(tokens: float) -> str:
-    """An axis label.
+    """Return an axis label.
 
     >>> thousands(0), thousands(500), thousands(10_000), thousands(2_000_000)
     ('0', '500', '10 k', '2 M')
@@ -163,7 +163,7 @@ def _names(figures: ClassFigures, floor: float, look: Tokens, compact: bool) -> 
 def _mean(
     figures: ClassFigures, x: Floats, height: Floats, floor: float, look: Tokens
 ) -> list[dict[str, Any]]:
-    """The mean, written above its line on the side where the distribution falls away, if there is room for it."""
+    """Return the mean, written above its line on the side where the distribution falls away, if it fits."""
     if figures.mean_tokens is None:
         return []
     top = float(np.interp(figures.mean_tokens, x, height)) * 0.86

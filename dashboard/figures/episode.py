@@ -72,7 +72,7 @@ class Column:
 
 
 def columns_of(steps: Sequence[StepView], at_most: int) -> list[Column]:
-    """Steps in at most so many columns; what counts and what was refused share none.
+    """Return the steps in at most so many columns; active and refused steps share none.
 
     >>> columns_of([], 10)
     []
@@ -165,7 +165,7 @@ def _step_axis(look: Tokens, steps: Sequence[StepView]) -> dict[str, Any]:
 
 
 def _gaps(columns: Sequence[Column], look: Tokens, low: float, high: float) -> Trace:
-    """Steps in a row without a reward as one hatched column each."""
+    """Return consecutive steps without a reward as one hatched column each."""
     rows = [(run[0].steps[0].number, run[-1].steps[-1].number) for run in _gap_runs(columns)]
     return {
         "type": "bar",
@@ -303,7 +303,7 @@ def _line(columns: Sequence[Column], look: Tokens) -> Trace:
 
 
 def _last(view: EpisodeView) -> StepView | None:
-    """The step that ended it, or the last that counts."""
+    """Return the step that ended it, or the last that counts."""
     counted = [one for one in view.steps if not one.refused]
     return next((one for one in counted if one.finished), counted[-1] if counted else None)
 
@@ -328,7 +328,7 @@ def _end(view: EpisodeView, look: Tokens) -> Trace:
 
 
 def _upright(view: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, Any]]:
-    """A line where it finished, and a dashed one at the step that is pointed at."""
+    """Return a line where it finished, and a dashed one at the step that is pointed at."""
     whole = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     last = _last(view)
     shapes = []

@@ -60,7 +60,7 @@ UNJUDGED_MARK: Final = "–"
 
 
 def column_mark(run_class: str, outcome: Outcome | str) -> str:
-    """The mark above a run's column: its class, and a dash where nothing was learned from it.
+    """Return the mark above a run's column: its class, and a dash where nothing was learned from it.
 
     >>> column_mark("baseline", "observed"), column_mark("selected", "aborted"), column_mark("passive", "passive")
     ('B', '–', 'P')
@@ -195,7 +195,7 @@ def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, An
 
 
 def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
-    """A diamond where a person spoke."""
+    """Return a diamond where a person spoke."""
     row, column = np.nonzero(~np.isnan(cells.by_hand))
     is_dark = cells.state[row, column] == CELL_STATES.index("rewarded")
     return {
@@ -271,7 +271,7 @@ def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
 
 
 def _alt(cells: Heatmap, columns: Sequence[RunRow]) -> str:
-    """The picture in one sentence."""
+    """Return the picture in one sentence."""
     counted = [
         f"{wording.count(cells.count(state))} {STATE_WORDS[state]}" for state in reversed(CELL_STATES[1:])
     ]

@@ -25,7 +25,7 @@ _TRUTH_PX: Final = 14
 
 
 def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Chart:
-    """The ladder on its own, as the overview shows the best and worst arms."""
+    """Return the ladder on its own, as the overview shows the best and worst arms."""
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     margin = (8, 8, 4, 44) if compact else (214, 134, 4, 44)
     layout = theme.layout(
@@ -41,7 +41,7 @@ def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Ch
 
 
 def rung_axis(look: Tokens, n_rows: int, **more: object) -> dict[str, Any]:
-    """The vertical axis of a ladder: first row on top, no labels of its own."""
+    """Return the vertical axis of a ladder: first row on top, no labels of its own."""
     return theme.axis(look, range=[n_rows - 0.5, -0.5], showticklabels=False) | more
 
 
@@ -157,7 +157,7 @@ def _side_labels(
 
 
 def _numbers(arms: Sequence[ArmRow], look: Tokens) -> list[str]:
-    """The rows' numbers, bold, in the colour of the arm's type."""
+    """Return the rows' numbers, bold, in the colour of the arm's type."""
     return [
         f'<span style="color:{look.types[row.type].text}"><b>{at}</b></span>'
         for at, row in enumerate(arms, 1)

@@ -19,7 +19,7 @@ for (const place of document.querySelectorAll("[data-figure]")) {
 
 
 def library() -> str:
-    """Plotly's own script, whole: nothing has to be fetched."""
+    """Return Plotly's own script in full: the page fetches nothing."""
     source: str = get_plotlyjs()
     return source
 

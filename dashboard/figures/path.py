@@ -100,7 +100,7 @@ def _thinned(path: Path) -> Ints:
 
 
 def _stretches(path: Path, shown: Ints) -> list[Ints]:
-    """The places of each epoch, in the order of time."""
+    """Return the places of each epoch, in the order of time."""
     cuts = np.flatnonzero(np.diff(path.epoch[shown])) + 1
     return [segment for segment in np.split(shown, cuts) if len(segment)]
 
@@ -120,7 +120,7 @@ def _ribbon(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
 
 
 def _lonely(path: Path, stretches: Sequence[Ints], mark: str) -> list[Trace]:
-    """An epoch of a single day has no ribbon to speak of: its interval is an upright bar."""
+    """Return an epoch of a single day has no ribbon to speak of: its interval is an upright bar."""
     places = [int(at[0]) for at in stretches if len(at) == 1]
     if not places:
         return []
@@ -173,7 +173,7 @@ def _end(path: Path, mark: str, look: Tokens) -> Trace:
 
 
 def _upright(one: Lettered, look: Tokens) -> dict[str, Any]:
-    """A thin line: solid for a reset in force, dashed for what left the belief alone."""
+    """Return a thin line: solid for a reset in force, dashed for what left the belief alone."""
     is_break = any(mark.kind == "reset" and not mark.undone for mark in one.marks)
     line = {"color": look.guide, "width": 1, "dash": "solid" if is_break else "3px,3px"}
     return {"type": "line", "yref": "paper", "x0": one.day, "x1": one.day, "y0": 0, "y1": 1, "line": line}

@@ -144,7 +144,7 @@ def _distribution_table(bars: Sequence[Bar]) -> dict[str, Sequence[Cell]]:
 
 
 def progress(story: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
-    """Success rate of stretches of equally many episodes, one beside the other, each with its 95% interval."""
+    """Return the success rate of consecutive segments of equally many episodes, each with its 95% interval."""
     stretches = [one for one in story.progress.stretches if one.success.value is not None]
     known = [(float(index), one.success) for index, one in enumerate(stretches)]
     n_ticks = 3 if compact else 5
@@ -173,7 +173,7 @@ def progress(story: EnvironmentStory, look: Tokens, *, compact: bool = False) ->
     )
     traces = [_limits(known, look), _points(known, stretches, look)]
     alt = (
-        f"Share of successes in {wording.things(len(stretches), 'stretch', 'stretches')} of episodes in the order of "
+        f"Share of successes in {wording.things(len(stretches), 'segment')} of episodes in the order of "
         f"time, each with its 95% interval"
     )
     if stretches:
@@ -365,7 +365,7 @@ def _beside(shown: Sequence[ModelPair], look: Tokens, row_px: int, *, compact: b
 
 
 def pairs_table(comparison: ModelComparison) -> dict[str, Sequence[Cell]]:
-    """The same, and how sure it is with all pairs at once."""
+    """Return the same, and how sure it is with all pairs at once."""
     return {
         "model": [wording.plain(pair.one) for pair in comparison.pairs],
         "less": [wording.plain(pair.other) for pair in comparison.pairs],

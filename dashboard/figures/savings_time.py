@@ -114,7 +114,7 @@ def _total(
 
 
 def _short(value: float) -> str:
-    """An amount where room is scarce, to three digits.
+    """Return an amount where room is scarce, to three digits.
 
     >>> _short(15_263_170.0), _short(-4_120.0), _short(0.0213), _short(0.0)
     ('15.3 M', '−4.12 k', '0.0213', '0')

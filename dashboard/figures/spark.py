@@ -19,7 +19,7 @@ _HEIGHT_PX: Final = 52
 
 
 def spark(values: Sequence[float], look: Tokens, *, alt: str) -> str:
-    """The line as HTML; ``alt`` is its text. It fills the width it is given.
+    """Return the line as HTML; ``alt`` is its text. It fills the width it is given.
 
     >>> from dashboard.figures.theme import LIGHT
     >>> spark([1.0, 2.0], LIGHT, alt="Runs")[:43]
@@ -36,7 +36,7 @@ def spark(values: Sequence[float], look: Tokens, *, alt: str) -> str:
 
 
 def _points(values: Sequence[float]) -> str:
-    """The line from the left edge to the right, its lowest value at the bottom; one that never moves in the middle.
+    """Return the line from the left edge to the right, lowest value at the bottom; a constant one is centred.
 
     >>> _points([1.0, 3.0, 2.0])
     '0,28 50,2 100,15'

@@ -132,7 +132,7 @@ def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
 
 
 def mean(spread: GroupSpread) -> str:
-    """The mean score with its interval, in words."""
+    """Return the mean score with its interval, in words."""
     score = spread.score
     if score.value is None:
         return "no mean score"
@@ -142,7 +142,7 @@ def mean(spread: GroupSpread) -> str:
 
 
 def success(spread: GroupSpread) -> str:
-    """The share of successes; – of too few."""
+    """Return the share of successes; – of too few."""
     share = spread.success.value
     return wording.MISSING if share is None else wording.percent(share, 0)
 

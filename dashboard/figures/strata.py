@@ -41,7 +41,7 @@ class Stratum:
 
 
 def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
-    """Savings of all runs in three ways, of each model and of each channel."""
+    """Return the savings of all runs in three ways, of each model and of each channel."""
     shown = rows(saved)
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     low, high = _range(shown)
@@ -113,7 +113,7 @@ def _range(shown: Sequence[Stratum]) -> tuple[float, float]:
 
 
 def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str, Any]]:
-    """A dotted line at the mean run, and zero where savings fall below it."""
+    """Return a dotted line at the mean run, and zero where savings fall below it."""
     line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     guides = []
     if shown:

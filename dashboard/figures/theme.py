@@ -76,7 +76,7 @@ class Tokens:
 
 
 def _types(*rows: tuple[str, str, str]) -> Mapping[ArmType, TypeTokens]:
-    """The five types in their fixed order, with (mark, text, chip ground) of one theme."""
+    """Return the five types in their fixed order, with (mark, text, chip ground) of one theme."""
     shapes: tuple[tuple[ArmType, str, str, int, StreamlitColour], ...] = (
         ("tool", "●", "circle", 10, "blue"),
         ("skill", "◆", "diamond", 11, "orange"),
@@ -202,7 +202,7 @@ def tokens(theme_name: str | None) -> Tokens:
 
 
 def faded(colour: str, opacity: float) -> str:
-    """A hex colour as ``rgba(...)``.
+    """Return a hex colour as ``rgba(...)``.
 
     >>> faded("#1F4E79", 0.16)
     'rgba(31,78,121,0.16)'
@@ -238,7 +238,7 @@ def layout(look: Tokens, *, height: int, margin: tuple[int, int, int, int], **mo
 
 
 def axis(look: Tokens, *, grid: bool = False, title: str | None = None, **more: object) -> dict[str, Any]:
-    """An axis without frame and zero line, its labels muted."""
+    """Return an axis without frame and zero line, its labels muted."""
     return {
         "fixedrange": True,
         "showgrid": grid,
@@ -257,7 +257,7 @@ def axis(look: Tokens, *, grid: bool = False, title: str | None = None, **more: 
 def probability_axis(
     look: Tokens, title: str = "probability of being useful", **more: object
 ) -> dict[str, Any]:
-    """The whole axis from 0 to 1 with a vertical grid at the quarters."""
+    """Return the whole axis from 0 to 1 with a vertical grid at the quarters."""
     return axis(
         look,
         grid=True,
@@ -271,7 +271,7 @@ def probability_axis(
 
 
 def label(look: Tokens, text: str, **position: object) -> dict[str, Any]:
-    """An annotation without arrow; ``text`` is already escaped for Plotly."""
+    """Return an annotation without arrow; ``text`` is already escaped for Plotly."""
     size = position.pop("size", CHART_PX)
     colour = position.pop("color", look.text)
     return {

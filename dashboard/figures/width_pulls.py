@@ -138,7 +138,7 @@ def _band_names(look: Tokens, right: float) -> list[dict[str, Any]]:
 
 
 def _continued(curve: ReferenceCurve, most: int) -> tuple[Floats, Floats]:
-    """Pulls and widths of a curve from 1 to the axis' end; past its own end by the same posterior."""
+    """Return pulls and widths of a curve from 1 to the axis' end; past its own end by the same posterior."""
     shown = (curve.pulls >= 1) & (curve.pulls <= most)
     pulls, width = curve.pulls[shown].astype(np.float64), curve.width[shown]
     if not len(pulls) or pulls[-1] >= most:
@@ -173,7 +173,7 @@ def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dic
 
 
 def medians(known: Confidence) -> tuple[Floats, Floats]:
-    """Pulls (the middle of each class on a log axis) and median width of the arms with as many pulls."""
+    """Return pulls (the middle of each class on a log axis) and the median width of their arms."""
     path = known.convergence
     held = path.pulls_from > 0
     first = path.pulls_from[held].astype(np.float64)

@@ -74,7 +74,7 @@ class Report:
 
 
 def report(facts: Facts) -> Report:
-    """The report of a learner that has arms; without any, it says so and no more."""
+    """Return the report of a learner that has arms; without any, it says so and no more."""
     overview = facts.overview
     known = overview.n_arms > 0
     return Report(

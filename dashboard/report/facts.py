@@ -143,7 +143,7 @@ def opening(learner: str) -> str:
 
 
 def view_arguments(view: View) -> str:
-    """A view as Python has it, with the filters that are set, in ASCII.
+    """Return a view as Python has it, with the filters that are set, in ASCII.
 
     >>> view_arguments(View(since_ms=0, models=("large",)))
     "View(since_ms=0, models=('large',))"

@@ -52,7 +52,7 @@ dt {{ color: {LIGHT.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 
 
 def rendered(report: Report) -> bytes:
-    """The document, ready to be written to a file."""
+    """Return the document, ready to be written to a file."""
     library = offline.library()
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "

@@ -39,7 +39,7 @@ def batch(preview: BatchPreview) -> str:
 
 
 def replaced_reward(automatic: float | None, reward: float) -> str:
-    """A reward beside the automatic one that it would replace, if there is one.
+    """Return a reward beside the automatic one that it would replace, if there is one.
 
     >>> replaced_reward(1.0, 0.5), replaced_reward(None, 0.0)
     ('● 1.0 → ◆ 0.5', '× 0.0')
@@ -66,7 +66,7 @@ def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, is_
 
 
 def scope_words(columns: ArmColumns) -> str:
-    """The arms of a reset in words: 14 tools, 45 arms."""
+    """Return the arms of a reset in words: 14 tools, 45 arms."""
     kinds = set(columns.types)
     if len(kinds) == 1:
         kind = next(iter(kinds))
@@ -151,7 +151,7 @@ def _pulls_change(delta: int) -> str:
 
 
 def _places(delta: int) -> str:
-    """A change of rank; down is a larger number.
+    """Return a change of rank; down is a larger number.
 
     >>> _places(2), _places(-1), _places(0)
     ('2 places down', '1 place up', 'none')

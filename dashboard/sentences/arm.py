@@ -112,7 +112,7 @@ def learned_by(one: ArmObservation, key: str) -> str:
 
 
 def _around(excerpt: str) -> str:
-    """The middle of an excerpt, where the place itself is, as long as a cell has room.
+    """Return the middle of an excerpt, where the place itself is, as long as a cell has room.
 
     >>> _around("a" * 40 + "review" + "b" * 40)
     '…aaaaaaaaaaaaaaaaaaaaareviewbbbbbbbbbbbbbbbbbbbbb…'

@@ -169,7 +169,7 @@ def _undo_of(detail: Detail, marked: bool) -> str:
 
 
 def _act(kind: str, marked: bool) -> str:
-    """A kind of act with its article.
+    """Return a kind of act with its article.
 
     >>> _act("reward", True), _act("import", True), _act("setting", True)
     ('a reward', 'an import', 'a setting')

@@ -38,7 +38,7 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
 
 
 def import_line(answer: ImportAnswer) -> str:
-    """An import in one line, in Markdown."""
+    """Return an import in one line, in Markdown."""
     if answer.runs == 0:
         return f"No runs; {answer.other_facts}."
     new = answer.runs - answer.duplicates - answer.updated
@@ -85,7 +85,7 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
 
 
 def calls_not_offered(answer: ImportAnswer) -> str | None:
-    """The tools that were called without being in the prompt, most frequent first; plain text."""
+    """Return the tools that were called without being in the prompt, most frequent first; plain text."""
     named = answer.not_offered_calls[:_NAMED]
     if not named:
         return None

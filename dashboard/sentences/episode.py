@@ -71,7 +71,7 @@ def threshold(scale: Scale) -> str:
 
 
 def ends(scale: Scale) -> str:
-    """The declared scale of totals.
+    """Return the declared scale of totals.
 
     >>> ends(Scale(lo=-1))
     'the scale −1 to 1'

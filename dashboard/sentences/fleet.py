@@ -67,7 +67,7 @@ def alarms(one: LearnerSummary) -> str:
 
 
 def name(text: str) -> str:
-    """A learner's name in Markdown, the middle left out where it is long."""
+    """Return a learner's name in Markdown, the middle left out where it is long."""
     return wording.literal(wording.cut_middle(wording.plain(text), 40))
 
 

@@ -89,7 +89,7 @@ def failures(saved: Comparison) -> str:
 
 
 def at_most(difference: Estimate) -> str:
-    """The limit of more failures, rounded up.
+    """Return the limit of more failures, rounded up.
 
     >>> at_most(Estimate(value=1.9, lower=-1.0, upper=2.91))
     'at most 3.0 points'
@@ -99,12 +99,12 @@ def at_most(difference: Estimate) -> str:
 
 
 def rate(share: float | None) -> str:
-    """A share of runs in per cent, if it is known."""
+    """Return a share of runs in per cent, if it is known."""
     return wording.MISSING if share is None else wording.percent(share)
 
 
 def points(difference: Estimate) -> tuple[str, str]:
-    """A difference of shares, and its interval, in percentage points."""
+    """Return a difference of shares, and its interval, in percentage points."""
     value, low, high = difference.value, difference.lower, difference.upper
     words = wording.MISSING if value is None else f"{wording.change(value, 1)} points"
     if low is None or high is None:
@@ -133,7 +133,7 @@ def error_line(saved: Comparison) -> str:
 
 
 def _about(number: int) -> str:
-    """A number of runs, to two digits.
+    """Return a number of runs, to two digits.
 
     >>> _about(2606), _about(87)
     ('2,600', '87')

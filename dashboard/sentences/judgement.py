@@ -85,7 +85,7 @@ def _too_early(one: Judgement, inside: str) -> Sentence:
 
 
 def _changed(recent: RecentMean, since: str) -> Sentence:
-    """The recent figure, then the one before."""
+    """Return the recent figure, then the one before."""
     before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(recent.mean_before)} of 100 before"
     if recent.mean == 0:
         return ("Referenced in ", Phrase(f"none of {wording.count(recent.n)}"), f" {before}")

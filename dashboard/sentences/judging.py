@@ -41,7 +41,7 @@ def grader_name(one: Grader) -> str:
 
 
 def rubric_name(version: str) -> str:
-    """A version of a rubric, as plain text.
+    """Return a version of a rubric, as plain text.
 
     >>> rubric_name("v1"), rubric_name(""), rubric_name(" ")
     ('v1', 'no rubric', 'a blank rubric')
@@ -70,7 +70,7 @@ def _graders(watch: BiasWatch) -> str:
 
 
 def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> str:
-    """The numbers of that sentence, and whose evaluations they are, in Markdown."""
+    """Return the numbers of that sentence, and whose evaluations they are, in Markdown."""
     parts = [_alpha(report.outcome)]
     shares = watch.kinds.shares
     if shares is not None:
@@ -130,7 +130,7 @@ def parting_numbers(outlier: Parting) -> str:
 
 
 def parting_claim(first: PartingGrader, n: int) -> tuple[str, str]:
-    """The same for the list of what needs a look: claim and evidence, in Markdown."""
+    """Return the same for the list of what needs a look: claim and evidence, in Markdown."""
     name = wording.literal(grader_name(first.grader))
     claim = (
         f"{name} {_way(first.parting)}"

@@ -68,7 +68,7 @@ class Claim:
 def attention(  # noqa: PLR0911, PLR0912 - one per kind
     item: Attention, saved: Savings, *, min_pulls: int, year_of_ms: int | None = None
 ) -> Claim:
-    """An attention row in words; one sentence per kind. Times leave out the year of ``year_of_ms``."""
+    """Return an attention row in words; one sentence per kind. Times leave out the year of ``year_of_ms``."""
     arms = wording.things(item.count, "arm")
     overall = saved.overall
     match item.kind:
@@ -265,7 +265,7 @@ def by_day(name: FigureName, values: Sequence[float]) -> str:
 
 
 def figure_card(figure: KeyFigure, summary: Overview) -> tuple[str, str, str | None]:
-    """The same of a card, which has the limits of the savings in the place of a change, and names them."""
+    """Return the same of a card, which has the limits of the savings in the place of a change, and names them."""
     label, value, change = figure_words(figure, summary.n_arms)
     estimate = summary.savings.shown
     if figure.name != "saved_percent" or estimate.lower is None or estimate.upper is None:

@@ -55,7 +55,7 @@ def governs(one: MemberRow) -> bool:
 
 
 def last_operator(rows: Sequence[MemberRow]) -> MemberRow | None:
-    """The one operator of all learners who must stay, where there is one only."""
+    """Return the one operator of all learners who must stay, where there is one only."""
     operators = [one for one in rows if governs(one)]
     return operators[0] if len(operators) == 1 else None
 
@@ -132,7 +132,7 @@ def sessions_end(who: str) -> str:
 
 
 def ended_tokens(answer: MemberAnswer, tokens: Sequence[TokenRow]) -> str:
-    """The tokens that would end with a change, by name and number, in Markdown."""
+    """Return the tokens that would end with a change, by name and number, in Markdown."""
     names = {one.id: one.name for one in tokens}
     return wording.listed([f"{name(names.get(one, one))} ({one})" for one in answer.revoked])
 

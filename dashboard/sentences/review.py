@@ -58,7 +58,7 @@ def review(known: Progress) -> Sentence:
 
 
 def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str:
-    """A queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
+    """Return a queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
     parts = [shares(known)] if known.total else []
     parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
     parts += ["blind"] if row.blind else []
@@ -102,7 +102,7 @@ def held(known: Progress) -> str:
 
 
 def clock(at_ms: int) -> str:
-    """An hour of today.
+    """Return an hour of today.
 
     >>> clock(600_000)
     '00:10 UTC'
@@ -121,7 +121,7 @@ def item_note(item: ReviewItem) -> str:
 
 
 def level_words(level: Level) -> str:
-    """A level in a button: what it says, its outcome and score.
+    """Return a level in a button: what it says, its outcome and score.
 
     >>> level_words(Level(words="Right", outcome="success", score=1.0))
     'Right · success 1'
@@ -130,7 +130,7 @@ def level_words(level: Level) -> str:
 
 
 def judged(outcome: EvaluationOutcome, score: float | None) -> str:
-    """An outcome with its score.
+    """Return an outcome with its score.
 
     >>> judged("failure", 0.7), judged("success", None)
     ('failure 0.7', 'success')

@@ -94,7 +94,7 @@ def needs_a_look(one: EnvironmentSummary) -> bool:
 
 
 def environment(story: EnvironmentStory) -> Sentence:
-    """The same of one environment, as its own page says it."""
+    """Return the same of one environment, as its own page says it."""
     return _of_one(story.summary, filtered=False)
 
 
@@ -135,14 +135,14 @@ def pattern_words(patterns: Sequence[Pattern]) -> str:
 
 
 def share_limits(rate: SuccessRate | None) -> str:
-    """The limits of a rate in per cent, rounded outwards; empty without an interval."""
+    """Return the limits of a rate in per cent, rounded outwards; empty without an interval."""
     if rate is None or rate.lower is None or rate.upper is None:
         return ""
     return wording.percent_interval(rate.lower * 100, rate.upper * 100, 0)
 
 
 def amount_limits(estimate: Estimate) -> str:
-    """The limits of an average reward, rounded outwards; empty without an interval."""
+    """Return the limits of an average reward, rounded outwards; empty without an interval."""
     if estimate.lower is None or estimate.upper is None:
         return ""
     low, high = wording.outwards(estimate.lower, estimate.upper, 3)
@@ -150,7 +150,7 @@ def amount_limits(estimate: Estimate) -> str:
 
 
 def average(estimate: Estimate) -> str:
-    """An average reward.
+    """Return an average reward.
 
     >>> average(Estimate(value=0.6714285, lower=None, upper=None))
     '0.671'
@@ -187,7 +187,7 @@ def averages_line(one: EnvironmentSummary) -> str:
 
 
 def scale_words(scale: Scale, *, declared: bool) -> str:
-    """The scale in force, as plain text.
+    """Return the scale in force, as plain text.
 
     >>> scale_words(Scale(), declared=False)
     '0 to 1 (usual)'

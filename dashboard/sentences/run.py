@@ -66,7 +66,7 @@ def run_facts(story: RunStory, *, year_of_ms: int | None) -> str:
 
 
 def run_tokens(story: RunStory) -> str:
-    """The parts of the tokens, as far as the source names them."""
+    """Return the parts of the tokens, as far as the source names them."""
     facts = story.facts
     if facts.tokens is None:
         return "unknown: the source names none"

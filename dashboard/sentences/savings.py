@@ -20,7 +20,7 @@ _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, cha
 
 
 def savings_line(saved: Comparison) -> str:
-    """The numbers under the overview's sentence."""
+    """Return the numbers under the overview's sentence."""
     groups = (
         f"{wording.count(saved.baseline.n_known)} baseline{truncated(saved)} and "
         f"{wording.count(saved.selected.n_known)} selected runs"
@@ -39,7 +39,7 @@ def truncated(saved: Comparison) -> str:
 
 
 def limits(estimate: Estimate) -> str:
-    """The interval of an estimate in per cent, or that there is none."""
+    """Return the interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
         return "no interval yet"
     return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)} {ONE_LOOK}"
@@ -65,7 +65,7 @@ def savings(saved: Savings) -> Sentence:
 
 
 def _claimed(overall: Comparison) -> Sentence:
-    """Savings, or a loss, with the interval of the figure that is named, and what is proven."""
+    """Return savings, or a loss, with the interval of the named figure, and what is proven."""
     comparison = overall.shown
     value, low, high = comparison.value or 0.0, comparison.lower or 0.0, comparison.upper or 0.0
     if value < 0:
@@ -112,7 +112,7 @@ def _so_far(overall: Comparison) -> Sentence:
 
 
 def _money(saved: Savings) -> Sentence:
-    """The money, where a price is set and its interval is clear of 0."""
+    """Return the money, where a price is set and its interval is clear of 0."""
     if saved.money is None:
         return ()
     total = saved.money.total.saved
@@ -183,7 +183,7 @@ def _why_not(saved: Savings) -> Sentence:
 
 
 def savings_numbers(saved: Savings) -> str:
-    """The numbers under the sentence: both means, both counts, what was left out."""
+    """Return the numbers under the sentence: both means, both counts, what was left out."""
     overall, out = saved.overall, saved.left_out
     means = (overall.baseline.mean_tokens, overall.selected.mean_tokens)
     line = ""
@@ -300,7 +300,7 @@ def share_test(saved: Savings) -> str:
 
 
 def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> str | None:
-    """An estimate's interval for the small line of a figure; ``negative`` turns savings into changes."""
+    """Return an estimate's interval for the small line of a figure; ``negative`` turns savings into changes."""
     low, high = estimate.lower, estimate.upper
     if low is None or high is None:
         return None

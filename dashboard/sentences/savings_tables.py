@@ -13,7 +13,7 @@ _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, cha
 
 
 def left_out(saved: Savings) -> list[tuple[str, int, str]]:
-    """Runs that take no part: their kind, how many, and why."""
+    """Return the runs that take no part: their kind, how many, and why."""
     out = saved.left_out
     return [
         ("passive", out.passive, "everything was in; nothing was decided"),
@@ -94,7 +94,7 @@ def _row(
 
 
 def _fewer(saved: Estimate) -> tuple[str, str]:
-    """Savings in per cent as a change of tokens, and its interval."""
+    """Return savings in per cent as a change of tokens, and its interval."""
     return (
         _turned(saved, lambda value: wording.change(value, 1, "%")),
         _turned_limits(saved, wording.percent_interval),

@@ -163,12 +163,12 @@ def settings(chosen: LearnerSettings) -> Sentence:
 
 
 def setting_value(name: str, value: object) -> str:
-    """A setting's value in short, as Markdown; ``value`` as JSON has it."""
+    """Return a setting's value in short, as Markdown; ``value`` as JSON has it."""
     return wording.literal(setting_text(name, value))
 
 
 def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per kind of value
-    """The same as plain text.
+    """Return the same as plain text.
 
     >>> setting_text("baseline_rate", 0.05), setting_text("k", 0), setting_text("budget_tokens", 21_000)
     ('5%', '0, no limit', '21,000')

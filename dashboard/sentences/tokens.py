@@ -55,7 +55,7 @@ def scopes(one: TokenRow) -> str:
 
 
 def where(learners: Sequence[str] | None) -> str:
-    """The learners of a token, as plain text."""
+    """Return the learners of a token, as plain text."""
     return "every learner" if learners is None else ", ".join(map(wording.plain, learners))
 
 
@@ -67,7 +67,7 @@ def state(one: TokenRow, now_ms: int) -> str:
 
 
 def used(one: TokenRow, now_ms: int) -> str:
-    """The hour of its last use, as plain text."""
+    """Return the hour of its last use, as plain text."""
     if one.used_hour_ms is None:
         return "never"
     return f"{wording.minute(one.used_hour_ms, year_of_ms=now_ms)[:-3]} h"

@@ -72,7 +72,7 @@ def new_queue(run_filter: RunFilter) -> dict[str, str]:
 
 
 def queued_runs() -> RunFilter | None:
-    """The runs that the address offers for a queue; None where it names none that can be read."""
+    """Return the runs that the address offers for a queue; None where it names none that can be read."""
     try:
         return msgspec.json.decode(st.query_params.get(REVIEW_RUNS, ""), type=RunFilter)
     except msgspec.DecodeError:
@@ -80,7 +80,7 @@ def queued_runs() -> RunFilter | None:
 
 
 def lasting_values() -> dict[str, list[str]]:
-    """The filters of the present address, for links to other pages."""
+    """Return the filters of the present address, for links to other pages."""
     return {name: st.query_params.get_all(name) for name in _LASTING if name in st.query_params}
 
 

@@ -74,6 +74,6 @@ class Drafts(Generic[Fields]):
 
 
 def here() -> DraftKey:
-    """The place of this browser and this page's learner."""
+    """Return the place of this browser and this page's learner."""
     context = reading().context
     return DraftKey(str(context.store.location), context.learner, browser(), context.actor.name)

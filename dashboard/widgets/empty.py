@@ -48,7 +48,7 @@ def empty(
 
 
 def no_arms(page_needs: str) -> None:
-    """The empty state of every page that needs arms: nothing was recorded yet."""
+    """Draw the empty state of every page that needs arms: nothing was recorded yet."""
     frame = reading().frame
     filtered = frame.n_arms > 0
     empty(

@@ -41,7 +41,7 @@ _RIGHT: Final = frozenset({"score"})
 def listed(
     chosen: EvaluationFilter, *, name: str, nothing: str, title: str = "Evaluations", note: str = ""
 ) -> None:
-    """A page of evaluations with its head; ``name`` is what its place is called in the address."""
+    """Draw a page of evaluations with its head; ``name`` is what its place is called in the address."""
     before = _cursor(name)
     page = queries.evaluations(chosen, before)
     section(title, note or "the latest first; undone ones stay, without effect")

@@ -44,7 +44,7 @@ def every() -> list[StreamlitPage]:
 
 
 def _page_of(page: Page, has_many: bool = True) -> StreamlitPage:
-    """The same object for navigation and links; made once in a session, as it looks for its file."""
+    """Return the same object for navigation and links; made once in a session, as it looks for its file."""
     pages: dict[tuple[str, bool], StreamlitPage] = st.session_state.setdefault(_PAGES, {})
     is_hidden = page.is_hidden or (page.is_of_many and not has_many)
     if (page.name, is_hidden) not in pages:
@@ -93,7 +93,7 @@ def go(page: Page, **more: str | Sequence[str]) -> NoReturn:
 
 
 def link(page: Page, words: str, **more: str | Sequence[str]) -> None:
-    """A link with an arrow that takes the filters along; ``more`` adds to the address."""
+    """Draw a link with an arrow that takes the filters along; ``more`` adds to the address."""
     st.page_link(
         _page_of(page),
         label=words,

@@ -17,7 +17,7 @@ _OPENED: Final = "armscope opened"
 
 
 def fresh(name: str) -> str:
-    """A key that is new after something was opened, or the old selection would open it again."""
+    """Return a key that is new after something was opened, or the old selection would open it again."""
     return f"{name} {st.session_state.get(_OPENED, 0)}"
 
 
@@ -50,14 +50,14 @@ def _count() -> None:
 
 
 def arm_chart(shown: Chart, arms: Sequence[str], *, key: str) -> None:
-    """A figure whose points carry the places of arms; a click on one opens it."""
+    """Draw a figure whose points carry the places of arms; a click on one opens it."""
     index = clicked_point(_clickable(shown, key))
     if index is not None and 0 <= index < len(arms):
         open_arm(arms[index])
 
 
 def run_chart(shown: Chart, rows: Sequence[RunRow], *, key: str) -> None:
-    """A figure whose points carry the numbers of runs; a click on one opens it."""
+    """Draw a figure whose points carry the numbers of runs; a click on one opens it."""
     number = clicked_point(_clickable(shown, key))
     uid = next((row.uid for row in rows if row.run_no == number), None)
     if uid is not None:
@@ -77,7 +77,7 @@ def _clickable(shown: Chart, key: str) -> Any:  # noqa: ANN401 - Streamlit's own
 
 
 def clicked_point(event: Any) -> int | None:  # noqa: ANN401 - Streamlit's own kind
-    """The number that the clicked point carries.
+    """Return the number that the clicked point carries.
 
     >>> clicked_point({"selection": {"points": [{"customdata": 1}]}})
     1

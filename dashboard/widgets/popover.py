@@ -20,7 +20,7 @@ def lazy_popover(
     icon: str | None = None,
     type: Literal["secondary", "tertiary"] = "tertiary",
 ) -> DeltaGenerator | None:
-    """A button and what is behind it; None while that is neither seen nor ``used``."""
+    """Return a button and what is behind it; None while that is neither seen nor ``used``."""
     behind = popover(label, key=key, icon=icon, type=type)
     return behind if behind.open or used else None
 

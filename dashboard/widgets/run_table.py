@@ -21,7 +21,7 @@ _PHONE: Final = {"ended, UTC": 110, "run": 62, "used": 60, "tokens": 84}
 
 
 def table(rows: Sequence[RunRow]) -> None:
-    """Runs newest first; a click opens one."""
+    """Draw the runs newest first; a click opens one."""
     year_of_ms = reading().frame.last_at_ms
     numbers = tuple(row.run_no for row in rows)
     frame = cached_figure(("run table", numbers), lambda: _run_frame(rows, year_of_ms))

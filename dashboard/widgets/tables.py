@@ -37,7 +37,7 @@ _RIGHT: Final = frozenset({"mean moved", "run"})
 
 
 def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque dicts
-    """The type as a chip."""
+    """Return the type as a chip."""
     return st.column_config.MultiselectColumn(
         "type",
         options=[_chip(kind) for kind in ARM_TYPES],
@@ -50,7 +50,7 @@ def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque 
 
 
 def type_cells(arms: Sequence[str]) -> list[list[str]]:
-    """The types of arms as `type_column` shows them."""
+    """Return the types of arms as `type_column` shows them."""
     return [[_chip(wording.type_of(arm))] for arm in arms]
 
 
@@ -93,7 +93,7 @@ def height(n_rows: int, *, at_most_px: int = _TALL_PX) -> int | Literal["content
 
 
 def draw(number: float | None, reason: str | None) -> str:
-    """A random draw for a cell; a seed's decided nothing and isn't shown.
+    """Return a random draw for a cell; a seed's decided nothing and isn't shown.
 
     >>> draw(0.25, "selected"), draw(0.25, "seed"), draw(None, None)
     ('0.250', '–', '–')
@@ -102,12 +102,12 @@ def draw(number: float | None, reason: str | None) -> str:
 
 
 def frame_to_arrow(frame: pd.DataFrame) -> pa.Table:
-    """A frame as it travels to the browser: turned into Arrow once, not in every rerun."""
+    """Return a frame as it travels to the browser: turned into Arrow once, not in every rerun."""
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def arm_name(key: str) -> str:
-    """An arm's name for a cell; the middle goes, and the hidden column "id" has it whole."""
+    """Return an arm's name for a cell; the middle goes, and the hidden column "id" has it whole."""
     return wording.cut_middle(wording.plain(wording.full_name(key)), _NAME_CHARS)
 
 

@@ -39,7 +39,7 @@ def way_back(act: Act) -> Back | None:
 
 
 def acts_column(acts: Sequence[Act]) -> dict[str, Sequence[str]]:
-    """The last column of a table of acts; none where this person may do nothing about any of them."""
+    """Return the last column of a table of acts; none where this person may do nothing about any of them."""
     backs = [way_back(act) or "" for act in acts]
     return {"act": backs} if any(backs) else {}
 

@@ -24,7 +24,7 @@ RIGHT: Final = "right"
 
 
 def sentence(parts: Sentence, look: Tokens) -> None:
-    """The page's title, its key phrases in accent text."""
+    """Draw the page's title, its key phrases in accent text."""
     body = "".join(coloured(part.text, look) if isinstance(part, Phrase) else part for part in parts)
     st.title(body, anchor=False)
 
@@ -55,7 +55,7 @@ def small(text: str) -> str:
 
 
 def chip(kind: ArmType) -> str:
-    """An arm's type as Markdown.
+    """Return an arm's type as Markdown.
 
     >>> chip("tool")
     ':blue-badge[tool]'
@@ -64,12 +64,12 @@ def chip(kind: ArmType) -> str:
 
 
 def chipped(arm: str) -> str:
-    """An arm's type and short name as Markdown."""
+    """Return an arm's type and short name as Markdown."""
     return f"{chip(wording.type_of(arm))} {wording.literal(wording.short_name(arm))}"
 
 
 def both_ends() -> DeltaGenerator:
-    """A row of two: the first at its left end, the second at its right."""
+    """Return a row of two: the first at its left end, the second at its right."""
     return st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"
     )
@@ -78,7 +78,7 @@ def both_ends() -> DeltaGenerator:
 def section(
     title: str, note: str = "", *, table: Mapping[str, Sequence[object]] | None = None, key: str = ""
 ) -> None:
-    """A section head with its note on the same line and, at the right, its figure as a table."""
+    """Draw a section head with its note on the same line and, at the right, its figure as a table."""
     head = f"{title} {small(note)}" if note else title
     if table is None:
         st.header(head, anchor=False)
@@ -92,13 +92,13 @@ def section(
 
 
 def as_table(table: Mapping[str, Sequence[object]], *, alt: str) -> None:
-    """A figure's table: text cells only, so nothing in it is read as Markdown."""
+    """Draw a figure's table: text cells only, so nothing in it is read as Markdown."""
     rows = to_arrow(table)
     st.dataframe(rows, hide_index=True, height="content" if rows.num_rows <= 12 else 420, alt=alt)
 
 
 def small_table(rows: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) -> None:
-    """A small table of our own words; foreign text in it has passed `wording.literal`.
+    """Draw a small table of our own words; foreign text in it has passed `wording.literal`.
 
     ``rows`` may be what `to_arrow` made of them: turning them costs more than sending them again.
     """
@@ -125,7 +125,7 @@ def _small_table(table: pa.Table, alt: str) -> None:
 
 
 def to_arrow(table: Mapping[str, Sequence[object]]) -> pa.Table:
-    """A table as it travels to the browser; a pandas frame on the way there costs ten times as much."""
+    """Return a table as it travels to the browser; a pandas frame on the way there costs ten times as much."""
     return pa.table({head: _column(list(cells)) for head, cells in table.items()})
 
 

@@ -139,7 +139,7 @@ def test_thousands_of_steps_are_paged_and_drawn_several_to_a_column(open_page: O
     assert sum(len(column.steps) for column in columns) == 3_000
     drawn = episode(seen, LIGHT)
     assert max(len(trace["x"]) for trace in drawn.figure.to_dict()["data"]) <= 4 * MAX_COLUMNS
-    assert "Each column stands for 13 steps." in drawn.alt
+    assert "Each column covers 13 steps." in drawn.alt
 
 
 def test_nothing_of_an_episode_is_read_as_markup(open_page: Open, database: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_run_leads_to_its_episode_and_back(open_page: Open, database: Path) ->
     assert arms["id"].tolist()
     assert set(arms["prompts"]) == {2}
     page = open_page("episode", episode="lonely")
-    assert "No run that stands was made in this episode" in said(page)
+    assert "This episode has no active run" in said(page)
     assert not [link for link in page.get("page_link") if link.proto.label == "Its run"]
 
 

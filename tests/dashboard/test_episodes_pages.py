@@ -157,7 +157,7 @@ def test_nothing_paid_is_no_rate(open_page: Open, database: Path) -> None:
     assert "there is no rate of success" in title(page)
     page = open_page("environment", environment="walk")
     assert "Nothing was paid, so there is nothing to spread." in said(page)
-    assert "A pattern is told from 10 episodes with a reward on; there are 0." in said(page)
+    assert "A pattern needs 10 episodes with a reward on; there are 0." in said(page)
 
 
 def test_one_episode_alone(open_page: Open, database: Path) -> None:

@@ -77,7 +77,7 @@ def test_one_that_cannot_be_read_is_marked_and_the_others_are_shown(open_page: O
     assert any("1 learner can’t be read" in text and "agent 002" in text for text in texts(page))
     assert named(page)[0] == "agent 002"
     assert len(named(page)) == 4
-    needy = open_page("fleet", fleet_of="Need somebody")
+    needy = open_page("fleet", fleet_of="Need attention")
     assert "agent 002" in named(needy)
 
 
@@ -98,15 +98,15 @@ def row(name: str, **more: object) -> LearnerSummary:
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        ([row("a")], "The only learner, a, needs nobody."),
-        ([row("a"), row("b")], "Of 2 learners none needs somebody."),
+        ([row("a")], "The only learner, a, needs no attention."),
+        ([row("a"), row("b")], "Of 2 learners none needs attention."),
         (
             [
                 row("a"),
                 row("b", state="alarmed", alarms=("silent",)),
                 row("c", state="unreadable", problem="x"),
             ],
-            "Of 3 learners two need somebody: one gets no runs and one can’t be read.",
+            "Of 3 learners two need attention: one gets no runs and one can’t be read.",
         ),
     ],
 )

@@ -253,7 +253,7 @@ def test_a_cookie_of_thirty_days_is_a_session_of_twelve_hours(context: Context) 
 def test_a_stranger_is_refused_told_what_to_hand_on_and_counted(context: Context) -> None:
     answer = ask(cookie=cookie(claims("<b>x</b>")))
     assert answer.status == 401
-    assert "Nobody has let you in yet." in answer.body
+    assert "No operator has let you in yet." in answer.body
     assert "&lt;b&gt;x&lt;/b&gt;" in answer.body
     assert "<b>" not in answer.body
     assert [(one.actor, one.action) for one in denials(context).denials] == [("", "identify")]

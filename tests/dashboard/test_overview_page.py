@@ -161,7 +161,7 @@ def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, databas
     assert "took back a reward" in said(page)
     page.button(key="take back undo-1").click().run()
     check(page)
-    assert "let a reward stand again" in said(page) or "took back an undo" in said(page)
+    assert "restored a reward" in said(page) or "took back an undo" in said(page)
     assert "by hand; undone" not in said(page)
 
 

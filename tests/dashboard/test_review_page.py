@@ -101,7 +101,7 @@ def judged(context: Context) -> list[tuple[str, str, float | None]]:
 
 def test_no_queue_says_how_to_make_one(open_page: Open, context: Context) -> None:
     page = open_page("review")
-    assert page.title[0].value == "No queue stands."
+    assert page.title[0].value == "No queue is active."
     assert "queue add" in page.code[0].value
 
 
@@ -179,7 +179,7 @@ def test_a_hold_that_ran_out_is_told_however_fast_somebody_types(
         for pause in range(pauses):
             next(area for area in page.text_area).set_value("half" + " and half" * pause).run()
         press(page, "Submit and next")
-        assert says(page, "Your hold had run out; nobody had taken it")
+        assert says(page, "Your hold had run out; the item was still free")
 
 
 def test_skipped_items_are_offered_again(open_page: Open, context: Context) -> None:

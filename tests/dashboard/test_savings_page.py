@@ -150,15 +150,15 @@ def test_a_width_is_counted_exactly_and_junk_keeps_its_bounds(open_page: Open, d
 
 def test_without_rewards_nothing_waits_to_be_read(open_page: Open, database: Path) -> None:
     world(database, keys(3), 10)
-    assert "No reward stands in the ledger." in said(open_page("confidence"))
+    assert "No reward is active in the ledger." in said(open_page("confidence"))
 
 
 def test_observations_nobody_reads_are_counted_from_the_ledger(open_page: Open, database: Path) -> None:
     context = world(database, HOSTILE, 20)
     reward(context, HOSTILE[0], 0.5)
     page = open_page("confidence")
-    assert "Observations that nobody reads: **0**." in said(page)
-    assert "Of 1 standing reward in the ledger, 1 counts now." in said(page)
+    assert "Unread observations: **0**." in said(page)
+    assert "Of 1 active reward in the ledger, 1 counts now." in said(page)
 
 
 def test_the_measured_widths_stand_beside_the_documented_ones(open_page: Open, database: Path) -> None:

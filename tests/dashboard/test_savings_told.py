@@ -253,5 +253,5 @@ def test_failures_come_with_the_runs_that_would_tell() -> None:
     line = gain.error_line(with_failures((2, 217), (71, 2_381)))
     assert line == (
         "Error rate 3.0% against 0.9%, difference −0.4 to 3.1 points: at most 3.1 points more failures; it takes "
-        "about 2,600 runs to tell such rates apart (power 0.8)."
+        "about 2,600 runs to detect such a difference (power 0.8)."
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from core.columns import ArmDays
-from core.flows.queries import ArmPath, Inclusion, UnreadReport, UnreadArm
+from core.flows.queries import ArmPath, Inclusion, UnreadArm, UnreadReport
 from core.statistics.inclusion import Chance
 from core.statistics.needed import UNREACHABLE
 from core.statistics.path import path
@@ -195,12 +195,12 @@ def test_needs_say_how_many_runs_and_at_what_rate() -> None:
 def test_what_nobody_reads_is_counted_and_named() -> None:
     lost = UnreadArm(arm="tool:fs:<b>x</b>", reason="no_run", n=2)
     seen = UnreadReport(n_pulls=900, n_present=1, n_earlier=30, n_replaced=4, arms=(lost,), query="SELECT 1")
-    assert sentences.unread(seen) == "Observations that nobody reads: **2**."
+    assert sentences.unread(seen) == "Unread observations: **2**."
     assert sentences.unread_counts(seen) == (
-        "The posteriors hold 900 pulls. Of 37 standing rewards in the ledger, 1 counts now, 30 belong to epochs that "
-        "a reset closed, 4 gave way to a later correction and 2 are read by nobody."
+        "The posteriors hold 900 pulls. Of 37 active rewards in the ledger, 1 counts now, 30 belong to epochs that "
+        "a reset closed, 4 gave way to a later correction and 2 are unread."
     )
-    assert sentences.unread_table(seen)["why"] == ["its run no longer stands, or had the arm out"]
+    assert sentences.unread_table(seen)["why"] == ["its run is no longer active, or had the arm out"]
 
 
 def test_pulls_to_a_width_say_when_there_are_too_many() -> None:

@@ -169,7 +169,7 @@ def test_nobodys_change_is_overwritten_unseen(open_page: Open, database: Path) -
     change(context, "k", 7)
     change(context, "min_pulls", 2)
     page.run()
-    assert any("Somebody else changed it" in text and "**7**" in text for text in texts(page))
+    assert any("Another user changed it" in text and "**7**" in text for text in texts(page))
     assert page.button(key="send settings").disabled
     assert page.number_input(key=key("min_pulls")).value == 2, "a field without a draft follows"
     page.button(key="discard settings").click().run()
@@ -183,7 +183,7 @@ def test_a_change_between_the_last_look_and_the_click_is_a_conflict(open_page: O
     page.number_input(key=key("k")).set_value(3).run()
     change(context, "k", 7)
     page.button(key="send settings").click().run()
-    assert any("Nothing was changed" in text and "somebody else" in text for text in texts(page))
+    assert any("Nothing was changed" in text and "another user" in text for text in texts(page))
     assert settings_of(database).k == 7
 
 

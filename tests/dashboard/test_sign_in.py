@@ -14,7 +14,7 @@ from core.errors import InvalidInput, InvalidSetting
 from core.flows.members import invite_member
 from core.records.times import HOUR_MS
 from dashboard.launch import main
-from dashboard.sign_in import check_operator, check_address, read_sign_in, session_ms
+from dashboard.sign_in import check_address, check_operator, read_sign_in, session_ms
 from tests.conftest import ROOT
 from tests.dashboard.signed_in import ISSUER, auth_file, let_in
 from tests.dashboard.worlds import context_at

@@ -104,7 +104,7 @@ def test_what_does_not_say_who_by_whom_and_when_is_nobody(context: Context, said
 
 def test_a_stranger_is_told_whom_to_ask_and_what_to_hand_on(context: Context) -> None:
     page = coming(claims("x'; <script>", email="jo@example.com"))
-    assert title(page) == "Nobody has let you in yet."
+    assert title(page) == "No operator has let you in yet."
     (line,) = [str(one.value) for one in page.code]
     assert f"--issuer {ISSUER}" in line
     assert "x'\"'\"'; <script>" in line, "as a shell takes it"
@@ -115,7 +115,7 @@ def test_a_stranger_is_told_whom_to_ask_and_what_to_hand_on(context: Context) ->
 def test_an_invitation_is_taken_by_who_comes_with_its_verified_address(context: Context) -> None:
     invite_member(context, ISSUER, "jo@example.com", role="reviewer", name="jo")
     unverified = claims("u-jo", email="jo@example.com")
-    assert title(coming(unverified)) == "Nobody has let you in yet."
+    assert title(coming(unverified)) == "No operator has let you in yet."
     page = coming({**unverified, "email_verified": True})
     assert "tokens" in title(page)
     (jo,) = members(context)
@@ -142,7 +142,7 @@ def test_who_is_removed_is_out_at_the_next_rerun(context: Context) -> None:
     page = coming(claims("u-jo"))
     remove_member(context, "jo")
     page.run()
-    assert title(page) == "Nobody has let you in yet."
+    assert title(page) == "No operator has let you in yet."
     assert not page.dataframe
 
 

@@ -93,7 +93,7 @@ def test_real_episodes_come_in_and_one_is_credited_and_taken_back(
     clean(visit)
 
     visit.page.get_by_role("button", name="Undo", exact=True).click()
-    expect(visit.page.get_by_test_id("stMain")).to_contain_text("Nobody is credited.")
+    expect(visit.page.get_by_test_id("stMain")).to_contain_text("No arm is credited.")
     visit.settle()
     assert server.posteriors() == imported
     assert {arm: imported[arm] for arm in before} == before

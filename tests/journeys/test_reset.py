@@ -44,7 +44,7 @@ def test_a_type_starts_again_and_comes_back(come: Come, changing: Served) -> Non
     assert visit.plotted() != plotted
 
     visit.go("reset")
-    visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "stands", "Undo")])
+    visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "active", "Undo")])
     visit.press_in_row(1, 0)
     visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "undone", "Redo")])
     assert changing.posteriors() == before
@@ -69,7 +69,7 @@ def test_named_arms_start_again_are_undone_and_done_again(come: Come, changing: 
     visit.page.get_by_role("radio", name="Each arm’s prior").click()
     expect(visit.title()).to_contain_text("Reset 2 arms")
     confirm(visit, 2)
-    visit.until(lambda: history(visit)[0][1:] == ("stands", "Undo"))
+    visit.until(lambda: history(visit)[0][1:] == ("active", "Undo"))
     assert history(visit)[0][0].endswith("→ own prior")
     after = changing.posteriors()
     assert [after[arm] for arm in _NAMED] == [(3.0, 1.0, 0), (1.0, 1.0, 0)]
@@ -79,7 +79,7 @@ def test_named_arms_start_again_are_undone_and_done_again(come: Come, changing: 
     assert changing.posteriors() == before
     visit.page.wait_for_timeout(1_000)  # sooner it would be the second half of a double click
     visit.press_in_row(1, 0)
-    visit.until(lambda: history(visit)[0][1:] == ("stands", "Undo"))
+    visit.until(lambda: history(visit)[0][1:] == ("active", "Undo"))
     assert changing.posteriors() == after
     assert changing.is_sound()
 

@@ -80,7 +80,7 @@ def test_somebody_signs_in_acts_loses_a_role_and_signs_out(signing_in: Served, c
         page.locator("input[name=password]").fill(PASSWORD)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("button", name="Accept").click()
-        expect(page.get_by_role("heading")).to_have_text("Nobody has let you in yet.")
+        expect(page.get_by_role("heading")).to_have_text("No operator has let you in yet.")
         said = shlex.split(page.locator("code").inner_text())
         issuer, subject = (said[said.index(f"--{name}") + 1] for name in ("issuer", "subject"))
         _let_in(signing_in.database, "jo", issuer, subject)

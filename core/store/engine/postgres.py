@@ -632,7 +632,7 @@ class Database(port.Database):
         self, server: Server, *, lock_timeout_s: float = 60.0, patience_s: float = PATIENCE_S
     ) -> None:
         """``patience_s``: how long a write is tried again, and a connection waited for."""
-        self.place = server
+        self.location = server
         self.remembered: dict[str, Any] = {}
         self.has_written = False
         self._held = local()
@@ -667,23 +667,23 @@ class Database(port.Database):
             except _LostAtEnd as lost:
                 self.remembered.clear()
                 if has_landed is None:
-                    raise _unsure(self.place) from lost.problem
+                    raise _unsure(self.location) from lost.problem
                 if self._stands(has_landed, lost, deadline):
                     answer: T = lost.answer
                     return answer
                 if time.monotonic() > deadline:
-                    with translated(self.place, "write"):
+                    with translated(self.location, "write"):
                         raise lost.problem from None
             except psycopg.Error as problem:
                 self.remembered.clear()
                 if not is_passing(problem) or time.monotonic() > deadline:
-                    with translated(self.place, "write"):
+                    with translated(self.location, "write"):
                         raise
             time.sleep(_PAUSE_S)
 
     def _written(self, work: Callable[[Connection], T], *, is_checked: bool = True) -> T:
         """``is_checked``: whether it can be found out if it landed; else as little as may be goes with its end."""
-        with translated(self.place, "write", unless=is_passing), self._lent() as loan:
+        with translated(self.location, "write", unless=is_passing), self._lent() as loan:
             connection = Connection(loan.driver, _WRITE)
             answer = work(connection)
             self._check_held()
@@ -691,7 +691,7 @@ class Database(port.Database):
                 connection.flush()
             try:
                 self.has_written = True
-                _commit(connection, loan.driver, self.place)
+                _commit(connection, loan.driver, self.location)
             except psycopg.Error as problem:
                 if is_lost(problem):
                     raise _LostAtEnd(answer, connection.number, problem) from problem
@@ -720,16 +720,16 @@ class Database(port.Database):
                 stands = self._written(ask)
             except (_LostAtEnd, psycopg.Error, StoreError) as problem:
                 if time.monotonic() > deadline:
-                    raise _unsure(self.place) from problem
+                    raise _unsure(self.location) from problem
                 time.sleep(_PAUSE_S)
                 continue
             if stands is None:
-                raise _unsure(self.place)
+                raise _unsure(self.location)
             return stands
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with translated(self.place, "read"), self._lent() as loan:
+        with translated(self.location, "read"), self._lent() as loan:
             yield Connection(loan.driver, _READ, renewed=loan.renew)
 
     @contextmanager
@@ -743,11 +743,11 @@ class Database(port.Database):
 
     @contextmanager
     def importing(self, waiting: Callable[[], None] | None) -> Iterator[None]:
-        with translated(self.place, "write"):
+        with translated(self.location, "write"):
             driver = self._connected()
         lock = Connection(driver)
         try:
-            with translated(self.place, "write"):
+            with translated(self.location, "write"):
                 row = lock.row("SELECT pg_try_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
                 if row is not None and not row[0]:
                     if waiting is not None:
@@ -769,14 +769,14 @@ class Database(port.Database):
             lock.rows("SELECT 1")
         except psycopg.Error as problem:
             raise StoreUnusable(
-                f"The connection to {self.place} that kept other imports waiting was lost; this one is void.",
+                f"The connection to {self.location} that kept other imports waiting was lost; this one is void.",
                 next_step="Import it again.",
             ) from problem
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the one that makes the schema or changes it."""
-        with translated(self.place, "write"), self._lent() as loan:
+        with translated(self.location, "write"), self._lent() as loan:
             Connection(loan.driver, _WRITE).rows(
                 "SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA]
             )
@@ -792,7 +792,7 @@ class Database(port.Database):
     def migrating(self) -> Iterator[tuple[Transacted, Connection]]:
         """One transaction; what it leaves is sorted as on every other engine."""
         engine = create_engine("postgresql+psycopg://", creator=self._connected_plainly, poolclass=NullPool)
-        with translated(self.place, "write"), _unwrapped(), engine.begin() as transacted:
+        with translated(self.location, "write"), _unwrapped(), engine.begin() as transacted:
             driver = transacted.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
             connection = Connection(driver)
@@ -808,19 +808,19 @@ class Database(port.Database):
 
     def scour(self) -> bool:
         """Remove what is erased from the server's tables; its log of writes and its own backups are out of reach."""
-        with translated(self.place, "write"), self._lent() as loan:
+        with translated(self.location, "write"), self._lent() as loan:
             for table in sorted(metadata.tables):
                 RawCursor(loan.driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
         return True
 
     def settle(self) -> None:
         """Count the tables, so that the server knows which way to take to few rows of many."""
-        with translated(self.place, "write"), self._lent() as loan:
+        with translated(self.location, "write"), self._lent() as loan:
             RawCursor(loan.driver).execute(b"ANALYZE", prepare=False)
 
     def distribute(self) -> Distribution:
         with self.migrating() as (_, connection):
-            return citus.distribute(connection, self.place)
+            return citus.distribute(connection, self.location)
 
     def apart(self, learner_ids: Sequence[int]) -> Sequence[Sequence[int]]:
         with self.reading() as connection:

@@ -27,7 +27,7 @@ _PICKER: Final = "then popover"
 
 
 def then_day(arm_path: ArmPath) -> int | None:
-    """The earlier moment as a day of the path: the one in the address, else a week before the end."""
+    """Return the earlier moment as a day of the path: the one in the address, else a week before the end."""
     if len(arm_path.path) < 2:
         return None
     is_held = THEN in st.session_state and not address.is_step_in_history()
@@ -72,7 +72,7 @@ def _called(arm_path: ArmPath, then: int) -> str:
 
 
 def _picker(arm_path: ArmPath, then: int) -> None:
-    """The earlier moment; behind a button, which says which it is."""
+    """Draw the earlier moment; behind a button, which says which it is."""
     first, last = (_date(int(arm_path.path.day[at])) for at in (0, -1))
     shown = wording.day(then * DAY_MS, year_of_ms=int(arm_path.path.day[-1]) * DAY_MS)
     label = f"Dashed: end of {shown}"

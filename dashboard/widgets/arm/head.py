@@ -21,7 +21,7 @@ _NEAR: Final = 5
 
 
 def requested() -> str | None:
-    """The arm that the address names, if there is one; else the page says what to do instead."""
+    """Return the arm that the address names, if there is one; else the page says what to do instead."""
     name = st.query_params.get(address.ARM, "")
     known = queries.as_of().columns
     if name in known.places:

@@ -29,14 +29,14 @@ _CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 
 def lately(arm: str) -> None:
-    """The same in a line: how often it was in the prompt of the latest runs, and what kept it out."""
+    """Draw the same in a line: how often it was in the prompt of the latest runs, and what kept it out."""
     words = sentences.lately(queries.arm_runs(arm, None).rows)
     if words:
         muted(words)
 
 
 def in_or_out(arm: str) -> None:
-    """Runs it was in or left out of, why, and what came of it."""
+    """Draw the runs the arm was in or left out of, with the reason and the result."""
     cursor = _cursor()
     page = queries.arm_runs(arm, cursor)
     section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")

@@ -23,7 +23,7 @@ _KEY: Final = "note form key"
 
 
 def write(arm: str) -> None:
-    """A button that opens the form."""
+    """Draw a button that opens the form."""
     behind = lazy_popover("Note", icon=":material/edit_note:", key="note popover")
     if behind is None:
         return

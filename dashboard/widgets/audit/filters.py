@@ -15,10 +15,10 @@ from core.records.actor import TOKENS
 from core.records.audit import AuditFilter
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.times import DAY_MS
-from dashboard import governing, wording
-from dashboard.governing import Which
+from dashboard import administration, wording
+from dashboard.administration import Which
 from dashboard.reading import reading
-from dashboard.sentences import audit as said
+from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
 from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.words import small
@@ -35,8 +35,8 @@ _LAST_DAY: Final = date(2999, 12, 31)
 _NAMES: Final = (ACTOR, ACTION, SINCE, UNTIL)
 _LAST: Final = "audit filters as they were"
 _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
-    "acts": said.ACTIONS,
-    "installation": said.OF_INSTALLATION,
+    "acts": sentences.ACTIONS,
+    "installation": sentences.OF_INSTALLATION,
     "refused": get_args(Action),
 }
 
@@ -95,8 +95,8 @@ def _names() -> list[str]:
     """Return possible actors: the person, members and tokens; any other name can be typed."""
     known = {
         reading().context.actor.name,
-        *(one.name for one in governing.members()),
-        *(TOKENS + one.name for one in governing.tokens()),
+        *(one.name for one in administration.members()),
+        *(TOKENS + one.name for one in administration.tokens()),
     }
     return sorted(known, key=str.casefold)
 
@@ -116,7 +116,7 @@ def _one(label: str, options: list[str] | tuple[str, ...], key: str) -> str | No
 
 
 def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
-    """The start of a day (of the ``n_days`` after it), UTC milliseconds."""
+    """Return the start of a day (of the ``n_days`` after it), UTC milliseconds."""
     day = st.date_input(
         label,
         value=None,
@@ -146,7 +146,7 @@ def _label(of: Which) -> str:
 
 
 def _words(action: str) -> str:
-    """An action as it is chosen, and as the address has it."""
+    """Return an action as it is chosen, and as the address has it."""
     return action.replace("_", " ")
 
 

@@ -7,10 +7,10 @@ from typing import Final
 import streamlit as st
 
 from core.records.audit import AuditEntry, AuditFilter, AuditPage, Denial, DenialPage
-from dashboard import governing, wording
-from dashboard.governing import Which
+from dashboard import administration, wording
+from dashboard.administration import Which
 from dashboard.reading import reading
-from dashboard.sentences import audit as said
+from dashboard.sentences import audit as sentences
 from dashboard.widgets.audit.filters import CURSOR
 from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import act_table
@@ -24,10 +24,10 @@ _MIME: Final = {"csv": "text/csv", "json": "application/json"}
 
 
 def page_of(of: Which, chosen: AuditFilter) -> AuditPage | DenialPage:
-    """The page of the table that the address names; anything else begins at the newest."""
+    """Return the page of the table that the address names; anything else begins at the newest."""
     if of == "refused":
-        return governing.refused(chosen, governing.read_cursor(st.query_params.get(CURSOR, "")))
-    return governing.acts(chosen, installation=of == "installation", before=_before())
+        return administration.refused(chosen, administration.read_cursor(st.query_params.get(CURSOR, "")))
+    return administration.acts(chosen, installation=of == "installation", before=_before())
 
 
 def _before() -> int | None:
@@ -36,11 +36,11 @@ def _before() -> int | None:
 
 
 def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
-    """The rows, and the way to older ones."""
+    """Draw the rows, and the way to older ones."""
     is_newest = CURSOR not in st.query_params
     onward: str | None
     if isinstance(page, DenialPage):
-        onward = None if page.next is None else governing.cursor_of(page.next)
+        onward = None if page.next is None else administration.cursor_of(page.next)
         n_rows = len(page.denials)
         if n_rows:
             _refused(page.denials)
@@ -65,10 +65,10 @@ def _acts(page: AuditPage) -> None:
     act_table(
         {
             "when, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in entries],
-            "who": [said.actor(one.actor) for one in entries],
-            "what": [said.act(one) for one in entries],
+            "who": [sentences.actor(one.actor) for one in entries],
+            "what": [sentences.act(one) for one in entries],
             "act": [one.act or wording.MISSING for one in entries],
-            "noted": [said.details(one) for one in entries],
+            "noted": [sentences.details(one) for one in entries],
             "state": [_state(one) for one in entries],
         },
         _WIDTHS,
@@ -88,8 +88,8 @@ def _refused(denials: tuple[Denial, ...]) -> None:
     act_table(
         {
             "minute, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in denials],
-            "who": [said.actor(one.actor) for one in denials],
-            "refused": [said.refusal(one.action) for one in denials],
+            "who": [sentences.actor(one.actor) for one in denials],
+            "refused": [sentences.refusal(one.action) for one in denials],
             "times": [wording.count(one.n) for one in denials],
         },
         _REFUSED_WIDTHS,
@@ -104,7 +104,7 @@ def files(of: Which, chosen: AuditFilter, *, is_empty: bool) -> None:
     for form in ("csv", "json"):
         st.download_button(
             form.upper(),
-            governing.whole_audit(of, chosen, "csv" if form == "csv" else "json"),
+            administration.whole_audit(of, chosen, "csv" if form == "csv" else "json"),
             file_name=f"armscope-audit-{of}.{form}",
             mime=_MIME[form],
             type="tertiary",

@@ -29,7 +29,7 @@ _HEADS: Final[dict[Need, str]] = {
 
 
 def needs(known: Confidence) -> None:
-    """A choice of goal, and the arms nearest to it; the table behind has all of them."""
+    """Draw a choice of goal, and the arms nearest to it; the table behind has all of them."""
     head = st.container()
     need = st.segmented_control(
         "What is needed",
@@ -43,23 +43,23 @@ def needs(known: Confidence) -> None:
     )
     chosen: Need = next((name for name in NEEDS if name == need), "next band")
     width = _width() if chosen == "given width" else None
-    places, words_of = _goal(known, chosen, width)
+    indices, words_of = _goal(known, chosen, width)
     with head:
         title = f"Needed for {'the next band' if chosen == 'next band' else 'a given width'}"
         title = "Under-explored arms" if chosen == "under-explored" else title
         section(
             title,
-            sentences.next_band_note(len(places), known.n_arms),
-            table=_everyone(known, chosen, width, places, words_of),
+            sentences.next_band_note(len(indices), known.n_arms),
+            table=_everyone(known, chosen, width, indices, words_of),
             key="needs",
         )
-    _rows(known, chosen, places[: sentences.NEXT_SHOWN], words_of)
+    _rows(known, chosen, indices[: sentences.NEXT_SHOWN], words_of)
     if width is not None:
         st.markdown(small(sentences.narrow(known, queries.pulls_needed(width), width)))
 
 
 def _width() -> float:
-    """The width asked for; an address may hold anything, the field keeps it within its bounds."""
+    """Return the width asked for; an address may hold anything, the field keeps it within its bounds."""
     return float(
         st.number_input(
             "Width of the 95% interval, at most",
@@ -88,13 +88,13 @@ def _goal(known: Confidence, need: Need, width: float | None) -> tuple[Ints, Cal
 
 def _nearest(needed: Ints) -> Ints:
     """Fewest missing pulls first, ties by id; what can't be reached goes last."""
-    places = np.flatnonzero(needed)
-    away = np.where(needed[places] < 0, np.iinfo(np.int64).max, needed[places])
-    return places[np.argsort(away, kind="stable")]
+    indices = np.flatnonzero(needed)
+    away = np.where(needed[indices] < 0, np.iinfo(np.int64).max, needed[indices])
+    return indices[np.argsort(away, kind="stable")]
 
 
-def _rows(known: Confidence, need: Need, places: Ints, words_of: Callable[[int], str]) -> None:
-    if not len(places):
+def _rows(known: Confidence, need: Need, indices: Ints, words_of: Callable[[int], str]) -> None:
+    if not len(indices):
         done = {
             "next band": "Every arm is in the highest band.",
             "given width": "Every arm's interval is as narrow as that.",
@@ -102,7 +102,7 @@ def _rows(known: Confidence, need: Need, places: Ints, words_of: Callable[[int],
         }
         st.markdown(f":gray[{done[need]}]")
         return
-    shown = [int(index) for index in places]
+    shown = [int(index) for index in indices]
     cells: dict[str, Sequence[object]] = {
         "arm": [chipped(known.keys[index]) for index in shown],
         "pulls": [int(known.pulls[index]) for index in shown],
@@ -114,12 +114,12 @@ def _rows(known: Confidence, need: Need, places: Ints, words_of: Callable[[int],
 
 
 def _everyone(
-    known: Confidence, need: Need, width: float | None, places: Ints, words_of: Callable[[int], str]
+    known: Confidence, need: Need, width: float | None, indices: Ints, words_of: Callable[[int], str]
 ) -> dict[str, Sequence[object]]:
     """Every arm that is not there yet; made once, since it may be long."""
 
     def cells() -> dict[str, Sequence[object]]:
-        shown = [int(index) for index in places]
+        shown = [int(index) for index in indices]
         judged, year_of_ms = queries.judgements(), reading().frame.last_at_ms
         return {
             "type": [known.types[index] for index in shown],

@@ -10,7 +10,7 @@ from dashboard.widgets.words import as_table, both_ends, small
 
 
 def unread() -> None:
-    """The figure, what it was computed from, and, should there be any, the arms concerned."""
+    """Draw the figure, what it was computed from, and, should there be any, the arms concerned."""
     counts = queries.unread()
     with both_ends():
         st.markdown(sentences.unread(counts), width="content")

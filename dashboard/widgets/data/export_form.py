@@ -9,7 +9,7 @@ import streamlit as st
 from core.flows.bundle import Manifest
 from core.records.parameters import ExportFormat
 from dashboard import downloads, wording
-from dashboard.widgets.data.taking_out import chosen_format, moved_on, save
+from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import as_table, small
 

@@ -29,7 +29,7 @@ _PHONE: Final = {"act": ACT_PX, "import": 86, "new": 60, "when, UTC": 148}
 
 
 def chosen() -> PastImport | None:
-    """The import whose report is open; the choice is in the address."""
+    """Return the import whose report is open; the choice is in the address."""
     done = queries.imports()
     ids = [one.id for one in done]
     if not ids:

@@ -69,7 +69,7 @@ def _left_out(answer: ImportAnswer) -> None:
 
 
 def _undoing(one: PastImport) -> None:
-    """The way back (or forth), and on request what it would change: finding that out is as much work as doing it."""
+    """Draw the way back (or forth), and on request what it would change: that costs as much work as the act."""
     verb = way_back(one)
     if verb is None:
         return

@@ -11,7 +11,7 @@ from core.records.limits import MAX_LABEL_CHARS
 from core.records.training import Pairing, TrainingFormat, TrainingManifest, TrainingQuery
 from dashboard import downloads, queries, wording
 from dashboard.reading import reading
-from dashboard.widgets.data.taking_out import chosen_format, moved_on, save
+from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import in_use
 from dashboard.widgets.words import as_table, small
 

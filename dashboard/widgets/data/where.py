@@ -44,7 +44,7 @@ def facts() -> None:
 
 
 def _backup() -> None:
-    """A new file for the copy; the one proposed lies beside the data."""
+    """Draw a new file for the copy; the one proposed lies beside the data."""
     frame = reading().frame
     location = reading().context.store.location
     # Of a server's database the name alone, and the folder that this process was started in.

@@ -90,7 +90,7 @@ def _finding(finding: Finding) -> None:
 
 
 def _first_of_each(steps: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The first step of each episode, then the others: several episodes show more than several steps of one."""
+    """Return the first step of each episode, then the others: more episodes show more than more steps of one."""
     firsts = {uid: (uid, number) for uid, number in reversed(steps)}
     ahead = [one for one in steps if firsts[one[0]] == one]
     return [*ahead, *(one for one in steps if firsts[one[0]] != one)]

@@ -58,7 +58,7 @@ def _threshold(story: EnvironmentStory) -> str:
 
 
 def _guess(story: EnvironmentStory) -> None:
-    """A scale that all totals lie on, where some lie outside the one in force; with its evidence, as an offer."""
+    """Offer a scale that holds all totals, where some lie outside the one in force; with its evidence."""
     guess = story.summary.guess
     if guess is None:
         return
@@ -84,7 +84,7 @@ def _fill_in(environment: str, values: dict[str, Any]) -> None:
 
 
 def _fields(story: EnvironmentStory) -> dict[str, Any]:
-    """The fields, each beginning with what is in force."""
+    """Return the fields, each beginning with what is in force."""
     environment, scale = story.summary.environment, story.summary.scale
     if (
         st.session_state.get(_key(environment, "seen")) != scale

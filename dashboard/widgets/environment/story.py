@@ -23,7 +23,7 @@ _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split"
 
 
 def requested() -> EnvironmentStory | None:
-    """The environment that the address names; where it names none, or one that isn't there, what to do instead."""
+    """Return the environment of the address; without one, or with an unknown one, draw what to do instead."""
     name = st.query_params.get(address.ENVIRONMENT, "")
     if not name:
         _no_environment("No environment was chosen.", "This page shows how one environment pays.", "none")
@@ -104,7 +104,7 @@ def spread(environment: EnvironmentStory) -> None:
 
 
 def groups(environment: EnvironmentStory) -> None:
-    """The same by model, split and task; of many tasks those that are paid least."""
+    """Draw the same by model, split and task; of many tasks those that are paid least."""
     kinds = [kind for kind in _GROUPS if environment.n_groups.get(kind, 0) > 1]
     if not kinds:
         return

@@ -44,7 +44,7 @@ _RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "charact
 
 
 def pointed_at(episode: EpisodeView) -> int | None:
-    """The number of the step that the address names, if there is one by it."""
+    """Return the number of the step that the address names, if there is one by it."""
     text = st.query_params.get(address.STEP, "")
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         return None
@@ -68,7 +68,7 @@ def picture(view: EpisodeView) -> None:
 
 
 def table(episode: EpisodeView) -> None:
-    """The steps around the one that is pointed at, with the way to earlier and later ones."""
+    """Draw the steps around the one that is pointed at, with the way to earlier and later ones."""
     if not episode.steps:
         return
     at = pointed_at(episode)
@@ -156,7 +156,7 @@ def _to_arrow(rows: Sequence[StepView], at: int | None) -> pa.Table:
 
 
 def _cut(text: str | None) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     return " ".join(wording.plain((text or "")[:_CELL_CHARS]).split()) or wording.MISSING
 
 

@@ -24,7 +24,7 @@ _PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 
 
 def requested() -> EpisodeView | None:
-    """The episode that the address names; where it names none, or one that isn't there, what to do instead."""
+    """Return the episode that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.EPISODE, "")
     if not name:
         _no_episode("No episode was chosen.", "This page shows one episode, step by step.", "none")
@@ -109,7 +109,7 @@ def parts(episode: EpisodeView) -> None:
 
 
 def runs(episode: EpisodeView) -> None:
-    """The runs made in it, and what their arms did; a click opens one."""
+    """Draw the runs made in it, and what their arms did; a click opens one."""
     episode_runs = queries.episode_runs(episode.uid)
     if not episode_runs.n:
         section("Runs made in it")

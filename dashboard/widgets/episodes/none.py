@@ -12,7 +12,7 @@ from dashboard.widgets.words import muted
 
 
 def no_episodes() -> None:
-    """The empty state of the page: nothing that an environment paid is here."""
+    """Draw the empty state of the page: nothing that an environment paid is here."""
     untold = queries.without_episode().n
     runs = wording.things(untold, "run")
     empty(

@@ -52,7 +52,7 @@ _LINE_PX: Final = 132
 
 
 def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:
-    """A row for each, those that need a look first; a click opens one."""
+    """Draw a row for each, those that need a look first; a click opens one."""
     summaries = sorted(summaries, key=lambda one: not rewards.needs_a_look(one))
     frame = cached_figure(
         ("environments", tuple(summaries), bool(planted)),
@@ -130,7 +130,7 @@ def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
 
 
 def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
-    """Running totals as shares of the largest of their environment, or those that pay little would all be flat."""
+    """Return running totals as shares of the largest of their environment, so that small ones aren't flat."""
     most: dict[str, float] = {}
     for row in rows:
         for value in row.running or ():

@@ -14,7 +14,7 @@ from streamlit.errors import StreamlitAPIException
 from core.records.learner import LearnerSummary
 from dashboard import pages, wording
 from dashboard.reading import reading
-from dashboard.sentences import fleet as said
+from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, navigation
 from dashboard.widgets.fleet import choosing
 from dashboard.widgets.opening import clicked_row
@@ -29,7 +29,7 @@ _PHONE: Final = {"state": 128, "learner": 120, "alarms": 120}
 
 
 def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
-    """The page of the learners that the address names, and the way to the others."""
+    """Draw the page of the learners that the address names, and the way to the others."""
     if not rows:
         muted("No learner is found; widen the search.")
         return
@@ -66,9 +66,9 @@ def _frame(rows: Sequence[LearnerSummary]) -> pa.Table:
     now_ms = reading().context.clock()
     return pa.table(
         {
-            "state": [said.STATES[one.state] for one in rows],
+            "state": [sentences.STATES[one.state] for one in rows],
             "learner": [wording.plain(one.name) for one in rows],
-            "alarms": [said.alarms(one) for one in rows],
+            "alarms": [sentences.alarms(one) for one in rows],
             "saved": [_percent(one.saved_percent) for one in rows],
             "tokens saved": pa.array([one.tokens_saved for one in rows], type=pa.int64()),
             "runs": pa.array([one.runs for one in rows], type=pa.int64()),
@@ -92,7 +92,7 @@ def _paging(first: int, n_rows: int, n_learners: int) -> None:
             back, onward = max(first - PAGE, 0), first + PAGE
             st.button("Previous", key="fleet back", disabled=not first, on_click=choosing.go, args=(back,))
             st.button("Next", key="fleet on", disabled=onward >= n_rows, on_click=choosing.go, args=(onward,))
-        muted(said.counted(n_rows, n_learners, first + 1, last))
+        muted(sentences.counted(n_rows, n_learners, first + 1, last))
 
 
 def unreadable(rows: Sequence[LearnerSummary]) -> None:
@@ -100,7 +100,7 @@ def unreadable(rows: Sequence[LearnerSummary]) -> None:
     failed = [one for one in rows if one.state == "unreadable"]
     if failed:
         with st.container(border=True):
-            st.markdown(said.unreadable(failed))
+            st.markdown(sentences.unreadable(failed))
 
 
 def _choose(key: str, names: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ _SPAN_DAYS: Final[dict[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
 
 
 def requested_learner(known: Sequence[str], otherwise: str) -> str:
-    """The learner that the picker or the address names, if there is one by that name."""
+    """Return the learner that the picker or the address names, if there is one by that name."""
     requested = st.session_state.get(LEARNER) or st.query_params.get(LEARNER)
     return str(requested) if requested in known else otherwise
 
@@ -100,7 +100,7 @@ def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> No
 
 
 def _new_learner() -> None:
-    """A name and a button; the learner that is made is the one in view from then on."""
+    """Draw a name and a button; the learner that is made is the one in view from then on."""
     name = st.text_input("New learner", key=NEW_LEARNER, placeholder="a name", max_chars=128, live=True)
     st.button(
         "Create",

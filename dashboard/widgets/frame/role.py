@@ -18,7 +18,7 @@ from dashboard.widgets.popover import in_use, popover
 
 
 def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None = None) -> None:
-    """The role as a button; behind it (or ``behind`` another) the person, the data's place, two switches, the report,
+    """Draw the role as a button; behind it (or ``behind`` another) the person, the store, two switches, the report,
     the first steps.
     """
     actor, role = context.actor, highest(context.actor.roles(context.learner))

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @st.fragment(run_every=_EVERY_S)
 def status() -> None:
-    """Data as of …, and a button when the learner has moved on."""
+    """Draw the time of the data, and a button when the learner has a newer revision."""
     here = reading()
     if (st.context.theme.type or "light") != here.tokens.name or has_changed_hands():
         st.rerun(scope="app")

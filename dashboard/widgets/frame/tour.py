@@ -42,7 +42,7 @@ def begin() -> None:
 
 
 def tour(page: str) -> None:
-    """The present step with its link (unless one is there already), and the way on.
+    """Draw the present step with its link (unless one is there already), and the way on.
 
     Nothing while presenting or without arms.
     """
@@ -76,7 +76,7 @@ def _go(at: int) -> None:
 
 
 def _steps(overview: Overview, *, judges: bool) -> tuple[Step, ...]:
-    """The steps over this learner's own arms: those that need a look, else the least useful one. ``judges``: the
+    """Return the steps over this learner's arms that need a look, else the least useful one. ``judges``: the
     step of judging is shown, so it is asked whether there is anything to judge.
     """
     flagged = next((item.arms for item in overview.attention if item.arms), ())
@@ -118,7 +118,7 @@ def _steps(overview: Overview, *, judges: bool) -> tuple[Step, ...]:
 
 
 def _open_queue() -> str | None:
-    """The newest queue that has something left for who is here."""
+    """Return the newest queue that has something left for who is here."""
     if not reading().context.may(pages.REVIEW.needs):
         return None
     return next((row.progress.queue for row in reviews.all_queues() if row.progress.left_for_me), None)

@@ -71,7 +71,7 @@ _HOW: Final = (
 
 
 def head() -> None:
-    """The section's head, with how claims about arms are found behind a button."""
+    """Draw the section's head, with how claims about arms are found behind a button."""
     with both_ends():
         st.header("Needs attention", anchor=False, width="content")
         behind = lazy_popover("How it is found", key="how found")

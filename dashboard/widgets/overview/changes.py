@@ -36,7 +36,7 @@ _KINDS: Final[dict[Kind, tuple[ActionName, ...]]] = {
 
 
 def head() -> None:
-    """The section's head, with all changes behind a button."""
+    """Draw the section's head, with all changes behind a button."""
     with both_ends():
         st.header("What changed", anchor=False, width="content")
         every = lazy_popover("All changes", key="all changes", used=in_use(KIND, unused="all"))
@@ -46,7 +46,7 @@ def head() -> None:
 
 
 def rows() -> None:
-    """The last acts: when and who in small, what in body text, and the way back."""
+    """Draw the last acts: when and who in small, what in body text, and the way back."""
     lines = sentences.folded(queries.changes(_READ))[:_LINES]
     with st.container(border=True, gap="xsmall"):
         if not lines:
@@ -100,7 +100,7 @@ def _is_cut(entries: Sequence[AuditEntry]) -> bool:
 
 
 def _whole(entries: Sequence[AuditEntry]) -> None:
-    """The way back from rewards that are one act."""
+    """Draw the way back from rewards that are one act."""
     first = next((entry for entry in entries if not entry.undone), entries[0])
     batch = None if first.act is None else queries.batches().get(first.act)
     back = _way_back(first)
@@ -139,7 +139,7 @@ def _way_back(entry: AuditEntry) -> Back | None:
 
 
 def _all() -> None:
-    """The last entries of a kind as a table."""
+    """Draw the last entries of a kind as a table."""
     kind = st.segmented_control(
         "Which changes",
         list(_KINDS),

@@ -37,7 +37,7 @@ def row(overview: Overview) -> None:
 
 
 def _line(overview: Overview, name: FigureName) -> None:
-    """The values by day behind a figure; nothing where there are none to draw."""
+    """Draw the values by day behind a figure; nothing where there are none to draw."""
     pulls_micro = overview.series.pulls_micro
     series = {
         "runs": overview.series.runs,

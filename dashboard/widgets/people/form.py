@@ -14,11 +14,11 @@ import streamlit as st
 from core.errors import ArmscopeError
 from core.records.actor import PersonRole
 from core.records.member import MAX_IDENTITY_CHARS, MAX_MEMBER_CHARS, MemberAnswer, MemberRow
-from dashboard import actions, governing, wording
+from dashboard import actions, administration, wording
 from dashboard.actions import Flash
-from dashboard.governing import Change, Doing
+from dashboard.administration import Change, Doing
 from dashboard.reading import reading
-from dashboard.sentences import people as said
+from dashboard.sentences import people as sentences
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.words import muted, paragraphs, section, small
 
@@ -51,13 +51,13 @@ class _Done:
 
 
 def key(field: str) -> str:
-    """A field's key; new once the form was sent."""
+    """Return a field's key; new once the form was sent."""
     return f"people {field} {st.session_state.get(_ROUND, 0)}"
 
 
 def begin_with(one: MemberRow) -> None:
     """Fill the form in for a member of the list."""
-    if said.is_there(one, reading().context.clock()):
+    if sentences.is_there(one, reading().context.clock()):
         st.session_state[DOING] = "role"
         st.session_state[key("member")] = one.id
         st.session_state.pop(key("place"), None)
@@ -124,7 +124,7 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | None:
             max_chars=MAX_IDENTITY_CHARS,
             autocomplete="off",
         ).strip()
-    first: PersonRole = "viewer" if any(said.governs(one) for one in rows) else "operator"
+    first: PersonRole = "viewer" if any(sentences.governs(one) for one in rows) else "operator"
     role, learner = _role(first), _learner_field()
     if not issuer or not typed or (known == "subject" and not name) or role is None:
         return None
@@ -167,7 +167,7 @@ def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | None:
 
 
 def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | None:
-    """A role with what it lets do, ``held`` at first; None: none of them."""
+    """Return a role with what it lets do, ``held`` at first; None: none of them."""
     options = [*_ROLES, *([_NOTHING] if or_none else [])]
     chosen = st.segmented_control(
         "Role",
@@ -183,12 +183,12 @@ def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | Non
 
 
 def _learner_field() -> str | None:
-    """The learner that a role is for; None: every one."""
+    """Return the learner that a role is for; None: every one."""
     learners = reading().frame.learners
     chosen = st.selectbox(
         "In",
         ["", *learners],
-        format_func=lambda one: wording.plain(one) or said.EVERY_LEARNER,
+        format_func=lambda one: wording.plain(one) or sentences.EVERY_LEARNER,
         key=key("place"),
     )
     return chosen or None
@@ -203,7 +203,7 @@ def what_it_does(change: Change | None, rows: Sequence[MemberRow]) -> None:
         return
     with st.container(border=True):
         try:
-            answer = governing.foreseen(change)
+            answer = administration.foreseen(change)
         except ArmscopeError as problem:
             st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
             return
@@ -213,7 +213,7 @@ def what_it_does(change: Change | None, rows: Sequence[MemberRow]) -> None:
 
 def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) -> None:
     now = answer.member
-    lines = [said.sessions_end(now.name)] if change.doing == "sign out" else said.effects(was, now)
+    lines = [sentences.sessions_end(now.name)] if change.doing == "sign out" else sentences.effects(was, now)
     if now.number == reading().context.actor.member:
         lines.append(":red[:material/error:] **This is you**: it holds from your next click on.")
     paragraphs(*(lines or ["Nothing would change."]))
@@ -221,7 +221,7 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
     if answer.revoked:
         tokens = wording.things(len(answer.revoked), "token")
         st.markdown(
-            f"Of the tokens they made, these end with it: {said.ended_tokens(answer, governing.tokens())}."
+            f"Of the tokens they made, these end with it: {sentences.ended_tokens(answer, administration.tokens())}."
         )
         confirmed = st.checkbox(f"End {tokens} for good; no undo restores them", key=key("confirmed"))
     st.button(
@@ -235,7 +235,7 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
 
 
 def _button(change: Change, now: MemberRow) -> str:
-    who = said.name(now.name)
+    who = sentences.name(now.name)
     if change.doing == "let in":
         return f"{'Invite' if now.subject is None else 'Let in'} {who}"
     if change.doing == "role":
@@ -247,17 +247,17 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
     """Do what was foreseen; not where more would end with it than was confirmed."""
 
     def act() -> Flash:
-        now_revoked = governing.foreseen(change).revoked
+        now_revoked = administration.foreseen(change).revoked
         if set(now_revoked) - set(revoked):
             return Flash(
                 text="Nothing was changed: a token was made meanwhile that would end too.", failed=True
             )
-        answer = governing.carry_out(change)
+        answer = administration.carry_out(change)
         st.session_state[_LAST] = None if change.doing == "sign out" else _Done(was, answer)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
         if change.doing == "sign out":
-            return Flash(text=f"The sessions of {said.name(answer.member.name)} ended.")
-        return Flash(text=said.done(was, answer))
+            return Flash(text=f"The sessions of {sentences.name(answer.member.name)} ended.")
+        return Flash(text=sentences.done(was, answer))
 
     actions.tried("Nothing was changed.", act)
 
@@ -268,7 +268,7 @@ def _last() -> None:
     if last is None:
         return
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(said.done(last.was, last.answer), width="content")
+        st.markdown(sentences.done(last.was, last.answer), width="content")
         st.space("stretch")
         st.button(
             "Undo",
@@ -284,8 +284,8 @@ def _last() -> None:
 def _take_back(last: _Done) -> None:
     def act() -> Flash:
         st.session_state[_LAST] = None
-        answer = governing.take_back(last.was, last.answer.member)
+        answer = administration.take_back(last.was, last.answer.member)
         stay = " Tokens that ended stay ended." if last.answer.revoked else ""
-        return Flash(text=f"Taken back: {said.done(last.answer.member, answer)}{stay}")
+        return Flash(text=f"Taken back: {sentences.done(last.answer.member, answer)}{stay}")
 
     actions.tried("Nothing was taken back.", act)

@@ -10,7 +10,7 @@ import streamlit as st
 from core.records.member import MemberRow
 from dashboard import wording
 from dashboard.reading import reading
-from dashboard.sentences import people as said
+from dashboard.sentences import people as sentences
 from dashboard.widgets.people import form
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import both_ends, muted, section
@@ -45,12 +45,12 @@ def table(rows: Sequence[MemberRow]) -> None:
     act_table(
         {
             "name": [wording.plain(one.name) for one in shown],
-            "e-mail or subject": [said.known_by(one) for one in shown],
-            "roles": [said.roles(one.roles) for one in shown],
-            "state": [said.state(one, rows, now_ms) for one in shown],
+            "e-mail or subject": [sentences.known_by(one) for one in shown],
+            "roles": [sentences.roles(one.roles) for one in shown],
+            "state": [sentences.state(one, rows, now_ms) for one in shown],
             "since, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in shown],
             "by": [wording.plain(one.by) for one in shown],
-            "act": ["Change" if said.is_there(one, now_ms) else "Let in" for one in shown],
+            "act": ["Change" if sentences.is_there(one, now_ms) else "Let in" for one in shown],
         },
         _WIDTHS,
         key="people",

@@ -87,7 +87,7 @@ def fields() -> Scope:
 
 
 def _types(scope: ScopeName) -> tuple[ArmType, ...]:
-    """The type that is reset, or in words what is instead."""
+    """Return the type that is reset, or in words what is instead."""
     if scope == "type":
         present = reading().frame.types
         return (st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None),)

@@ -13,7 +13,7 @@ from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order
 from core.records.view import RunFilter
 from dashboard import reviews, wording
 from dashboard.reading import reading
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets import address
 from dashboard.widgets.words import gray, muted
 
@@ -40,7 +40,7 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
     left, right = st.columns(2)
     with left:
         source = st.selectbox(
-            "Which", SOURCES, key=f"{name} source", format_func=said.SOURCE_WORDS.__getitem__
+            "Which", SOURCES, key=f"{name} source", format_func=sentences.SOURCE_WORDS.__getitem__
         )
     with right:
         about = st.selectbox(
@@ -50,7 +50,7 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
     if ordered:
         with left:
             order = st.selectbox(
-                "Order", ORDERS, key=f"{name} order", format_func=said.ORDER_WORDS.__getitem__
+                "Order", ORDERS, key=f"{name} order", format_func=sentences.ORDER_WORDS.__getitem__
             )
     with right if ordered else left:
         st.session_state.setdefault(f"{name} limit", 30 if ordered else 100)
@@ -97,7 +97,7 @@ def _say_filters(run_filter: RunFilter | None) -> None:
     if run_filter is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"From the page Runs: **{said.filtered_runs(run_filter)}**", width="content")
+        st.markdown(f"From the page Runs: **{sentences.filtered_runs(run_filter)}**", width="content")
         st.button(
             "All runs",
             type="tertiary",
@@ -109,7 +109,7 @@ def _say_filters(run_filter: RunFilter | None) -> None:
 
 
 def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None:
-    """The button that counts, and what it found; None until it was pressed for what the fields say now."""
+    """Return the button that counts, and what it found; None until it was pressed for what the fields say now."""
     key = f"{name} counted"
     if st.button("Count them", key=f"{name} count", disabled=asks is None) and asks is not None:
         st.session_state.pop(key, None)
@@ -122,7 +122,7 @@ def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None
         muted("What it comes to is counted first, and frozen; nothing is written by that.")
         return None
     n = known.proposal.n
-    names = [wording.literal(said.about(one.uri)) for one in known.proposal.first[:_FIRST]]
+    names = [wording.literal(sentences.about(one.uri)) for one in known.proposal.first[:_FIRST]]
     more = f" and {wording.count(n - len(names))} more" if n > len(names) else ""
     st.markdown(f"**{wording.things(n, 'item')}** {gray(f'{wording.listed(names)}{more}' if n else 'pass.')}")
     return known if n else None

@@ -14,7 +14,7 @@ from core.flows.queries import RunStory
 from core.records.review import ReviewItem
 from dashboard import pages, queries, wording
 from dashboard.reading import reading
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.sentences.texts import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
@@ -36,7 +36,7 @@ def evidence(item: ReviewItem) -> None:
         st.header("Evidence", anchor=False, width="content")
         st.markdown(_about(item, story), width="content")
     with st.container(border=True, height=_TALL_PX, gap="xsmall", key="review evidence"):
-        st.markdown(small(said.item_note(item)))
+        st.markdown(small(sentences.item_note(item)))
         if story is not None:
             link(pages.RUN, f"Run {wording.count(story.facts.run_no)}", **{address.RUN: story.facts.uid})
         if not _texts(item):
@@ -62,7 +62,7 @@ def _about(item: ReviewItem, story: RunStory | None) -> str:
     )
     what = chipped(item.subject.arm) if item.subject.arm else ""
     if not what and story is None:
-        what = wording.literal(said.about(item.uri))
+        what = wording.literal(sentences.about(item.uri))
     return " ".join(part for part in (what, gray(when) if when else "") if part)
 
 
@@ -77,7 +77,8 @@ def _texts(item: ReviewItem) -> bool:
             st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(text.layer)[:8]))}")
         key = f"{item.queue} {item.item} {text.layer} {text.index}"
         instruction, answered = (
-            () if content is None else said.readable(content) for content in (text.instruction, text.response)
+            () if content is None else sentences.readable(content)
+            for content in (text.instruction, text.response)
         )
         _parts(f"{key} Task", "Task", instruction[:1])
         _parts(f"{key} Answer", "Answer", answered)
@@ -87,8 +88,8 @@ def _texts(item: ReviewItem) -> bool:
 
 
 def texts_of(key: str, content: str) -> None:
-    """A text in its parts, as text, under a head that says what it is."""
-    _parts(key, "", said.readable(content))
+    """Draw a text in its parts, as text, under a head that says what it is."""
+    _parts(key, "", sentences.readable(content))
 
 
 def _parts(key: str, what: str, parts: Sequence[tuple[str, str]]) -> None:

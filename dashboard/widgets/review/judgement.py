@@ -14,7 +14,7 @@ from core.records.judging import MAX_FEEDBACK_CHARS
 from core.records.review import MAX_REASON_CHARS, Draft, ReviewItem
 from dashboard import reviews, wording
 from dashboard.reading import reading
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.review import open_item
@@ -50,7 +50,7 @@ def judgement() -> None:
         _fields(known, draft)
         _comes_to(known.item, draft)
         if known.item.meanwhile and not known.problem:
-            st.markdown(f":orange[:material/info:] {said.meanwhile(known.item)}")
+            st.markdown(f":orange[:material/info:] {sentences.meanwhile(known.item)}")
         if known.problem:
             st.markdown(f":red[:material/error: {wording.literal(known.problem)}]")
         _acts(known)
@@ -59,19 +59,19 @@ def judgement() -> None:
 def _held(item: ReviewItem) -> str:
     now_ms = reading().context.clock()
     if item.hold_until_ms > now_ms:
-        return f"yours until {said.clock(item.hold_until_ms)}"
+        return f"yours until {sentences.clock(item.hold_until_ms)}"
     return "not held for you now"
 
 
 def _levels(known: Open, draft: Draft) -> None:
-    """A button for each level, with its digit."""
+    """Draw a button for each level, with its digit."""
     item = known.item
     if item is None:
         return
     with st.container(horizontal=True, gap="xsmall"):
         for index, level in enumerate(item.levels, 1):
             is_chosen = draft.level == index
-            words = said.level_words(level)
+            words = sentences.level_words(level)
             st.button(
                 f"**{words}**" if is_chosen else words,
                 key=open_item.level_key(known, index),
@@ -126,13 +126,13 @@ def _comes_to(item: ReviewItem, draft: Draft) -> None:
         rubric=item.rubric_version or None,
         thresholds=thresholds,
     )
-    lines = said.grade_lines(graded, draft.score, thresholds)
+    lines = sentences.grade_lines(graded, draft.score, thresholds)
     paragraphs("  \n".join(lines), small(_moves(item, draft.outcome, draft.score)))
 
 
 def _moves(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> str:
     try:
-        return said.moves(reviews.effect_of(item, outcome, score))
+        return sentences.moves(reviews.effect_of(item, outcome, score))
     except ArmscopeError as problem:
         return wording.literal(problem.problem)
 
@@ -168,7 +168,7 @@ def _skip(known: Open) -> None:
             "Set it aside",
             key=f"set aside {known.key}",
             disabled=not why.strip(),
-            on_click=open_item.skip,
+            on_click=open_item.mark_skipped,
             args=(known.key, why),
         )
 

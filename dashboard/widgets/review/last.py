@@ -11,7 +11,7 @@ from core.records.review import MyJudgement
 from dashboard import actions, reviews
 from dashboard.actions import Flash
 from dashboard.reading import reading
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import muted
@@ -31,7 +31,9 @@ def last() -> None:
         if not rows:
             muted("You have no active judgement yet.")
             return
-        cells: dict[str, Sequence[object]] = {**said.last_table(rows, year_of_ms=reading().frame.last_at_ms)}
+        cells: dict[str, Sequence[object]] = {
+            **sentences.last_table(rows, year_of_ms=reading().frame.last_at_ms)
+        }
         cells["act"] = ["Undo"] * len(rows)
         act_table(
             cells,
@@ -45,7 +47,7 @@ def last() -> None:
 
 
 def _several(rows: Sequence[MyJudgement]) -> None:
-    """The latest few, as one act."""
+    """Draw the latest few, as one act."""
     many = st.number_input("The latest", 1, len(rows), 1, key="review take back")
     st.button(
         "Take all of these back",

@@ -10,7 +10,7 @@ import streamlit as st
 from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, QueueRow, controls_of
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import muted, section, small_table
@@ -40,10 +40,10 @@ def standing(rows: Sequence[QueueRow]) -> None:
             "queue": [wording.plain(row.progress.name) for row in rows],
             "done": [f"{row.progress.done + row.progress.set_aside} of {row.progress.total}" for row in rows],
             "held": [str(row.progress.held_by_others) for row in rows],
-            "order": [said.ORDER_WORDS[row.asks.order] for row in rows],
+            "order": [sentences.ORDER_WORDS[row.asks.order] for row in rows],
             "rubric": [wording.plain(row.rubric) or wording.MISSING for row in rows],
             "by": [wording.plain(row.by) for row in rows],
-            "due, UTC": [said.due(row) for row in rows],
+            "due, UTC": [sentences.due(row) for row in rows],
             "act": ["Undo"] * len(rows),
         },
         _WIDTHS,
@@ -55,7 +55,7 @@ def standing(rows: Sequence[QueueRow]) -> None:
 
 
 def new_queue() -> None:
-    """A form, counted first."""
+    """Draw a form, counted first."""
     section("A new queue", "frozen as it is counted")
     with st.container(border=True):
         name = st.text_input("Name", key=f"{_NAME} name", max_chars=MAX_NAME_CHARS)

@@ -10,7 +10,7 @@ from core.records.evaluation import EvaluationOutcome
 from core.records.judging import MAX_FEEDBACK_CHARS
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
 from dashboard.widgets.words import muted, section
 
@@ -56,7 +56,9 @@ def _judgement(known: Counted | None) -> None:
     )
     n = 0 if known is None else known.proposal.n
     st.button(
-        f"Judge {wording.things(n, 'item')} {said.judged(outcome, score)}" if n and outcome else "Judge them",
+        f"Judge {wording.things(n, 'item')} {sentences.judged(outcome, score)}"
+        if n and outcome
+        else "Judge them",
         type="primary",
         key=f"{_NAME} send",
         disabled=known is None or outcome is None or score is None,
@@ -84,13 +86,13 @@ def _send(
         )
         forget(_NAME)
         st.session_state[_DONE] = answer.acts
-        return Flash(text=f"{wording.things(answer.n, 'item')} judged {said.judged(outcome, score)}.")
+        return Flash(text=f"{wording.things(answer.n, 'item')} judged {sentences.judged(outcome, score)}.")
 
     actions.tried("Nothing was judged.", act)
 
 
 def _done() -> None:
-    """The way back of the last batch: all of it."""
+    """Draw the way back of the last batch: all of it."""
     acts: tuple[str, ...] = st.session_state.get(_DONE, ())
     if not acts:
         return

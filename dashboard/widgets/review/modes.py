@@ -35,7 +35,7 @@ def chosen() -> How:
 
 
 def modes() -> How:
-    """The field; making queues is for those who may."""
+    """Return the field; making queues is for those who may."""
     return st.segmented_control(
         "How to judge",
         [how for how in _HOWS if how != "queues" or reading().may("queue")],

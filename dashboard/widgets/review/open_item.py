@@ -21,7 +21,7 @@ from core.records.review import Draft, NextItem, Progress, ReviewItem
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
-from dashboard.sentences import review as said
+from dashboard.sentences import review as sentences
 from dashboard.widgets import address
 
 _OPEN: Final = "review open"
@@ -51,7 +51,7 @@ class Open:
 
 
 def now() -> Open | None:
-    """The one of this session."""
+    """Return the one of this session."""
     known: Open | None = st.session_state.get(_OPEN)
     return known
 
@@ -66,13 +66,13 @@ def _set(known: Open | None) -> None:
 
 
 def _left(let_go: Callable[[], None]) -> None:
-    """The person went to another page: the item is free for others, and what is typed waits as a draft."""
+    """Free the item for others when the person goes to another page; the typed text waits as a draft."""
     let_go()
     st.session_state.pop(_OPEN, None)
 
 
 def last_queue() -> str | None:
-    """The queue that was worked on last in this session."""
+    """Return the queue that was worked on last in this session."""
     known: str | None = st.session_state.get(_QUEUE)
     return known
 
@@ -144,7 +144,7 @@ def _begin(queue: str) -> Open:
 
 
 def _fill(queue: str, next_item: NextItem) -> Open:
-    """A form of its own for an item that was given."""
+    """Return a form of its own for an item that was given."""
     opened = Open(queue=queue, item=next_item.item, progress=next_item.progress, key=uuid.uuid4().hex)
     _set(opened)
     if next_item.item is not None:
@@ -268,7 +268,7 @@ def send(key: str) -> None:
     except ArmscopeError as refusal:
         _set(replace(known, problem=f"Not sent: {refusal}"))
         return
-    lines = said.result_lines(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
+    lines = sentences.result_lines(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
     tell(lines[1:])
     actions.done(Flash(text=lines[0], act=answer.evaluation.id))
     _go_on(known.queue, answer.next)
@@ -280,7 +280,7 @@ def skip(key: str, later: bool) -> None:
 
 
 def mark_skipped(key: str, reason: str) -> None:
-    """Say why it can't be judged."""
+    """Skip the item for everyone, with the reason that it can't be judged."""
 
     def act(item: ReviewItem) -> NextItem:
         answer = reviews.skip_item(item, reason)
@@ -329,6 +329,6 @@ def tell(lines: list[str]) -> None:
 
 
 def messages() -> list[str]:
-    """The same."""
+    """Return the same."""
     known: list[str] = st.session_state.get(_MESSAGES, [])
     return known

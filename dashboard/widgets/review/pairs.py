@@ -25,7 +25,7 @@ _TALL_PX: Final = 300
 
 
 def now() -> Pair | None:
-    """The pair on the page; a new one where none is."""
+    """Return the pair on the page; a new one where none is."""
     known: Pair | None = st.session_state.get(_PAIR)
     if known is None:
         known = st.session_state[_PAIR] = reviews.next_pair()
@@ -33,7 +33,7 @@ def now() -> Pair | None:
 
 
 def pair(shown: Pair) -> None:
-    """The instruction, both answers, and three buttons."""
+    """Draw the instruction, both answers, and three buttons."""
     section("Task", f"{wording.things(shown.n_left, 'pair')} left; their sides are random")
     with st.container(border=True, gap="xsmall"):
         if shown.instruction is None:

@@ -33,7 +33,7 @@ def mine(rows: Sequence[QueueRow]) -> list[QueueRow]:
 
 
 def chosen(rows: Sequence[QueueRow]) -> QueueRow | None:
-    """The queue that the address names, else that was worked on, else that asks first; None where there is none."""
+    """Return the queue of the address, else the one worked on, else the most urgent; None without a queue."""
     ordered = mine(rows)
     named = {row.progress.queue: row for row in ordered}
     for candidate in (st.session_state.get(_FIELD), open_item.requested()[0], open_item.last_queue()):

@@ -32,7 +32,7 @@ def effect(filled: Filled) -> None:
 
 
 def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
-    """The effect of what was sent, with its way back."""
+    """Draw the effect of what was sent, with its way back."""
     reward = next((one for one in queries.rewards(everyone=False) if one.id == done.act), None)
     state = "" if reward is None else "undone: its effect is gone" if reward.undone else "sent"
     about = "" if reward is None or reward.run_no is None else f", run {wording.count(reward.run_no)}"

@@ -80,7 +80,7 @@ def _requested() -> tuple[Fields, frozenset[str]]:
 
 
 def _number(text: str) -> float | None:
-    """A reward as an address has it.
+    """Return a reward as an address has it.
 
     >>> _number("0.25"), _number("2"), _number("nan"), _number("x")
     (0.25, None, None, None)
@@ -116,7 +116,7 @@ def now() -> Fields:
 
 
 def form_key() -> str:
-    """The form's own, as long as it is this one."""
+    """Return the form's own, as long as it is this one."""
     return str(st.session_state[_KEY])
 
 

@@ -110,7 +110,7 @@ def submitted() -> Submitted | None:
 
 
 def _filled() -> Filled:
-    """The form from its fields' own state.
+    """Return the form from its fields' own state.
 
     The button's callback asks again: a key may send the form in the moment in which it commits a field.
     """
@@ -131,7 +131,7 @@ def _filled() -> Filled:
 
 
 def _run_of(typed: str) -> str | None:
-    """A run's number or id as typed; numbers may carry their thousands commas.
+    """Return a run's number or id as typed; numbers may carry their thousands commas.
 
     >>> _run_of(" 2,871 "), _run_of("a,b"), _run_of("")
     ('2871', 'a,b', None)

@@ -134,7 +134,7 @@ def _kind(one: Observation) -> str:
 
 
 def _why(one: Observation) -> str:
-    """The reason; of a correction that gave way, by what it was replaced and what its undo would do."""
+    """Return the reason; of a correction that gave way, by what it was replaced and what its undo would do."""
     parts = [part for part in (explained.replaced(one), one.reason) if part]
     return "; ".join(parts) or wording.MISSING
 

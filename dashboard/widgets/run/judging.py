@@ -144,7 +144,7 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
 
 
 def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
-    """An arm with its record, and its outcomes; a mark is taken back by choosing it again."""
+    """Draw an arm with its record, and its outcomes; a mark is taken back by choosing it again."""
     key = _key(story, arm.arm)
     if st.session_state.get(key) != marks.outcomes.get(arm.arm):
         st.session_state[key] = marks.outcomes.get(arm.arm)
@@ -235,7 +235,7 @@ def _effects(preview: BatchPreview, previous: Mapping[str, float | None]) -> Non
 
 
 def _previous_rewards(story: RunStory) -> dict[str, float | None]:
-    """The reward that counts for each arm in the run, without feedback: the automatic one, or its correction."""
+    """Return the reward that counts for each arm in the run, without feedback: automatic, or corrected."""
     corrected = {
         arm: row.reward for arm, row in reversed(story.by_hand) if row.kind == "correction" and row.counts
     }
@@ -247,7 +247,7 @@ def _reward_words(line: LineEffect, previous: float | None) -> str:
 
 
 def _what_it_changed(story: RunStory, done: _Submitted) -> None:
-    """The effect of what was sent, with its way back."""
+    """Draw the effect of what was sent, with its way back."""
     reward = _latest_reward(story, done)
     is_undone = reward is not None and reward.undone
     with both_ends():

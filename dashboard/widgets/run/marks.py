@@ -77,7 +77,7 @@ def drop(key: str) -> None:
 
 
 def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine, ...]:
-    """Marks as lines of a batch, in the order of the run's arms; ``checked``: against what the person has seen."""
+    """Return marks as lines of a batch, in the order of the run's arms; ``checked`` adds the newest known reward."""
     lines = [
         BatchLine(
             arm=arm.arm,
@@ -95,7 +95,7 @@ def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine
 
 
 def judged(story: RunStory) -> list[RunArm]:
-    """The arms that can be judged, those that were referenced first."""
+    """Return the arms that can be judged, those that were referenced first."""
     arms = [arm for arm in story.arms if arm.in_prompt]
     return [arm for arm in arms if arm.referenced] + [arm for arm in arms if not arm.referenced]
 
@@ -106,7 +106,7 @@ def latest_reward(arm: RunArm) -> Observation | None:
 
 
 def newest(story: RunStory, arm: str) -> Observation | None:
-    """The same, by the arm's name."""
+    """Return the same, by the arm's name."""
     return next((latest_reward(one) for one in story.arms if one.arm == arm), None)
 
 

@@ -27,7 +27,7 @@ _LISTED: Final = 12
 
 
 def requested() -> RunStory | None:
-    """The run that the address names; where it names none, or one that isn't there, what to do instead."""
+    """Return the run that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.RUN, "")
     if not name:
         _no_run("No run was chosen.", "This page explains one run: why each arm was in or left out.", "none")
@@ -141,7 +141,7 @@ def excerpts(story: RunStory) -> None:
 
 
 def guidance(story: RunStory) -> None:
-    """The text that named the excluded tools, made again from the record."""
+    """Draw the text that named the excluded tools, made again from the record."""
     if story.guidance is None:
         return
     section("Prompt text on tools left out", "made again from the record; the text itself is not stored")

@@ -75,7 +75,7 @@ def _cards(saved: Savings) -> list[tuple[str, str, str | None, str]]:
 
 
 def over_time(saved: Savings) -> None:
-    """The head with the choice of unit, and the figure."""
+    """Draw the head with the choice of unit, and the figure."""
     head = st.container()
     units: list[Unit] = ["percent", "tokens"] if saved.money is None else ["percent", "tokens", "money"]
     choice = st.segmented_control(

@@ -14,7 +14,7 @@ _ENOUGH = "✓ enough"
 
 
 def what_is_missing(saved: Savings) -> None:
-    """The whole page while there is no figure."""
+    """Draw the whole page while there is no figure."""
     here = reading()
     settings = here.frame.settings
     rate = saved.recommended_rate or recommended_rate(here.frame.n_arms) or 0.1

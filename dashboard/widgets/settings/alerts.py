@@ -11,7 +11,7 @@ from core.doors.webhook import has_secret
 from core.records.alert import AlertRow, WebhookRow
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
-from dashboard.sentences import alerts as said
+from dashboard.sentences import alerts as sentences
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted, section, small
 
@@ -46,7 +46,9 @@ def show() -> None:
 
 
 def _webhook(one: WebhookRow) -> None:
-    how = said.webhook(one, has_secret=has_secret(one.secret_from), year_of_ms=reading().frame.last_at_ms)
+    how = sentences.webhook(
+        one, has_secret=has_secret(one.secret_from), year_of_ms=reading().frame.last_at_ms
+    )
     key = f"webhook {one.id}"
     with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=key):
         with st.container(gap=None):
@@ -63,7 +65,7 @@ def _remove(one: WebhookRow) -> None:
 
 
 def _removed(standing: Sequence[WebhookRow]) -> None:
-    """The way back for the last that was removed here."""
+    """Draw the way back for the last that was removed here."""
     gone: WebhookRow | None = st.session_state.get(_GONE)
     if gone is None or gone.id in {one.id for one in standing}:
         return
@@ -98,9 +100,9 @@ def _table(rows: Sequence[AlertRow]) -> None:
     year = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
         "since, UTC": [wording.minute(one.raised_ms, year_of_ms=year) for one in rows],
-        "what": [wording.plain(said.condition(one)[0]) for one in rows],
-        "how much": [said.condition(one)[1] for one in rows],
+        "what": [wording.plain(sentences.condition(one)[0]) for one in rows],
+        "how much": [sentences.condition(one)[1] for one in rows],
         "learner": [wording.plain(one.learner or "the installation") for one in rows],
-        "state": [said.state(one, year_of_ms=year) for one in rows],
+        "state": [sentences.state(one, year_of_ms=year) for one in rows],
     }
     act_table(cells, _WIDTHS, key="alerts", alt="The latest alerts, newest first", phone=_PHONE)

@@ -103,7 +103,7 @@ def _percent(raw: Raw) -> object:
 
 
 def _draw_priors(_label: str, key: str) -> None:
-    """A row for each type; rows stay rows on a phone."""
+    """Draw a row for each type; rows stay rows on a phone."""
     _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
     for kind in ARM_TYPES:
         chip = wording.chip(kind, reading().tokens.types[kind].streamlit)
@@ -143,7 +143,7 @@ def _read_priors(raw: Raw) -> object:
 
 
 def _draw_thresholds(_label: str, key: str) -> None:
-    """The three in a row."""
+    """Draw the three in a row."""
     for column, (name, words) in zip(st.columns(3), _THRESHOLDS.items(), strict=True):
         with column:
             st.number_input(words, key=f"{key} {name}", step=0.05, format="%g", persist_state="page")

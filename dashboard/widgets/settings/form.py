@@ -59,7 +59,7 @@ def _cells(n_fields: int) -> list[Any]:
 
 
 def _draw_group(notes: dict[str, str]) -> None:
-    """The fields of a group, each with what is wrong with it ("" = nothing)."""
+    """Draw the fields of a group, each with what is wrong with it ("" = nothing)."""
     cells = iter(_cells(sum(name in _SMALL for name in notes)))
     for name, problem in notes.items():
         words = sentences.SETTING_WORDS[name]

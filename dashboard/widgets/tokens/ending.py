@@ -8,10 +8,10 @@ from typing import Final
 import streamlit as st
 
 from core.records.token import TokenRow
-from dashboard import actions, governing, wording
+from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
-from dashboard.sentences import tokens as said
+from dashboard.sentences import tokens as sentences
 from dashboard.widgets.words import muted, paragraphs, section
 
 DOING: Final = "tokens_do"
@@ -44,9 +44,9 @@ def begin_with(one: TokenRow) -> None:
 
 
 def chosen(rows: Sequence[TokenRow]) -> TokenRow | None:
-    """The token that is to end, if one is chosen."""
+    """Return the token that is to end, if one is chosen."""
     now_ms = reading().context.clock()
-    live = {one.id: one for one in rows if said.is_in_force(one, now_ms)}
+    live = {one.id: one for one in rows if sentences.is_in_force(one, now_ms)}
     if not live:
         muted("No token is in force.")
         return None
@@ -74,8 +74,8 @@ def what_it_does(one: TokenRow | None) -> None:
     with st.container(border=True):
         paragraphs(
             f"Any program with **{name}** is refused from its next request on, in every process: "
-            f"{said.scopes(one)} in {wording.literal(said.where(one.learners))}. "
-            f"Last used: {said.used(one, now_ms)}.",
+            f"{sentences.scopes(one)} in {wording.literal(sentences.where(one.learners))}. "
+            f"Last used: {sentences.used(one, now_ms)}.",
             "What it did stays, under its name.",
         )
         sure = st.checkbox(f"End {name} for good; no undo restores it", key=f"{_SURE} {one.id}")
@@ -95,7 +95,7 @@ def _revoke(token: str, name: str) -> None:
         return
 
     def act() -> Flash:
-        governing.revoke_token(token)
+        administration.revoke_token(token)
         st.session_state.pop(_CHOSEN, None)
         return Flash(text=f"{name} is revoked, for good.")
 

@@ -10,7 +10,7 @@ import streamlit as st
 from core.records.token import TokenRow
 from dashboard import wording
 from dashboard.reading import reading
-from dashboard.sentences import tokens as said
+from dashboard.sentences import tokens as sentences
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.tokens import ending
 from dashboard.widgets.words import both_ends, muted, section
@@ -30,15 +30,15 @@ _PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
 
 
 def table(rows: Sequence[TokenRow]) -> None:
-    """The newest first; a click on the last column begins to end one."""
+    """Draw the newest first; a click on the last column begins to end one."""
     now_ms = reading().context.clock()
-    n_ended = sum(not said.is_in_force(one, now_ms) for one in rows)
+    n_ended = sum(not sentences.is_in_force(one, now_ms) for one in rows)
     with both_ends():
         section("Tokens", "a program acts by each, as itself")
         if n_ended:
             st.toggle(f"Also {wording.count(n_ended)} ended", key=ENDED, bind="query-params")
     is_all = n_ended > 0 and bool(st.session_state.get(ENDED))
-    shown = [one for one in rows if is_all or said.is_in_force(one, now_ms)]
+    shown = [one for one in rows if is_all or sentences.is_in_force(one, now_ms)]
     if not shown:
         muted("None in force. Programs on this machine need none; from elsewhere each needs its own.")
         return
@@ -46,13 +46,13 @@ def table(rows: Sequence[TokenRow]) -> None:
         {
             "token": [one.id for one in shown],
             "name": [wording.plain(one.name) for one in shown],
-            "scopes": [said.scopes(one) for one in shown],
-            "learners": [said.where(one.learners) for one in shown],
+            "scopes": [sentences.scopes(one) for one in shown],
+            "learners": [sentences.where(one.learners) for one in shown],
             "ends, UTC": [wording.minute(one.expires_ms, year_of_ms=now_ms) for one in shown],
-            "last used": [said.used(one, now_ms) for one in shown],
+            "last used": [sentences.used(one, now_ms) for one in shown],
             "by": [wording.plain(one.by) for one in shown],
-            "state": [said.state(one, now_ms) for one in shown],
-            "act": ["Revoke" if said.is_in_force(one, now_ms) else "" for one in shown],
+            "state": [sentences.state(one, now_ms) for one in shown],
+            "act": ["Revoke" if sentences.is_in_force(one, now_ms) else "" for one in shown],
         },
         _WIDTHS,
         key="tokens",

@@ -15,10 +15,10 @@ import streamlit as st
 from core.records.actor import Scope
 from core.records.times import DAY_MS
 from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
-from dashboard import actions, governing, wording
+from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
-from dashboard.sentences import tokens as said
+from dashboard.sentences import tokens as sentences
 from dashboard.widgets.words import COPIED, muted, paragraphs, section, small
 
 LINGERS_S: Final = 1.0
@@ -53,7 +53,7 @@ class Once:
         self._is_ending = False
 
     def look(self) -> NewToken | None:
-        """The token; None once the moment is over."""
+        """Return the token; None once the moment is over."""
         created = self._created
         if created is not None and not self._is_ending:
             self._is_ending = True
@@ -67,7 +67,7 @@ class Once:
 
 
 def key(field: str) -> str:
-    """A field's key; new once a token was made."""
+    """Return a field's key; new once a token was made."""
     return f"token {field} {st.session_state.get(_ROUND, 0)}"
 
 
@@ -85,7 +85,7 @@ def fields() -> TokenForm:
         st.markdown(small("What it lets the program do; choose the fewest"))
         scopes = tuple(
             scope
-            for scope, words in said.SCOPE_WORDS.items()
+            for scope, words in sentences.SCOPE_WORDS.items()
             if st.checkbox(f"**{scope}** {small(words)}", key=key(scope))
         )
     learners = _learners()
@@ -122,7 +122,7 @@ def _learners() -> tuple[str, ...] | None:
 
 
 def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
-    """The token that was just made, this once; else what the one that is filled in would be."""
+    """Draw the token that was just made, this once; else what the one that is filled in would be."""
     once = cast("Once | None", st.session_state.get(_NEW))
     created = None if once is None else once.look()
     if created is not None:
@@ -135,10 +135,10 @@ def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
         muted(problem)
     else:
         until = wording.day(reading().context.clock() + form.days * DAY_MS)
-        lets = "; ".join(f"**{scope}**: {said.SCOPE_WORDS[scope]}" for scope in form.scopes)
+        lets = "; ".join(f"**{scope}**: {sentences.SCOPE_WORDS[scope]}" for scope in form.scopes)
         paragraphs(
             f"Its holder acts as **token:{_short(form.name)}** in "
-            f"{wording.literal(said.where(form.learners))}, until **{until}**.",
+            f"{wording.literal(sentences.where(form.learners))}, until **{until}**.",
             f"It {lets}.".replace("It **", "**", 1),
             "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
         )
@@ -175,7 +175,7 @@ def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> str:
 
 def _make(form: TokenForm) -> None:
     def act() -> Flash:
-        created = governing.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
+        created = administration.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
         st.session_state[_NEW] = Once(created)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
         return Flash(text=f"The token {_short(created.token.name)} is made. Copy its secret now.")
@@ -190,7 +190,7 @@ def _shown_once(created: NewToken) -> None:
         st.code(created.secret, language=None, wrap_lines=True)
         paragraphs(
             f"This is **{_short(one.name)}** ({one.id}): {', '.join(one.scopes)} in "
-            f"{wording.literal(said.where(one.learners))}, until {wording.day(one.expires_ms)}.",
+            f"{wording.literal(sentences.where(one.learners))}, until {wording.day(one.expires_ms)}.",
             "**It can’t be shown again**: it is gone with your next click here. The program sends it as "
             "`Authorization: Bearer …`. If it is lost, revoke it and make another.",
         )

@@ -147,12 +147,12 @@ def test_nobody_is_there_and_the_first_is_let_in_as_operator_and_taken_back(
 ) -> None:
     context = context_at(database)
     page = open_page("people")
-    assert page.title[0].value.startswith("Nobody is let in yet")
+    assert page.title[0].value.startswith("No member yet")
     page.text_input(form.key("issuer")).set_value(ISSUER).run()
     page.text_input(form.key("email")).set_value("Kim@Example.com").run()
     check(page)
     assert members(context) == (), "foreseen, and nothing is written"
-    assert "Whoever first signs in" in said(page)
+    assert "The first person to sign in" in said(page)
     press(page, "change a person")
     (kim,) = members(context)
     assert (kim.name, kim.email, kim.roles) == (
@@ -384,7 +384,7 @@ def test_the_audit_tells_acts_and_refusals_by_what_the_address_asks_for(
     note_denied(context.store, Actor(name="vi", role="viewer"), "undo_own", context.clock())
     page = open_page("audit")
     assert table(page)["what"] == ["took back a reward", "rewarded fs:t0 0.5 by hand"]
-    assert table(page)["state"] == ["stands", "undone"]
+    assert table(page)["state"] == ["active", "undone"]
     page = open_page("audit", audit_of="Installation")
     assert table(page)["what"] == ["made the token ci for read, ingest", "let bo in as reviewer everywhere"]
     page = open_page("audit", audit_of="Refused")
@@ -415,7 +415,7 @@ def test_whatever_a_flow_notes_can_be_chosen_and_is_told_in_words_of_its_own() -
 
 def test_nothing_was_done_yet(open_page: Open) -> None:
     assert open_page("audit").title[0].value == "Nothing was done at default yet."
-    assert open_page("audit", audit_of="Refused").title[0].value == "Nobody was refused anything yet."
+    assert open_page("audit", audit_of="Refused").title[0].value == "No request was refused yet."
 
 
 @pytest.mark.parametrize("of", ["At this learner", "Refused"])

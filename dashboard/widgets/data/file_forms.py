@@ -1,4 +1,4 @@
-"""Taking out: what the forms that make files have in common: which format, whether the data moved on, saving."""
+"""Shared parts of the forms that create files: the format, the revision note and the save button."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ZIP: Final = ".zip"
 
 
 def chosen_format(label: str, words: Mapping[_Format, str], *, default: _Format, key: str) -> _Format:
-    """One of the formats, which the address keeps, and what it is in words."""
+    """Draw the choice of a format, kept in the address, with its words."""
     name = st.segmented_control(
         label,
         list(words),

@@ -128,14 +128,14 @@ def revoke_token(token: str) -> TokenRow:
 
 
 def acts(audit_filter: AuditFilter, *, installation: bool, before: int | None) -> AuditPage:
-    """A page of what was done, at the learner or to the installation."""
+    """Return a page of what was done, at the learner or to the installation."""
     return audits.audit(
         reading().context, installation=installation, wanted=audit_filter, before=before, limit=PAGE
     )
 
 
 def refused(audit_filter: AuditFilter, after: Denial | None) -> DenialPage:
-    """A page of what was refused."""
+    """Return a page of what was refused."""
     return audits.denials(reading().context, wanted=audit_filter, after=after, limit=PAGE)
 
 
@@ -165,7 +165,7 @@ def cursor_of(denial: Denial) -> str:
 
 
 def read_cursor(text: str) -> Denial | None:
-    """The same, read; None for what is no such place."""
+    """Return the same, read; None for what is no such place."""
     try:
         at_ms, actor, action = msgspec.json.decode(text, type=tuple[int, str, str])
     except msgspec.DecodeError:

@@ -24,10 +24,10 @@ def test_a_person_is_invited_and_a_token_made_by_keyboard(come: Come, changing: 
     expect(page.get_by_role("button", name="Invite kim")).to_be_visible()
     nothing_for_axe(visit)
     page.get_by_role("button", name="Invite kim").press("Enter")
-    expect(visit.title()).to_have_text("1 person invited; nobody has come yet.")
+    expect(visit.title()).to_have_text("1 person invited; no one has signed in yet.")
     visit.settle()
     page.keyboard.press("u")
-    expect(visit.title()).to_contain_text("Nobody is let in yet")
+    expect(visit.title()).to_contain_text("No member yet")
     assert "kim" not in page.url
 
     visit.go("tokens")
