@@ -121,7 +121,7 @@ def leave() -> None:
 
 
 def done(flash: Flash) -> None:
-    """Say that an act was done, which from now on is this person's last."""
+    """Show the result of an act, and store it as the last one of this person."""
     st.session_state[_LAST_ACT] = flash.act
     say(flash)
 
@@ -373,7 +373,7 @@ def try_webhook(webhook: str) -> None:
 
 
 def verify() -> None:
-    """Recompute every cache from the facts, and say what came of it."""
+    """Recompute every cache from the facts, and show the result."""
 
     def act() -> Flash:
         verification = verified(reading().context)

@@ -52,7 +52,7 @@ class Change:
 
 
 def members() -> tuple[MemberRow, ...]:
-    """Everybody there ever was."""
+    """Return all members, past ones included."""
     return people.members(reading().context)
 
 
@@ -110,7 +110,7 @@ def _changed(context: Context, change: Change) -> MemberAnswer:
 
 
 def tokens() -> tuple[TokenRow, ...]:
-    """Every token there ever was, newest first."""
+    """Return every token there ever was, newest first."""
     return programs.tokens(reading().context)
 
 
@@ -140,7 +140,7 @@ def refused(audit_filter: AuditFilter, after: Denial | None) -> DenialPage:
 
 
 def whole_audit(which: Which, audit_filter: AuditFilter, form: Literal["csv", "json"]) -> Callable[[], bytes]:
-    """All that passes the filters as a file, the same as ``armscope audit --all`` writes; made when it is called."""
+    """Return a function that writes all filtered rows to a file, as ``armscope audit --all`` does."""
     here = reading()
 
     def content() -> bytes:

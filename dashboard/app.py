@@ -38,7 +38,7 @@ from dashboard.widgets.words import both_ends, small  # noqa: E402
 
 
 def main() -> None:
-    """One rerun: address and look first, then the frame, then the page inside a panel of its own."""
+    """Run once per rerun: address and colours first, then the frame, then the page in its panel."""
     look = theme.tokens(st.context.theme.type)
     st.set_page_config(page_title="armscope", page_icon=picture("icon"), layout="wide")
     st.logo(picture(f"logo-{look.name}"), size="medium")

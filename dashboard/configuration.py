@@ -22,7 +22,7 @@ def config_file() -> Path:
 
 
 def options() -> dict[str, Option]:
-    """Every setting under its full dotted name.
+    """Return every setting under its full dotted name.
 
     >>> options()["runner.magicEnabled"], options()["theme.dark.backgroundColor"]
     (False, '#0F1318')
@@ -39,7 +39,7 @@ def own_names(address: str) -> list[str]:
 
 
 def flatten(tables: dict[str, object], prefix: str = "") -> dict[str, Option]:
-    """Nested tables as one level of dotted names.
+    """Return nested tables as one level of dotted names.
 
     >>> flatten({"theme": {"light": {"textColor": "#161B22"}}})
     {'theme.light.textColor': '#161B22'}

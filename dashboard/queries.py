@@ -87,7 +87,7 @@ def known_learners(context: Context) -> tuple[str, ...]:
 
 
 def learner_that_opens() -> str | None:
-    """One whose frame can be read, where that of the one to be shown can't; None where the first few can't either."""
+    """Return a learner whose frame is readable, where the requested one's is not; None if the first few fail."""
     with suppress(ArmscopeError):
         context = context_of()
         there = (one.name for one in learners(context.for_pages()) if one.state != "unreadable")
@@ -115,7 +115,7 @@ def fleet() -> Sequence[LearnerSummary]:
 
 
 def belief() -> queries.Belief:
-    """Every arm in view with what is believed of it."""
+    """Return every arm in view with what is believed of it."""
     here = reading()
     return cached(
         "belief", belief_view(here.view), lambda: queries.belief(here.pages, belief_view(here.view))
@@ -136,7 +136,7 @@ def as_of() -> queries.Belief:
 
 
 def inclusion() -> queries.Inclusion:
-    """Chance of inclusion in the next run, by arm, and among whose candidates."""
+    """Return chance of inclusion in the next run, by arm, and among whose candidates."""
     here = reading()
     return cached("inclusion", None, lambda: queries.inclusion(here.pages))
 
@@ -149,7 +149,7 @@ def judgements() -> Mapping[str, Judgement]:
 
 
 def truth() -> dict[str, float]:
-    """Planted values of a demo world, by arm; nothing elsewhere."""
+    """Return planted values of a demo world, by arm; nothing elsewhere."""
     seed = demo.seed_of(reading().frame.origin)
     return {} if seed is None else demo.truth(seed)
 
@@ -173,14 +173,14 @@ def confidence() -> Confidence:
 
 
 def pulls_needed(width: float) -> Ints:
-    """Further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
+    """Return further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
     here = reading()
     view = belief_view(here.view)
     return cached(("pulls needed", width), view, lambda: queries.pulls_needed(here.pages, view, width=width))
 
 
 def unread() -> queries.UnreadReport:
-    """Observations that no posterior reads."""
+    """Return observations that no posterior reads."""
     here = reading()
     return cached("unread", None, lambda: queries.unread(here.pages))
 
@@ -223,7 +223,7 @@ def arm_notes(arm: str) -> tuple[Note, ...]:
 
 
 def near_arms(name: str) -> tuple[str, ...]:
-    """Ids that a mistyped one may have meant."""
+    """Return ids that a mistyped one may have meant."""
     here = reading()
     return cached(("near arms", name), None, lambda: queries.near_arms(here.pages, name))
 
@@ -258,7 +258,7 @@ def agreement(chosen: EvaluationFilter) -> queries.AgreementReport:
 
 
 def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
-    """Every grader, and every version of a rubric, that anything was judged by."""
+    """Return every grader, and every version of a rubric, that anything was judged by."""
     here = reading()
     return cached("evaluated names", None, lambda: queries.evaluated(here.pages))
 
@@ -270,7 +270,7 @@ def rubrics() -> tuple[RubricRow, ...]:
 
 
 def layers() -> queries.LayersView:
-    """Layers by quality, and bare ones."""
+    """Return layers by quality, and bare ones."""
     here = reading()
     return cached("layers", None, lambda: queries.layers(here.pages))
 
@@ -294,7 +294,7 @@ def runs_view(
 
 
 def run(name: str) -> queries.RunStory:
-    """Everything there is to say about one run; raises `UnknownRun`."""
+    """Return everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
     return cached(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
 
@@ -316,7 +316,7 @@ def _environments(context: Context, chosen: EpisodeFilter) -> tuple[queries.Envi
 
 
 def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.EnvironmentStory:
-    """All about an environment, of its episodes that pass; raises `NotFound`."""
+    """Return all about an environment, of its episodes that pass; raises `NotFound`."""
     here = reading()
     return cached(
         ("environment", name, chosen),
@@ -333,7 +333,7 @@ def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.Env
 
 
 def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.ModelComparison:
-    """Models on the same tasks of an environment; raises `InvalidInput` where there are none."""
+    """Return models on the same tasks of an environment; raises `InvalidInput` where there are none."""
     here = reading()
     return cached(
         ("compared", environment, models, by),
@@ -372,7 +372,7 @@ def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
 
 
 def episode(uid: str) -> queries.EpisodeView:
-    """One episode, step by step; its texts are for who may read them. Raises `NotFound`."""
+    """Return one episode, step by step; its texts are for who may read them. Raises `NotFound`."""
     here = reading()
     return cached(("episode", uid, here.pages.actor), None, lambda: queries.episode(here.pages, uid))
 
@@ -450,7 +450,7 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
 
 
 def resets() -> tuple[Reset, ...]:
-    """Every reset, newest first."""
+    """Return every reset, newest first."""
     here = reading()
     return cached("resets", None, lambda: queries.resets(here.pages))
 

@@ -189,7 +189,7 @@ def _of_actor(earlier: Reading, actor: Actor) -> Reading:
 
 
 def belief_view(view: View) -> View:
-    """Beliefs heed the end of the span and the types only; the rest would split the cache for nothing."""
+    """Return beliefs heed the end of the span and the types only; the rest would split the cache for nothing."""
     return View(until_ms=view.until_ms, types=view.types)
 
 

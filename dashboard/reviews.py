@@ -164,12 +164,12 @@ def skip(item: ReviewItem, *, later: bool) -> NextItem:
 
 
 def requeue(queue: str) -> int:
-    """Be given again what one passed over."""
+    """Return skipped items to the queue of the caller."""
     return review.requeue(acting(), queue)
 
 
 def skip_item(item: ReviewItem, reason: str) -> ItemAnswer:
-    """Say why it can't be judged."""
+    """Skip the item for everyone, with the reason."""
     return review.exclude_item(acting(), item.queue, item.item, reason)
 
 
@@ -228,7 +228,7 @@ def judge_batch(
 
 
 def next_pair() -> Pair | None:
-    """Two answers to one instruction."""
+    """Return two answers to one instruction."""
     return choose.next_pair(reading().context)
 
 

@@ -296,7 +296,7 @@ def remember_names() -> None:
 
 
 def _own_modules() -> Iterator[str]:
-    """Everything of ours that a page may import."""
+    """Yield everything of ours that a page may import."""
     for module in pkgutil.walk_packages([str(PACKAGE)], "dashboard."):
         if not module.name.startswith(_SCRIPTS):
             yield module.name

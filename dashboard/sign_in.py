@@ -183,7 +183,7 @@ def _auth_of(file: Path) -> Mapping[str, object]:
 
 
 def _origin(redirect: object, port: int) -> str:
-    """Scheme, name and port of the address to which a provider sends people back."""
+    """Return scheme, name and port of the address to which a provider sends people back."""
     parts = _split(redirect.replace("{port}", str(port)) if isinstance(redirect, str) else "")
     if parts is None or not _is_safe(parts) or parts.geturl() != f"{_origin_of(parts)}{_CALLBACK}":
         raise _incomplete(

@@ -30,7 +30,7 @@ class StartPage:
 
 @cache
 def start_page() -> StartPage:
-    """Made once in a process.
+    """Return the start page, made once in a process.
 
     >>> page = start_page()
     >>> page.html.index(b"Back, once") < page.html.index(b"prerenderReady"), len(page.scripts)

@@ -103,7 +103,7 @@ def running_import() -> ImportJob | None:
 
 
 def hear_import() -> None:
-    """Say what came of an import that has ended since, before a page is drawn."""
+    """Show the result of an import that ended since the last rerun."""
     job = running_import()
     if job is None or not job.ended.is_set():
         return

@@ -80,7 +80,7 @@ def literal(text: str) -> str:
 
 
 def _isolated(text: str) -> str:
-    """Text with right-to-left letters between isolates, so that it can't reorder the words around it."""
+    """Return text with right-to-left letters between isolates, so that it can't reorder the words around it."""
     turns = any(unicodedata.bidirectional(char) in {"R", "AL", "AN"} for char in text)
     return f"\u2068{text}\u2069" if turns else text
 
@@ -183,7 +183,7 @@ def chip(key_type: ArmType, colour: str) -> str:
 
 
 def type_of(key: str) -> ArmType:
-    """Type of a stored arm."""
+    """Return type of a stored arm."""
     return arm_type(key)
 
 
@@ -200,7 +200,7 @@ def count(number: float) -> str:
 
 
 def number_word(number: int) -> str:
-    """Small counts as words, for sentences.
+    """Return small counts as words, for sentences.
 
     >>> number_word(3), number_word(12)
     ('three', '12')
@@ -242,7 +242,7 @@ def mean(value: float, decimals: int = 2) -> str:
 
 
 def means(before: float, after: float) -> tuple[str, str]:
-    """Two means to compare: two decimals, three or four where two would make them look the same.
+    """Return two means to compare: two decimals, three or four where two would make them look the same.
 
     >>> means(0.52, 0.5), means(0.5234, 0.5226), means(0.5, 0.5)
     (('0.52', '0.50'), ('0.5234', '0.5226'), ('0.50', '0.50'))
@@ -255,7 +255,7 @@ def means(before: float, after: float) -> tuple[str, str]:
 
 
 def interval(lower: float, upper: float, decimals: int = 2) -> str:
-    """Limits of a probability, rounded outwards.
+    """Return limits of a probability, rounded outwards.
 
     >>> interval(0.3267, 0.7241), interval(0.292, 0.9921)
     ('0.32–0.73', '0.29–1.00')
@@ -267,7 +267,7 @@ def interval(lower: float, upper: float, decimals: int = 2) -> str:
 
 
 def outwards(lower: float, upper: float, decimals: int) -> tuple[float, float]:
-    """Limits rounded away from each other; a hair of tolerance keeps 0.3 from becoming 0.29.
+    """Return limits rounded away from each other; a hair of tolerance keeps 0.3 from becoming 0.29.
 
     >>> outwards(0.3, 0.7, 2), outwards(-16.01, -7.49, 1)
     ((0.3, 0.7), (-16.1, -7.4))
@@ -288,7 +288,7 @@ def percent(share: float, decimals: int = 1) -> str:
 
 
 def percent_interval(lower_percent: float, upper_percent: float, decimals: int = 1) -> str:
-    """Limits in per cent with their units, rounded outwards.
+    """Return limits in per cent with their units, rounded outwards.
 
     >>> percent_interval(31.74, 38.46), percent_interval(-16.0, -7.41)
     ('31.7% to 38.5%', '−16.0% to −7.4%')
@@ -298,7 +298,7 @@ def percent_interval(lower_percent: float, upper_percent: float, decimals: int =
 
 
 def count_interval(lower: float, upper: float) -> str:
-    """Limits of an amount, rounded outwards to whole ones.
+    """Return limits of an amount, rounded outwards to whole ones.
 
     >>> count_interval(5_540.2, 7_429.6), count_interval(-3.2, 10)
     ('5,540 to 7,430', '−4 to 10')
@@ -316,7 +316,7 @@ def money(amount: float) -> str:
 
 
 def money_interval(lower: float, upper: float) -> str:
-    """Limits of an amount of money, rounded outwards.
+    """Return limits of an amount of money, rounded outwards.
 
     >>> money_interval(130.221, 175.099), money_interval(0.0111, 0.0199)
     ('130.22 to 175.10', '0.011 to 0.020')
@@ -327,7 +327,7 @@ def money_interval(lower: float, upper: float) -> str:
 
 
 def _money_decimals(amount: float) -> int:
-    """Two, or as many as show two digits of a small amount.
+    """Return two, or as many as show two digits of a small amount.
 
     >>> [_money_decimals(one) for one in (40.0, 0.1, 0.02, 0.0004, 0.0)]
     [2, 2, 3, 5, 2]
@@ -337,7 +337,7 @@ def _money_decimals(amount: float) -> int:
 
 
 def signed_minus(text: str) -> str:
-    """Hyphens before digits become real minus signs; a rounded zero loses its sign.
+    """Return hyphens before digits become real minus signs; a rounded zero loses its sign.
 
     >>> signed_minus("-3"), signed_minus("-0.0%")
     ('−3', '0.0%')
@@ -484,7 +484,7 @@ def ago(at_ms: int, now_ms: int) -> str:
 
 
 def days(n: int) -> str:
-    """So many days, in the largest unit of which there are two or more.
+    """Return so many days, in the largest unit of which there are two or more.
 
     >>> days(9), days(27), days(245), days(800)
     ('nine days', 'three weeks', 'eight months', 'two years')
@@ -509,7 +509,7 @@ def since(at_ms: int, *, year_of_ms: int | None = None) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names joined as in a sentence.
+    """Return names joined as in a sentence.
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')

@@ -45,7 +45,7 @@ def bars(report: AgreementReport) -> tuple[Bar, ...]:
 
 
 def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -> Chart:
-    """Alpha with its interval on outcome, label and score."""
+    """Return alpha with its interval on outcome, label and score."""
     shown = bars(report)
     low = _low(shown)
     row_px = COMPACT_ROW_PX if compact else ROW_PX + 6

@@ -63,7 +63,7 @@ def rows(
     method: Method = "exact",
     truth: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[ArmRow, ...]:
-    """Rows of the arms at these places of the columns, with limits by the chosen method.
+    """Return rows of the arms at these places of the columns, with limits by the chosen method.
 
     ``truth`` holds a demo's planted values by arm.
     """

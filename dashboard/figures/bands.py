@@ -20,7 +20,7 @@ _ROW_PX: Final = 34
 
 
 def bands(counts: Sequence[int], look: Tokens) -> Chart:
-    """All arms in one bar, from no evidence to very much."""
+    """Return all arms in one bar, from no evidence to very much."""
     total = max(sum(counts), 1)
     traces = [_piece(band, [count], ["all"], look, room=total) for band, count in enumerate(counts)]
     layout = theme.layout(
@@ -36,7 +36,7 @@ def bands(counts: Sequence[int], look: Tokens) -> Chart:
 
 
 def bands_by_type(types: Sequence[TypeBands], look: Tokens) -> Chart:
-    """One bar per arm type, its length the number of arms."""
+    """Return one bar per arm type, its length the number of arms."""
     shown = [of_type for of_type in types if of_type.n_arms]
     room = max((of_type.n_arms for of_type in shown), default=1)
     names = [of_type.type for of_type in shown]
@@ -96,7 +96,7 @@ def _spoken(counts: Sequence[int]) -> str:
 
 
 def table(counts: Sequence[int]) -> dict[str, list[str | int | float]]:
-    """Bands with the pulls that make them, and how many arms are in each."""
+    """Return bands with the pulls that make them, and how many arms are in each."""
     return {
         "band": [wording.band(band) for band in BANDS],
         "pulls": [wording.BAND_PULLS[band] for band in BANDS],

@@ -34,7 +34,7 @@ def before_after(
     after: tuple[float, float],
     look: Tokens,
 ) -> Chart:
-    """Density of one arm before and after an act; both are (alpha, beta)."""
+    """Return density of one arm before and after an act; both are (alpha, beta)."""
     was, now = curve(*before), curve(*after)
     top = max(float(was[1].max(initial=0)), float(now[1].max(initial=0))) * 1.18 or 1.0
     mark = look.types[arm_type].mark
@@ -104,7 +104,7 @@ def _names(
     *,
     shown: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """Each name on the side of its peak that is free; near an end both on the other side, one below the other."""
+    """Return each name on the free side of its peak; near an end both names share the other side."""
     (now_at, now_y), (was_at, was_y) = (_peak(curve, top) for curve in (now, was))
     sides = ("right", "left") if now_at <= was_at else ("left", "right")
     lower_px, room = 0, _END * (shown[1] - shown[0])

@@ -45,12 +45,12 @@ def chart_of(
 
 
 def single(values: ArrayLike) -> NDArray[np.float32]:
-    """Numbers as they travel to the browser: four bytes each, as an array."""
+    """Return numbers as they travel to the browser: four bytes each, as an array."""
     return np.asarray(values, dtype=np.float32)
 
 
 def joined(pieces: Sequence[ArrayLike]) -> NDArray[np.float32]:
-    """Pieces of several lines in one array, parted by gaps.
+    """Return pieces of several lines in one array, parted by gaps.
 
     >>> joined([[1, 2], [3]])
     array([ 1.,  2., nan,  3.], dtype=float32)

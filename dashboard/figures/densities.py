@@ -45,7 +45,7 @@ def densities(
     n_others: int | None = None,
     method: Method = "exact",
 ) -> Chart:
-    """Densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
+    """Return densities of the chosen arms over their ladder; ``others`` are (alpha, beta) of the grey rest."""
     curves = [curve(row.alpha, row.beta) for row in arms]
     traces = [
         *_rest(others, look),
@@ -75,7 +75,7 @@ def _is_pressed(curves: Sequence[tuple[Floats, Floats]]) -> bool:
 
 
 def curve(alpha: float, beta_: float, *, points: int = _CURVE_POINTS) -> tuple[Floats, Floats]:
-    """Abscissas and heights of one density, closer together where it bends.
+    """Return abscissas and heights of one density, closer together where it bends.
 
     Points lie within five standard deviations of the mean, with the whole axis sparsely around them. An
     infinite height at an end (a parameter below 1) is left out there; it has no place on any axis.
@@ -98,7 +98,7 @@ def _rest(others: Sequence[tuple[float, float]], look: Tokens) -> list[Trace]:
 
 
 def _priors(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
-    """One dotted ghost for every prior among the chosen arms."""
+    """Return one dotted ghost for every prior among the chosen arms."""
     priors = sorted({(row.prior_alpha, row.prior_beta) for row in arms})
     if not priors:
         return []

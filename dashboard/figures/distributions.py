@@ -25,7 +25,7 @@ _NAME_ENDS: Final = 0.7
 
 
 def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
-    """Tokens per run of both groups, each with its mean."""
+    """Return tokens per run of both groups, each with its mean."""
     spread = saved.distribution
     end = _right_end(saved)
     beyond = _words_beyond(spread, end)
@@ -55,7 +55,7 @@ def distributions(saved: Savings, look: Tokens, *, compact: bool = False) -> Cha
 
 
 def smoothed(spread: TokenDistribution, counts: Ints, x: Floats) -> Floats:
-    """Density per token at ``x``, from counts by size class, scaled to a greatest height of 1.
+    """Return density per token at ``x``, from counts by size class, scaled to a greatest height of 1.
 
     A Gaussian kernel on log2 of the tokens, by Silverman's rule, never narrower than two size classes.
     """

@@ -93,7 +93,7 @@ def per_column(n_steps: int, at_most: int) -> int:
 
 
 def episode(view: EpisodeView, look: Tokens, *, compact: bool = False, at: int | None = None) -> Chart:
-    """Both curves of an episode; ``at`` is the number of a step that is pointed at."""
+    """Return both curves of an episode; ``at`` is the number of a step that is pointed at."""
     at_most = COMPACT_COLUMNS if compact else MAX_COLUMNS
     columns = columns_of(view.steps, at_most)
     each = per_column(len(view.steps), at_most)
@@ -194,7 +194,7 @@ def _gaps(columns: Sequence[Column], look: Tokens, low: float, high: float) -> T
 
 
 def _gap_runs(columns: Sequence[Column]) -> list[list[Column]]:
-    """Neighbouring columns without any reward; refused ones are grey as they are."""
+    """Return neighbouring columns without any reward; refused ones are grey as they are."""
     runs: list[list[Column]] = []
     before: Column | None = None
     for column in columns:
@@ -254,7 +254,7 @@ def _colour(column: Column, look: Tokens) -> str:
 
 
 def _zeros(columns: Sequence[Column], look: Tokens) -> Trace:
-    """Payments of 0 as open circles, and refused steps that bring nothing as grey crosses."""
+    """Return payments of 0 as open circles, and refused steps that bring nothing as grey crosses."""
     flat = [
         column
         for column in columns

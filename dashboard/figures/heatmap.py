@@ -71,7 +71,7 @@ def column_mark(run_class: str, outcome: Outcome | str) -> str:
 
 
 def heatmap(cells: Heatmap, runs: Sequence[RunRow], look: Tokens, *, compact: bool = False) -> Chart:
-    """Arms down, runs across, the newest at the right; ``runs`` are those of ``cells``, newest first."""
+    """Return arms down, runs across, the newest at the right; ``runs`` are those of ``cells``, newest first."""
     if compact:
         cells = cells.newest(COMPACT_RUNS)
     columns = list(reversed(runs[: len(cells.run_nos)]))
@@ -140,7 +140,7 @@ def _ended(runs: Sequence[RunRow]) -> list[str]:
 
 
 def _grounds(cells: Heatmap, look: Tokens) -> Trace:
-    """One rectangle a cell that was in; left out and absent are the page itself."""
+    """Return one rectangle a cell that was in; left out and absent are the page itself."""
     state = cells.state
     first = CELL_STATES.index("unjudged")
     depth = np.where(state >= first, state - first, np.nan).astype(np.float32)

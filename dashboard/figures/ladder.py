@@ -46,7 +46,7 @@ def rung_axis(look: Tokens, n_rows: int, **more: object) -> dict[str, Any]:
 
 
 def rungs(arms: Sequence[ArmRow], look: Tokens, *, yaxis: str = "y", compact: bool = False) -> list[Trace]:
-    """Intervals, one trace per type, then the means of all arms in one trace, then planted values."""
+    """Return intervals, one trace per type, then the means of all arms in one trace, then planted values."""
     shift = 0.2 if compact else 0.0
     traces = [_intervals(arms, kind, look, yaxis, shift) for kind in ARM_TYPES]
     return [trace for trace in traces if len(trace["x"])] + [
@@ -92,7 +92,7 @@ def _means(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> Tr
 
 
 def _truths(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> list[Trace]:
-    """Planted values of a demo: a short upright stroke in text colour."""
+    """Return planted values of a demo: a short upright stroke in text colour."""
     known = [(index, row.truth) for index, row in enumerate(arms) if row.truth is not None]
     if not known:
         return []
@@ -124,7 +124,7 @@ def beside(
     numbered: bool = False,
     yref: str = "y",
 ) -> list[dict[str, Any]]:
-    """Names and numbers of every row, placed by pixel beside (or, on a phone, above) its line."""
+    """Return names and numbers of every row, placed by pixel beside (or, on a phone, above) its line."""
     if not arms:
         return []
     if compact:

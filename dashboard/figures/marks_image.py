@@ -56,7 +56,7 @@ def marks_image(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px:
 
 
 def svg(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px: float) -> str:
-    """One path for each mark: ``M`` to the middle of a cell, then its lines."""
+    """Return one path for each mark: ``M`` to the middle of a cell, then its lines."""
     paths = "".join(_path(one, cell_px) for one in marks if one.cells.any())
     box = f"0 0 {n_columns * cell_px:g} {n_rows * CELL_PX:g}"
     return (

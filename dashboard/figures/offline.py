@@ -10,9 +10,9 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 
 SHOW: Final = """
-for (const place of document.querySelectorAll("[data-figure]")) {
-  const told = JSON.parse(document.getElementById(place.dataset.figure).textContent);
-  Plotly.newPlot(place, told.data, told.layout, told.config);
+for (const figure of document.querySelectorAll("[data-figure]")) {
+  const chart = JSON.parse(document.getElementById(figure.dataset.figure).textContent);
+  Plotly.newPlot(figure, chart.data, chart.layout, chart.config);
 }
 """
 """Script that draws every figure at its element of the page."""

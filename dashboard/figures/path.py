@@ -61,7 +61,7 @@ def _weight(group: Sequence[HistoryMark]) -> int:
 
 
 def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Chart:
-    """Mean and interval at the end of each day; every epoch is a line of its own."""
+    """Return mean and interval at the end of each day; every epoch is a line of its own."""
     shown = _thinned(history.path)
     letters, _ = lettered(history)
     mark = look.types[arm_type].mark
@@ -93,7 +93,7 @@ def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, com
 
 
 def _thinned(path: Path) -> Ints:
-    """Every day, or evenly spaced ones over long spans, with both sides of each break and the last day."""
+    """Return every day, or evenly spaced ones over long spans, with both sides of each break and the last day."""
     steps = np.round(np.linspace(0, len(path) - 1, min(len(path), _MAX_DAYS))).astype(np.int64)
     breaks = np.flatnonzero(np.diff(path.epoch))
     return np.unique(np.concatenate([steps, breaks, breaks + 1]))
@@ -106,7 +106,7 @@ def _stretches(path: Path, shown: Ints) -> list[Ints]:
 
 
 def _ribbon(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
-    """One closed shape per epoch: there and along the upper limits, back along the lower ones."""
+    """Return one closed shape per epoch: there and along the upper limits, back along the lower ones."""
     return {
         "type": "scatter",
         "mode": "lines",

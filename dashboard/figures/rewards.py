@@ -25,7 +25,7 @@ _QUARTERS: Final = (0, 0.25, 0.5, 0.75, 1)
 
 
 def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False) -> Chart:
-    """Episodes by what they came to: raw below, on the declared scale above; the threshold as a dashed line."""
+    """Return episodes by total: raw below, on the declared scale above; the threshold as a dashed line."""
     scale, bars = story.summary.scale, story.distribution
     low, high = _ends(
         [scale.lo, scale.hi, scale.threshold, *(end for bar in bars for end in (bar.lo, bar.hi))]
@@ -260,7 +260,7 @@ def _percents(estimate: Estimate) -> str:
 
 
 def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -> Chart:
-    """Every two models: the paired difference with its 95% interval, against 0."""
+    """Return every two models: the paired difference with its 95% interval, against 0."""
     shown = comparison.pairs
     ends = [0.0, *(end for pair in shown for end in _numbers(pair.difference))]
     low, high = min(ends), max(ends)

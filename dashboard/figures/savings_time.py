@@ -47,7 +47,7 @@ class _Path:
 
 
 def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
-    """Cumulative savings in per cent; the line breaks where they cannot be computed."""
+    """Return cumulative savings in per cent; the line breaks where they cannot be computed."""
     path = _Path(
         name="savings",
         axis="savings, %",
@@ -68,7 +68,7 @@ def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) 
 
 
 def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
-    """Tokens that all selected runs saved up to each day."""
+    """Return tokens that all selected runs saved up to each day."""
     words, limits = wording.count, wording.count_interval
     path = _total(total, over, name="tokens saved", axis="tokens saved", words=words, limits=limits)
     return _drawing(path, look, compact)
@@ -154,7 +154,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
 
 
 def _thinned(path: _Path) -> Ints:
-    """Every day, or evenly spaced ones over long spans; the last is always among them."""
+    """Return every day, or evenly spaced ones over long spans; the last is always among them."""
     steps = np.linspace(0, len(path.day) - 1, min(len(path.day), _MAX_DAYS))
     return np.unique(np.round(steps).astype(np.int64))
 

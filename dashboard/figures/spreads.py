@@ -35,7 +35,7 @@ class SpreadRow:
 
 
 def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: str, compact: bool = False) -> Chart:
-    """Scores by tenths with their mean; ``of`` says what a row is of, in the plural."""
+    """Return scores by tenths with their mean; ``of`` says what a row is of, in the plural."""
     shown = rows[:MOST_ROWS]
     row_px = COMPACT_ROW_PX + 6 if compact else _ROW_PX
     shift = 0.2 if compact else 0.0

@@ -69,7 +69,7 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
 
 
 def rows(saved: Savings) -> tuple[Stratum, ...]:
-    """All runs in three ways, then models, then channels; a row needs a figure, and a lone group repeats nothing.
+    """Return rows of all runs in three ways, then models, then channels; a lone group has no row.
 
     Models and channels are counted as the figure that is named first.
     """

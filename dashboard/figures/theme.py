@@ -193,7 +193,7 @@ CONFIG: Final[Mapping[str, object]] = MappingProxyType(
 
 
 def tokens(theme_name: str | None) -> Tokens:
-    """Tokens of the theme the browser reports; light where it reports none.
+    """Return tokens of the theme the browser reports; light where it reports none.
 
     >>> tokens("dark").page, tokens(None).page
     ('#0F1318', '#FFFFFF')
@@ -297,7 +297,7 @@ def column(
     color: str | None = None,
     **position: object,
 ) -> dict[str, Any]:
-    """One text a row, as a single annotation whose lines are exactly a row apart.
+    """Return one text a row, as a single annotation whose lines are exactly a row apart.
 
     Measuring and placing an annotation costs the browser more than drawing a line in it: a ladder of nine rows
     has five of these instead of forty-five. ``down`` moves all of them by parts of a row; ``texts`` are escaped.

@@ -50,7 +50,7 @@ def _shapes(row: ArmRow, earlier: Earlier | None) -> _Shapes:
 
 
 def then_now(row: ArmRow, earlier: Earlier | None, look: Tokens, *, ghost: str = "prior") -> Chart:
-    """Density of one arm now over its interval; ``earlier`` is (alpha, beta, what to call it).
+    """Return density of one arm now over its interval; ``earlier`` is (alpha, beta, what to call it).
 
     ``ghost`` is what to call that which this epoch started from.
     """
@@ -124,7 +124,7 @@ def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Tr
 def _names(
     row: ArmRow, shapes: _Shapes, earlier: Earlier | None, look: Tokens, ghost: str
 ) -> list[dict[str, Any]]:
-    """Each curve's name where it can be read; later names move up from those already placed."""
+    """Return each curve's name where it can be read; later names move up from those already placed."""
     now, was, prior, top = shapes
     notes = [
         theme.label(

@@ -29,7 +29,7 @@ _CONTINUED_POINTS: Final = 40
 
 
 def width_pulls(known: Confidence, look: Tokens, *, compact: bool = False) -> Chart:
-    """Width of the 95% interval against pulls, on a log axis; arms without pulls have no place on it."""
+    """Return width of the 95% interval against pulls, on a log axis; arms without pulls have no place on it."""
     places = apart(known)
     most = max(int(known.pulls.max(initial=0)), 100)
     right = float(np.log10(most)) + 0.08
@@ -113,7 +113,7 @@ def _boxes(look: Tokens, right: float) -> list[dict[str, Any]]:
 
 
 def _spans(right: float) -> list[tuple[float, float, Band]]:
-    """Left and right end (in pulls) and name of each band with pulls."""
+    """Return left and right end (in pulls) and name of each band with pulls."""
     floors = [float(floor) for floor in BAND_FLOORS[1:]]
     ends = [*floors[1:], 10.0**right]
     starts = [10.0**-0.07, *floors[1:]]

@@ -169,7 +169,7 @@ def _sentence(parts: Sentence) -> str:
 
 
 def _line(markdown: str) -> str:
-    """Markdown of one line as HTML, with the spaces at its ends that join it to its neighbours."""
+    """Return Markdown of one line as HTML, with the spaces at its ends that join it to its neighbours."""
     inner = _MARKDOWN.renderInline(markdown)
     return f"{' ' * markdown[:1].isspace()}{inner.strip()}{' ' * markdown[-1:].isspace()}"
 

@@ -34,7 +34,7 @@ _SOURCES: Final[dict[Kind, str]] = {
 
 
 def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | None) -> str:
-    """Mean, interval, pulls, confidence and chance of inclusion on one line."""
+    """Return mean, interval, pulls, confidence and chance of inclusion on one line."""
     low, high = wording.interval(one.interval.lower, one.interval.upper).split("–")
     since = (
         "since it was first seen"
@@ -51,7 +51,7 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
 
 
 def _pulls(one: Judgement) -> str:
-    """Whole pulls, and their exact sum beside them where observations of weight below 1 make it another."""
+    """Return whole pulls, and their exact sum beside them where observations of weight below 1 make it another."""
     whole = wording.things(one.pulls, "pull")
     return whole if one.pulls_exact is None else f"{whole} (exactly {f'{one.pulls_exact:,.6f}'.rstrip('0')})"
 

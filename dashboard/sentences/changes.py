@@ -17,7 +17,7 @@ _FOLDED_FROM: Final = 3
 
 
 def folded(entries: Sequence[AuditEntry]) -> list[tuple[AuditEntry, ...]]:
-    """Entries, newest first, as lines: many of one kind by one person on one day (UTC) are one, at its newest."""
+    """Return entries, newest first, as lines: those of one kind, person and day (UTC) share one line."""
     groups: dict[tuple[str, ActionName, int], list[AuditEntry]] = {}
     for entry in entries:
         groups.setdefault(_group(entry), []).append(entry)
@@ -71,13 +71,13 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
 
 
 def change(entry: AuditEntry) -> str:
-    """One entry of the change log in Markdown."""
+    """Return one entry of the change log in Markdown."""
     words = _worded(entry, marked=True)
     return f"{words}; undone" if entry.undone else words
 
 
 def act(entry: AuditEntry) -> str:
-    """One entry without its state, as plain text for a table's cell; foreign text is as it came."""
+    """Return one entry without its state, as plain text for a table's cell; foreign text is as it came."""
     return _worded(entry, marked=False)
 
 

@@ -112,7 +112,7 @@ def to_narrow(needed: Ints, index: int) -> str:
 
 
 def bands_measured(known: Confidence) -> dict[str, list[object]]:
-    """Each band: how many arms, their median width, and what the source documents for it."""
+    """Return each band: how many arms, their median width, and what the source documents for it."""
     total = max(known.n_arms, 1)
     widths = known.median_width
     return {
@@ -126,7 +126,7 @@ def bands_measured(known: Confidence) -> dict[str, list[object]]:
 
 
 def documented(band: Band) -> str:
-    """Typical width of a band as the source has it.
+    """Return typical width of a band as the source has it.
 
     >>> documented("medium"), documented("low"), documented("very_high"), documented("none")
     ('0.15–0.40', '0.40 and more', 'below 0.08', '–')

@@ -95,7 +95,7 @@ def calls_not_offered(answer: ImportAnswer) -> str | None:
 
 
 def ignored_table(files: Sequence[Unread]) -> dict[str, list[object]]:
-    """Files that were not read, by reason and ending; text cells."""
+    """Return files that were not read, by reason and ending; text cells."""
     return {
         "files": [wording.count(one.files) for one in files],
         "ending": [wording.plain(one.ending) or "none" for one in files],
@@ -105,7 +105,7 @@ def ignored_table(files: Sequence[Unread]) -> dict[str, list[object]]:
 
 
 def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
-    """Lines or files that were left out; text cells."""
+    """Return lines or files that were left out; text cells."""
     return {
         "file": [wording.plain(line.file) for line in lines],
         "line": [wording.MISSING if line.line is None else wording.count(line.line) for line in lines],
@@ -114,7 +114,7 @@ def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
 
 
 def differences_table(differences: Sequence[BeliefDifference]) -> dict[str, list[object]]:
-    """Beliefs that a file states, beside what its own runs come to; text cells."""
+    """Return beliefs that a file states, beside what its own runs come to; text cells."""
     return {
         "arm": [wording.plain(one.arm) for one in differences],
         "the file says": [wording.beta(one.stated_alpha, one.stated_beta) for one in differences],
@@ -143,7 +143,7 @@ def undo_effect(shown: UndoPreview) -> str:
 
 
 def moved_table(arms: Sequence[MovedArm]) -> dict[str, list[object]]:
-    """Arms that would move most; text cells."""
+    """Return arms that would move most; text cells."""
     return {
         "arm": [wording.plain(arm.key) for arm in arms],
         "pulls now": [_number(arm.pulls[0]) for arm in arms],

@@ -50,7 +50,7 @@ def counted(saved: Comparison) -> str:
 
 
 def apart(saved: Comparison) -> Sentence:
-    """Ordinary runs and runaway runs that go different ways, without a stop."""
+    """Return ordinary runs and runaway runs that go different ways, without a stop."""
     ordinary, whole = saved.capped_percent.value or 0.0, saved.saved_percent.value or 0.0
     less = f"{wording.percent(abs(ordinary) / 100, 0)} {'fewer' if ordinary >= 0 else 'more'} tokens"
     in_all = f"{wording.percent(abs(whole) / 100, 0)} {'fewer' if whole >= 0 else 'more'}"

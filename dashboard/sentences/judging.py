@@ -196,7 +196,7 @@ def _short(uid: str) -> str:
 
 
 def beside_rest(report: AgreementReport) -> dict[str, list[object]]:
-    """Each grader beside the others, as a table of plain text."""
+    """Return each grader beside the others, as a table of plain text."""
     rows = report.graders
     hits = {one.grader: one.result for one in report.models}
     return {
@@ -218,7 +218,7 @@ def beside_rest(report: AgreementReport) -> dict[str, list[object]]:
 
 
 def each_two(report: AgreementReport) -> dict[str, list[object]]:
-    """Each two graders, as a table of plain text."""
+    """Return each two graders, as a table of plain text."""
     return {
         "rater": [wording.plain(grader_name(one.grader)) for one in report.pairs],
         "and": [wording.plain(grader_name(one.other)) for one in report.pairs],
@@ -236,7 +236,7 @@ def each_two(report: AgreementReport) -> dict[str, list[object]]:
 
 
 def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, list[object]]:
-    """Layers by quality with their heads, as a table of plain text."""
+    """Return layers by quality with their heads, as a table of plain text."""
     rows = report.judged
     return {
         "layer": [wording.plain(one.label or _short(one.uid)) for one in rows],

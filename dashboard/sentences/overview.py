@@ -159,7 +159,7 @@ def _parting(item: Attention) -> tuple[str, str]:
 
 
 def changed(item: Attention, year_of_ms: int | None) -> Claim:
-    """Arms that changed, fell to nothing together, or were never referenced, each with its observations."""
+    """Return arms that changed, fell to nothing together, or were never referenced, each with its observations."""
     evidence = item.evidence
     arms = wording.things(item.count, "arm")
     if evidence is None:
@@ -194,7 +194,7 @@ def _all_of(n: int) -> str:
 
 
 def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
-    """One arm that is used less or more, and its observations since then and before."""
+    """Return one arm that is used less or more, and its observations since then and before."""
     name = wording.literal(wording.short_name(item.arms[0]))
     since = "" if arm.since_ms is None else f" since {wording.since(arm.since_ms, year_of_ms=year_of_ms)}"
     evidence = f"mean {wording.mean(arm.mean)} in {wording.things(arm.n, 'observation')}{since}"
@@ -223,7 +223,7 @@ def _first_names(keys: Sequence[str], at_most: int = 3) -> str:
 
 
 def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
-    """Label, value and change of a key figure; a change that is not known is left out."""
+    """Return label, value and change of a key figure; a change that is not known is left out."""
     value, change = figure.value, figure.change
     match figure.name:
         case "runs" | "pulls":

@@ -66,7 +66,7 @@ def known_by(one: MemberRow) -> str:
 
 
 def roles(grants: Collection[Grant]) -> str:
-    """Roles as plain text.
+    """Return roles as plain text.
 
     >>> roles([Grant(role="operator"), Grant(role="viewer", learner="support")])
     'operator everywhere, viewer in support'

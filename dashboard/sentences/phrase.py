@@ -1,4 +1,4 @@
-"""Phrases: the parts of a sentence."""
+"""Phrases, the parts of a sentence."""
 
 from __future__ import annotations
 

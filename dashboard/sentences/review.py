@@ -268,7 +268,7 @@ def filtered_runs(run_filter: RunFilter) -> str:
 
 
 def readable(text: str) -> list[tuple[str, str]]:
-    """Parts of an instruction or a response: a name and its words, what people wrote first; empty ones are left out.
+    """Return the parts of an instruction or a response, people's words first, without empty ones.
 
     What is no JSON object is one part.
 

@@ -126,7 +126,7 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
 
 
 def pattern_words(patterns: Sequence[Pattern]) -> str:
-    """Patterns as in a sentence.
+    """Return patterns as in a sentence.
 
     >>> pattern_words(["sparse", "binary"])
     'sparse and binary'
@@ -164,7 +164,7 @@ def why(missing: Missing | None) -> str:
 
 
 def averages_line(one: EnvironmentSummary) -> str:
-    """Average, rate and what was left out of them, on one line."""
+    """Return average, rate and what was left out of them, on one line."""
     paid = one.n - one.without_reward
     parts = []
     if one.average.value is not None:
@@ -255,7 +255,7 @@ def pattern_note(story: EnvironmentStory) -> str:
 
 
 def pair_words(pair: ModelPair) -> str:
-    """One comparison as plain text.
+    """Return one comparison as plain text.
 
     Differences are those of ``one`` less ``other``.
     """

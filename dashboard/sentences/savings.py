@@ -131,7 +131,7 @@ def path_note(saved: Savings) -> str:
 
 
 def money_line(saved: Savings) -> str:
-    """Tokens and money that all selected runs saved, with their intervals, in Markdown."""
+    """Return tokens and money that all selected runs saved, with their intervals, in Markdown."""
     words = _total_words("In all, selected runs saved", saved.tokens, _tokens, wording.count_interval)
     if saved.money is None:
         return f"{words} No price is set for any of these models, so no money is named."
@@ -152,7 +152,7 @@ def _tokens(amount: float) -> str:
 def _total_words(
     start: str, total: TotalSaved, words: Callable[[float], str], limits_: Callable[[float, float], str]
 ) -> str:
-    """One total with its interval, over how many runs, and how many are not in it."""
+    """Return one total with its interval, over how many runs, and how many are not in it."""
     saved = total.saved
     if saved.value is None:
         return f"{start} an amount that cannot be computed."
@@ -263,7 +263,7 @@ def need_words(saved: Savings) -> str:
 
 
 def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:
-    """Observed against configured baseline share, its test, and the recommended rate, in Markdown."""
+    """Return observed against configured baseline share, its test, and the recommended rate, in Markdown."""
     share = saved.share
     advice = ""
     if saved.recommended_rate is not None:

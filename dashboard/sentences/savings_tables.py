@@ -38,7 +38,7 @@ def left_out_table(saved: Savings) -> dict[str, list[object]]:
 
 
 def comparison_table(saved: Savings) -> dict[str, list[object]]:
-    """Both groups side by side, by each way of counting tokens, duration and ends; differences with intervals."""
+    """Return both groups side by side, by tokens, duration and ends, and their differences with intervals."""
     overall = saved.overall
     base, chosen = overall.baseline, overall.selected
     duration = overall.duration_saved_ms

@@ -266,7 +266,7 @@ def _beliefs(shown: SettingsPreview) -> str:
 
 
 def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]]:
-    """Arms whose chance of inclusion or belief would move most, in Markdown. Empty where none would."""
+    """Return arms whose chance of inclusion or belief would move most, in Markdown. Empty where none would."""
     columns = shown.columns
     chance = np.abs(shown.chance_after - shown.chance_before)
     mean = np.abs(shown.summary_after.mean - shown.summary_before.mean)
@@ -295,10 +295,10 @@ def movers_table(shown: SettingsPreview, look: Tokens) -> dict[str, list[object]
 
 
 def _chance_change(before: str, after: str) -> str:
-    """Two chances of inclusion; an arm that was not offered lately has neither."""
+    """Return two chances of inclusion; an arm that was not offered lately has neither."""
     return before if before == NOT_OFFERED else f"{before} → {after}"
 
 
 def priors_of(value: Priors) -> dict[str, tuple[float, float]]:
-    """Alpha and beta by type."""
+    """Return alpha and beta by type."""
     return {kind: (value.of(kind).alpha, value.of(kind).beta) for kind in ARM_TYPES}

@@ -30,7 +30,7 @@ def type_legend(look: Tokens) -> None:
 
 
 def band_legend(look: Tokens) -> None:
-    """Every band as colour, dots and word."""
+    """Draw every band as colour, dots and word."""
     bands = [
         f':color[■]{{foreground="{look.bands[index]}"}}\u00a0:gray[{_unbroken(wording.band(band))}]'
         for index, band in enumerate(BANDS)

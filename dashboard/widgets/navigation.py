@@ -39,7 +39,7 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
 
 
 def every() -> list[StreamlitPage]:
-    """All pages, for where none can be shown: the address of any is none the less one of ours."""
+    """Return all pages, for where none can be shown: the address of any is none the less one of ours."""
     return [_page_of(page) for page in PAGES]
 
 
@@ -104,5 +104,5 @@ def link(page: Page, words: str, **more: str | Sequence[str]) -> None:
 
 
 def how_it_is_computed(topic: str, part: str) -> None:
-    """Link to the paragraph of the guide that explains the numbers beside it."""
+    """Draw a link to the paragraph of the guide that explains the numbers beside it."""
     link(HELP, "How it is computed", **{address.HELP_TOPIC: topic, address.HELP_PART: part})

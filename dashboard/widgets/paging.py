@@ -26,7 +26,7 @@ def neighbour(words: str, icon: str, parameters: Mapping[str, str | None]) -> No
 
 
 def paging(name: str, onward: str | None, *, at_newest: bool) -> None:
-    """Older, and back to the newest; nothing where everything is on the page."""
+    """Draw the links to older rows and to the newest; nothing where everything is on the page."""
     if onward is None and at_newest:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -16,7 +16,7 @@ AT_ONCE: Final = 20_000
 
 
 def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[str]:
-    """Arms whose id holds every word of the search, any case, in the order of the ids.
+    """Return arms whose id holds every word of the search, any case, in the order of the ids.
 
     >>> matches(["tool:fs:Read", "tool:fs:Write"], "fs wri")
     ['tool:fs:Write']
@@ -69,7 +69,7 @@ def several_arms(
 
 
 def options_of(keys: Sequence[str], key: str) -> tuple[list[str], str]:
-    """All arms; of too many those that a search finds together with those chosen, and how many these are."""
+    """Return all arms; of too many those that a search finds together with those chosen, and how many these are."""
     if len(keys) <= AT_ONCE:
         return list(keys), ""
     needle = st.text_input(

@@ -84,7 +84,7 @@ def columns(
 
 
 def height(n_rows: int, *, at_most_px: int = _TALL_PX) -> int | Literal["content"]:
-    """As high as its rows; a long table scrolls.
+    """Return the height of all rows; a long table scrolls.
 
     >>> height(15), height(16)
     ('content', 420)
@@ -121,7 +121,7 @@ def act_table(
     on_click: Callable[[int], None] | None = None,
     act: str = TAKE_BACK,
 ) -> None:
-    """Acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``.
+    """Draw acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``.
 
     ``phone`` as `columns` takes it.
     """

@@ -30,27 +30,27 @@ def sentence(parts: Sentence, look: Tokens) -> None:
 
 
 def coloured(text: str, look: Tokens) -> str:
-    """Markdown in accent text; the text is Markdown already."""
+    """Return Markdown in accent text; the text is Markdown already."""
     return f':color[{text}]{{foreground="{look.accent_text}"}}'
 
 
 def muted(text: str) -> None:
-    """One muted line under a sentence or picture; the text is Markdown already."""
+    """Draw one muted line under a sentence or picture; the text is Markdown already."""
     st.markdown(gray(text))
 
 
 def gray(text: str) -> str:
-    """Markdown in muted text; the text is Markdown already."""
+    """Return Markdown in muted text; the text is Markdown already."""
     return f":gray[{text}]"
 
 
 def paragraphs(*texts: str) -> None:
-    """Several paragraphs of Markdown as one element: each element costs every rerun."""
+    """Draw several paragraphs of Markdown as one element: each element costs every rerun."""
     st.markdown("\n\n".join(texts))
 
 
 def small(text: str) -> str:
-    """Markdown for notes, times and second lines."""
+    """Return Markdown for notes, times and second lines."""
     return f":small[:gray[{text}]]"
 
 
@@ -130,7 +130,7 @@ def to_arrow(table: Mapping[str, Sequence[object]]) -> pa.Table:
 
 
 def _column(cells: list[object]) -> pa.Array:
-    """Cells of one kind as they are, of several kinds as text."""
+    """Return cells of one kind as they are, of several kinds as text."""
     try:
         return pa.array(cells)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -47,7 +47,7 @@ def _requested_day() -> date | None:
 
 
 def now(row: ArmRow, arm_path: ArmPath, then: int | None) -> None:
-    """Density now over its interval, before, and the prior."""
+    """Draw density now over its interval, before, and the prior."""
     here = reading()
     index = None if then is None else arm_path.path.index(then)
     earlier = None

@@ -77,7 +77,7 @@ def _no_such_arm(name: str) -> None:
 
 
 def head(known: Belief, index: int, arm_path: ArmPath) -> None:
-    """One row: the type, the whole id in a box that copies, tokens, prior and epoch; right what can be done."""
+    """Draw one row: the type, the whole id in a box that copies, tokens, prior and epoch; right what can be done."""
     here = reading()
     columns = known.columns
     kind, key = columns.types[index], columns.keys[index]

@@ -29,7 +29,7 @@ _CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", r
 
 
 def ledger(arm: str) -> None:
-    """Every observation, newest first, and where skills, files and memories were recognised."""
+    """Draw every observation, newest first, and where skills, files and memories were recognised."""
     cursor = _cursor()
     page = queries.arm_ledger(arm, cursor)
     section("Ledger", "every observation, newest first; undone ones stay, without effect")

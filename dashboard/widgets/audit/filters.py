@@ -42,7 +42,7 @@ _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
 
 
 def which() -> Which:
-    """Acts at the learner, on the installation (members, tokens, …), or what was refused."""
+    """Return acts at the learner, on the installation (members, tokens, …), or what was refused."""
     words: dict[Which, str] = {
         "acts": "At this learner",
         "installation": "Installation",

@@ -87,7 +87,7 @@ def _goal(known: Confidence, need: Need, width: float | None) -> tuple[Ints, Cal
 
 
 def _nearest(needed: Ints) -> Ints:
-    """Fewest missing pulls first, ties by id; what can't be reached goes last."""
+    """Return fewest missing pulls first, ties by id; what can't be reached goes last."""
     indices = np.flatnonzero(needed)
     away = np.where(needed[indices] < 0, np.iinfo(np.int64).max, needed[indices])
     return indices[np.argsort(away, kind="stable")]
@@ -116,7 +116,7 @@ def _rows(known: Confidence, need: Need, indices: Ints, words_of: Callable[[int]
 def _everyone(
     known: Confidence, need: Need, width: float | None, indices: Ints, words_of: Callable[[int], str]
 ) -> dict[str, Sequence[object]]:
-    """Every arm that is not there yet; made once, since it may be long."""
+    """Return every arm that is not there yet; made once, since it may be long."""
 
     def cells() -> dict[str, Sequence[object]]:
         shown = [int(index) for index in indices]

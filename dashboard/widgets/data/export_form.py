@@ -22,7 +22,7 @@ FORMAT: Final = "export"
 
 
 def form() -> None:
-    """Format and button; then what was made, with its manifest, to be saved."""
+    """Draw format and button; then the file with its manifest, to be saved."""
     format_name = chosen_format("Format", WORDS, default="jsonl", key=FORMAT)
     st.button(
         "Make the export",

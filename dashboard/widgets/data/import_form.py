@@ -34,7 +34,7 @@ def limit_mb() -> int:
 
 
 def form() -> None:
-    """Files, how to read them, and the button; while an import runs, how far it has come."""
+    """Draw files, how to read them, and the button; while an import runs, how far it has come."""
     key = f"dropped {st.session_state.get(_ROUND, 0)}"
     busy = uploads.running_import() is not None
     files = st.file_uploader(
@@ -88,7 +88,7 @@ def _progress(job: uploads.ImportJob) -> str:
 
 
 def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit | None, Phase | None]:
-    """Format, unit, phase and a file of tools; none of them is needed."""
+    """Return format, unit, phase and a file of tools; none of them is needed."""
     tools_key = f"tools {st.session_state.get(_ROUND, 0)}"
     behind = st.expander("How to read them", icon=":material/tune:", key="how to read", on_change="rerun")
     if not behind.open and not in_use("import format", "import unit", "import phase", tools_key):

@@ -48,7 +48,7 @@ def chosen() -> PastImport | None:
 
 
 def table() -> None:
-    """Newest first; "Look" opens the report."""
+    """Draw the imports, newest first; "Look" opens the report."""
     done = queries.imports()
     if not done:
         st.markdown(":gray[None yet.]")

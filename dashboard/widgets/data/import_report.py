@@ -14,7 +14,7 @@ from dashboard.widgets.words import as_table, muted, section, small_table
 
 
 def report(one: PastImport) -> None:
-    """Everything that is known of an import."""
+    """Draw everything that is known of an import."""
     section(
         f"{one.id.capitalize()}",
         f"{wording.minute(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",

@@ -38,7 +38,7 @@ _MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS
 
 
 def form() -> None:
-    """Format, what of it, and the button; then what was made, with counts and what is in the way, to be saved."""
+    """Draw format, selection and button; then the file, its counts and its blockers."""
     format_name = chosen_format("Format to train on", WORDS, default="sft_jsonl", key=FORMAT)
     query = _more(format_name)
     st.button(
@@ -111,7 +111,7 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
 
 
 def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tuple[str, ...]:
-    """Several names: of those that are known, or typed; nothing = all."""
+    """Return several names: of those that are known, or typed; nothing = all."""
     chosen: list[str] = st.multiselect(
         label,
         [name for name in known if name.strip()],

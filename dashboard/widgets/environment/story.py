@@ -62,7 +62,7 @@ def links(environment: EnvironmentStory) -> None:
 
 
 def figures(environment: EnvironmentStory) -> None:
-    """Average, success and what was left out."""
+    """Draw average, success and what was left out."""
     one = environment.summary
     rate = one.success
     with st.container(horizontal=True, gap="medium"):

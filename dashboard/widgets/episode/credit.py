@@ -118,7 +118,7 @@ def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None)
 
 
 def _effect(preview: CreditPreview) -> None:
-    """Each arm's share, and how far its mean would move."""
+    """Draw each arm's share, and how far its mean would move."""
     answer = preview.answer
     if not answer.shares and not preview.effects:
         muted("It would move no arm.")

@@ -52,7 +52,7 @@ def pointed_at(episode: EpisodeView) -> int | None:
 
 
 def picture(view: EpisodeView) -> None:
-    """Reward by step and running total; several steps to a column where there are more than fit."""
+    """Draw reward by step and running total; several steps to a column where there are more than fit."""
     here, at = reading(), pointed_at(view)
     if not view.steps:
         section("Reward by step")

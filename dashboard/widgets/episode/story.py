@@ -67,7 +67,7 @@ def links(episode: EpisodeView) -> None:
 
 
 def figures(episode: EpisodeView) -> None:
-    """Total, final reward, steps and where it lies on the scale; then the id to copy."""
+    """Draw total, final reward, steps and where it lies on the scale; then the id to copy."""
     with st.container(horizontal=True, gap="medium"):
         st.metric("Total", _amount(episode.total))
         st.metric("Final reward", _amount(episode.final), help="What the last step that counts was paid.")

@@ -35,7 +35,7 @@ _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
 def episode_filter(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
-    """One popover; its label says what is filtered. ``known`` are all environments that are here."""
+    """Return one popover; its label says what is filtered. ``known`` are all environments that are here."""
     behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",
@@ -118,7 +118,7 @@ def _go(cursor: EpisodeCursor, direction: Direction) -> None:
 
 
 def paging(page: EpisodePage, cursor: EpisodeCursor | None, direction: Direction) -> None:
-    """Newer, older, newest: each a place in the address; nothing where everything is on the page."""
+    """Draw the links to newer, older and newest rows; nothing where all rows fit on the page."""
     first = page.rows[0].place if page.rows else cursor
     last = page.rows[-1].place if page.rows else cursor
     newer, older = (

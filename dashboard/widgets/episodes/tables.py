@@ -75,7 +75,7 @@ def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, 
 
 
 def episodes(rows: Sequence[EpisodeRow]) -> None:
-    """Episodes newest first, each with its running total; a click opens one."""
+    """Draw episodes newest first, each with its running total; a click opens one."""
     numbers = tuple(row.place.episode_no for row in rows)
     frame = cached_figure(("episodes", numbers), lambda: _to_arrow(rows))
     config = _config(_WIDTHS)

@@ -34,7 +34,7 @@ _T = TypeVar("_T", bound=str)
 
 
 def evaluation_filter() -> EvaluationFilter:
-    """One popover; its label says what is filtered. The span of time is the frame's."""
+    """Return one popover; its label says what is filtered. The span of time is the frame's."""
     behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",

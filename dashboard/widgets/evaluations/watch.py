@@ -58,7 +58,7 @@ def nothing_judged() -> None:
 
 
 def how_far(report: AgreementReport) -> None:
-    """Agreement on outcome, label and score."""
+    """Draw agreement on outcome, label and score."""
     here = reading()
     figure = pictured_once(
         ("agreement", report), lambda: agreement(report, here.tokens, compact=here.compact)
@@ -133,7 +133,7 @@ def _blockers(watch: BiasWatch) -> None:
 
 
 def beside(report: AgreementReport) -> None:
-    """Each grader beside all others, and each two of them behind a button."""
+    """Draw each grader beside all others, and each two of them behind a button."""
     if not report.graders:
         return
     with both_ends():
@@ -153,12 +153,12 @@ def _first(report: AgreementReport) -> str:
 
 
 def _cell(value: object) -> object:
-    """Text of others in a table that reads Markdown."""
+    """Return text of others in a table that reads Markdown."""
     return wording.literal(value) if isinstance(value, str) else value
 
 
 def layers() -> None:
-    """Layers by quality with their heads."""
+    """Draw layers by quality with their heads."""
     view = queries.layers()
     section("Layers by quality", judging.shown_of(len(view.judged), view.n_judged) or "the best first")
     if not view.judged:

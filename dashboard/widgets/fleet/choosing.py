@@ -42,7 +42,7 @@ def _descending(text: str) -> tuple[int, ...]:
 
 
 def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
-    """Search, which of them, and order, each behind a field; a change of any begins with the first."""
+    """Return search, which of them, and order, each behind a field; a change of any begins with the first."""
     needle = st.text_input(
         "Find a learner",
         key=FIND,

@@ -45,7 +45,7 @@ class Pickers:
 
 
 def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
-    """Learner, time span and filters, each behind a button; in a narrow window all behind one.
+    """Return learner, time span and filters, each behind a button; in a narrow window all behind one.
 
     Going to another learner keeps the page, and the filters that apply there. ``default`` needs no word in the
     address; where it is empty, each learner is named there.
@@ -151,7 +151,7 @@ def _start_of(day: date | None) -> int | None:
 
 
 def _span_label(frame: Frame) -> str:
-    """First and last day in view, as the button says it."""
+    """Return first and last day in view, as the button says it."""
     span = st.session_state.get(SPAN) or st.query_params.get(SPAN, "all")
     if frame.first_at_ms is None or frame.last_at_ms is None:
         return "No dated runs" if frame.n_runs else "No runs yet"
@@ -163,7 +163,7 @@ def _span_label(frame: Frame) -> str:
 
 
 def _filters(frame: Frame) -> _Named:
-    """Models, channels and types."""
+    """Return models, channels and types."""
     models = _choice("Models", frame.models, MODEL)
     channels = _choice("Channels", frame.channels, CHANNEL)
     types = _choice("Arm types", ARM_TYPES, TYPE)
@@ -199,7 +199,7 @@ def _requested(key: str, known: Sequence[str]) -> list[str]:
 
 
 def _part(chosen: Sequence[str], noun: str) -> str:
-    """One name, or how many.
+    """Return one name, or how many.
 
     >>> _part(["tool"], "type"), _part(["a", "b"], "model"), _part([], "type")
     ('tool', '2 models', '')

@@ -10,7 +10,7 @@ from dashboard.widgets.keys import UNDO
 
 
 def show_flashes() -> None:
-    """Toasts for what worked; for what did not a line that stays, too, which may be far above what is read."""
+    """Draw a toast for each success; a failure also gets a line that stays."""
     for flash in actions.flashes():
         if flash.failed:
             st.toast(flash.text, icon=":material/error:", duration="long")

@@ -26,7 +26,7 @@ _LARGE: Final = "@media (min-width: 701px) { html { font-size: 18px; } }"
 
 @cache
 def picture(name: Literal["icon", "logo-light", "logo-dark"]) -> str:
-    """One of our pictures as a data address, read once; by file name, Streamlit reads it again in every rerun.
+    """Return one of our pictures as a data address, read once; by file name, Streamlit reads it again in every rerun.
 
     >>> picture("icon")[:26]
     'data:image/svg+xml;base64,'

@@ -19,7 +19,7 @@ def presenting() -> bool:
 
 
 def compact() -> bool:
-    """Narrow drawing: by the switch, else by the window."""
+    """Return narrow drawing: by the switch, else by the window."""
     if COMPACT in st.session_state or COMPACT in st.query_params:
         return _switched_on(COMPACT)
     return is_narrow()

@@ -80,7 +80,7 @@ def head() -> None:
 
 
 def rows(overview: Overview) -> None:
-    """Icon, bold claim with its evidence under it, and the way there; sorted by severity."""
+    """Draw the icon, the bold claim with its evidence, and the link; sorted by severity."""
     with st.container(border=True, gap="xsmall"):
         if not overview.attention:
             at = overview.data_end_ms

@@ -159,7 +159,7 @@ def _all() -> None:
 
 
 def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
-    """Entries as a table, text cells only, each with its way back."""
+    """Draw entries as a table, text cells only, each with its way back."""
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.minute(entry.at_ms) for entry in entries],
         "by": [wording.plain(entry.actor) for entry in entries],

@@ -28,7 +28,7 @@ _PHONE: Final = {"act": ACT_PX, "name": 110, "roles": 170}
 
 
 def table(rows: Sequence[MemberRow]) -> None:
-    """Everybody, by name; a click on the last column fills the form in."""
+    """Draw all members by name; a click on the last column fills the form in."""
     n_removed = sum(one.removed_ms is not None for one in rows)
     with both_ends():
         section("Who may come in", "as their identity provider knows them")

@@ -60,7 +60,7 @@ def _matching(known: Belief, by: Order, needle: str) -> Ints:
 
 
 def search_box() -> None:
-    """Search among all arms, while typing."""
+    """Draw the search field for all arms, which filters while typing."""
     st.text_input(
         "Search",
         key=FIND,
@@ -92,7 +92,7 @@ def table(
     truth: Mapping[str, float] = MappingProxyType({}),
     key: str,
 ) -> None:
-    """All arms at these places, a sortable table whose rows open; long ones load as one scrolls, and don't open."""
+    """Draw a sortable table of these arms whose rows open; long tables load while scrolling, and don't open."""
     columns, year_of_ms = known.columns, reading().frame.last_at_ms
     frame = cached_figure(
         ("arm table", places.tobytes(), bool(truth)),

@@ -25,7 +25,7 @@ TRUTH: Final = "truth"
 
 
 def order() -> Order:
-    """Mean, width, pulls or type."""
+    """Return mean, width, pulls or type."""
     return st.segmented_control(
         "Sort by",
         ORDERS,
@@ -81,7 +81,7 @@ def others(known: Belief, places: Ints) -> Bools:
 
 
 def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Method) -> Chart:
-    """Densities of the chosen arms over the grey rest."""
+    """Return densities of the chosen arms over the grey rest."""
     here = reading()
 
     def draw() -> Chart:

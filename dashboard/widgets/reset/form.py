@@ -41,7 +41,7 @@ class Scope:
 
 
 def fields() -> Scope:
-    """Scope, type or arms, target, reason."""
+    """Return scope, type or arms, target, reason."""
     first, second, third, fourth = st.columns([24, 16, 22, 38], gap="small")
     with first:
         scope = st.segmented_control(

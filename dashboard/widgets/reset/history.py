@@ -18,7 +18,7 @@ _PHONE: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
 
 def table() -> None:
-    """Newest first."""
+    """Draw the resets, newest first."""
     done = queries.resets()
     if not done:
         st.markdown(":gray[None yet.]")

@@ -30,7 +30,7 @@ _PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
 
 
 def changes(shown: ResetPreview) -> None:
-    """Every arm that a reset would touch, now and after."""
+    """Draw every arm that a reset would touch, now and after."""
     seeds = reading().frame.settings.seed_arms
     n_arms = len(shown.columns)
     frame = cached_figure(

@@ -129,5 +129,5 @@ def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None
 
 
 def forget(name: str) -> None:
-    """After it was confirmed."""
+    """Forget the form after it was confirmed."""
     st.session_state.pop(f"{name} counted", None)

@@ -30,7 +30,7 @@ _ITSELF: Final = frozenset(("", "activation query", "raw solution"))
 
 @st.fragment
 def evidence(item: ReviewItem) -> None:
-    """Everything there is to judge an item by."""
+    """Draw all evidence for the judgement of an item."""
     story = _story(item)
     with both_ends():
         st.header("Evidence", anchor=False, width="content")
@@ -67,7 +67,7 @@ def _about(item: ReviewItem, story: RunStory | None) -> str:
 
 
 def _texts(item: ReviewItem) -> bool:
-    """Instruction and response of each layer; whether there were any.
+    """Return instruction and response of each layer; whether there were any.
 
     The answer comes right after what was asked: the rest of an instruction is long, and the same for many items.
     """
@@ -106,7 +106,7 @@ def _head(words: str) -> None:
 
 
 def _folded(key: str, words: str) -> None:
-    """Text as text; what is long is folded."""
+    """Draw foreign text as plain text; long text is folded."""
     words = plain_lines(words)
     lines = words.split("\n")
     n_shown = _n_shown(lines)
@@ -133,7 +133,7 @@ def _n_shown(lines: Sequence[str]) -> int:
 
 
 def plain_lines(text: str) -> str:
-    r"""Text without what could reorder or hide it; its lines stay.
+    r"""Return text without what could reorder or hide it; its lines stay.
 
     >>> plain_lines("a\nb")
     'a\nb'

@@ -112,7 +112,7 @@ def _fields(known: Open, draft: Draft) -> None:
 
 
 def _comes_to(item: ReviewItem, draft: Draft) -> None:
-    """Grade, blockers and what it would move, before it is sent."""
+    """Draw grade, blockers and what it would move, before it is sent."""
     if draft.outcome is None or draft.score is None:
         paragraphs(gray("Choose a level, and what it comes to appears here."), "&nbsp;")
         return

@@ -30,7 +30,7 @@ _MOST_DAYS: Final = 365
 
 
 def standing(rows: Sequence[QueueRow]) -> None:
-    """Every queue, with its undo."""
+    """Draw every active queue, with its undo."""
     section("Active queues", "undoing one keeps its judgements")
     if not rows:
         muted("None yet.")

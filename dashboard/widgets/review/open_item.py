@@ -78,7 +78,7 @@ def last_queue() -> str | None:
 
 
 def requested() -> tuple[str | None, int | None]:
-    """Queue and item that the address names."""
+    """Return queue and item that the address names."""
     item = st.query_params.get(address.REVIEW_ITEM, "")
     number = int(item) if item.isascii() and item.isdecimal() and len(item) < 6 else None
     return st.query_params.get(address.REVIEW_QUEUE), number
@@ -305,7 +305,7 @@ def _with(key: str, act: Callable[[ReviewItem], NextItem]) -> None:
 
 
 def requeue(queue: str) -> None:
-    """Be given again what was skipped."""
+    """Return the skipped items to the person's queue."""
     try:
         reviews.requeue(queue)
         _go_on(queue, reviews.next_item(queue))

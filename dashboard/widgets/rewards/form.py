@@ -190,7 +190,7 @@ def _field_of(problem: ArmscopeError, *, correct: bool) -> Field:
 
 
 def _arm_field(form: Filled) -> None:
-    """Any arm; where a run is named the arms of its prompt, each with what is recorded of it there."""
+    """Draw any arm; where a run is named the arms of its prompt, each with what is recorded of it there."""
     hint, records = "Choose an arm", dict[str, str]()
     if form.story is not None:
         records = {one.arm: explained.recorded(one, form.story) for one in form.story.arms if one.in_prompt}

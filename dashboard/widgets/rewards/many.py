@@ -65,7 +65,7 @@ def chosen() -> How:
 
 
 def how() -> How:
-    """One reward, or a table of them."""
+    """Return one reward, or a table of them."""
     return st.segmented_control(
         "One reward or many",
         list(_HOWS),
@@ -187,7 +187,7 @@ def _tried(lines: Sequence[BatchLine], preview: BatchPreview, key: str) -> None:
 
 
 def effect(pasted: Pasted, preview: BatchPreview | None) -> None:
-    """Each line with what it would do or what is wrong with it; after sending, what it did and the way back."""
+    """Draw each line with what it would do or what is wrong with it; after sending, what it did and the way back."""
     done: _Submitted | None = st.session_state.get(_SUBMITTED)
     if pasted.problem is not None:
         section("What it would change", "nothing is sent yet")
@@ -228,7 +228,7 @@ def _what_it_changed(done: _Submitted) -> None:
 
 
 def _bad(bad: Mapping[int, ArmscopeError]) -> None:
-    """Lines that can't be recorded, by number; of many the first are read in full, and all are in a table."""
+    """Draw lines that can't be recorded, by number; the first in full, and all in a table."""
     first = sorted(bad)[:_BAD_IN_FULL]
     small_table(
         {

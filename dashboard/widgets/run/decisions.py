@@ -22,7 +22,7 @@ _PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 
 
 def table(story: RunStory) -> None:
-    """Every arm of a run; a click opens the arm."""
+    """Draw every arm of a run; a click opens the arm."""
     n_arms = len(story.arms)
     frame = cached_figure(("decisions", story.facts.run_no), lambda: _decisions(story))
     is_long = n_arms > ALL_AT_ONCE  # then rows are sent as one scrolls, which can't be combined with clicks

@@ -65,7 +65,7 @@ def may_judge(story: RunStory) -> bool:
 
 
 def panel_of(story: RunStory) -> None:
-    """Every arm of the prompt with its outcomes at the left, what it comes to at the right."""
+    """Draw every arm of the prompt with its outcomes at the left, what it comes to at the right."""
     draft = marked.marks_of(story)
     section("Judge", "several arms at once; an arm that was observed is corrected, any other gets feedback")
     left, right = st.columns([7, 5], gap="large")
@@ -122,7 +122,7 @@ def _rows_key(story: RunStory) -> str:
 
 
 def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
-    """One outcome for all of them, or none."""
+    """Draw one outcome for all of them, or none."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(gray(f"All {wording.things(len(arms), 'arm')}:"), width="content")
         for outcome, word in _WORDS.items():

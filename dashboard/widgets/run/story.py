@@ -69,7 +69,7 @@ def links(story: RunStory) -> None:
 
 
 def figures(story: RunStory) -> None:
-    """Tokens, duration, calls and arms, then the id to copy."""
+    """Draw tokens, duration, calls and arms, then the id to copy."""
     facts = story.facts
     seconds = wording.MISSING if facts.duration_ms is None else f"{facts.duration_ms / 1000:,.1f} s"
     with st.container(horizontal=True, gap="medium"):
@@ -101,7 +101,7 @@ def verdict(story: RunStory) -> None:
 
 
 def by_hand(story: RunStory) -> None:
-    """Ledger rows about this run, each with the way to its arm's ledger."""
+    """Draw ledger rows about this run, each with the way to its arm's ledger."""
     rewards = story.by_hand
     if not rewards:
         return

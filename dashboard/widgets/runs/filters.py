@@ -41,7 +41,7 @@ _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
 def run_filter() -> RunFilter:
-    """One popover; its label says what is filtered."""
+    """Return one popover; its label says what is filtered."""
     behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",
@@ -139,7 +139,7 @@ def narrowed(chosen: RunFilter) -> bool:
 
 
 def paging(page: RunPage, cursor: Cursor | None, direction: Direction) -> None:
-    """Newest, newer, older: each a place in the address."""
+    """Draw the links to newest, newer and older rows."""
     newer, older = _beyond(page, cursor, direction)
     cut = page.cut_short
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

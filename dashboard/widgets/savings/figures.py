@@ -24,7 +24,7 @@ _WORDS: Final[dict[Unit, str]] = {"percent": "%", "tokens": "Tokens", "money": "
 
 
 def row(saved: Savings) -> None:
-    """Tokens saved, duration, error rate, baseline runs still needed."""
+    """Draw tokens saved, duration, error rate, baseline runs still needed."""
     cards = st.grid(4, min_column_width=160)
     for label, value, below, help_text in _cards(saved):
         cards.metric(

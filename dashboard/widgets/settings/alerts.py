@@ -29,7 +29,7 @@ def may_see() -> bool:
 
 
 def show() -> None:
-    """Webhooks with their last result, a field for another, and the latest alerts."""
+    """Draw webhooks with their last result, a field for another, and the latest alerts."""
     view = queries.alerts()
     section("Alerts", "webhooks for alarms of any learner")
     if not view.webhooks:

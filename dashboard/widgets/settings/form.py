@@ -32,7 +32,7 @@ class Drafts:
 
 
 def fields() -> Drafts:
-    """Every setting of the learner, by group; the fields of one group are there at a time, the drafts of all."""
+    """Return every setting of the learner, by group; one group has its fields, every group its drafts."""
     now = reading().frame.settings
     base = _followed(now)
     changes: dict[str, object] = {}
@@ -152,7 +152,7 @@ def send(drafts: Drafts) -> None:
 
 
 def table() -> None:
-    """Every setting with its value and meaning, for those who may not change them."""
+    """Draw every setting with its value and meaning, for those who may not change them."""
     now = reading().frame.settings
     names = [name for group in sentences.SETTING_GROUPS.values() for name in group]
     small_table(
@@ -205,7 +205,7 @@ def _key(name: str) -> str:
 
 
 def _keys(name: str) -> list[str]:
-    """Keys of a setting's widgets: one, or one for each of its parts."""
+    """Return keys of a setting's widgets: one, or one for each of its parts."""
     parts = FIELDS[name].parts
     return [f"{_key(name)} {part}" for part in parts] if parts else [_key(name)]
 

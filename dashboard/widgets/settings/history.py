@@ -17,7 +17,7 @@ _PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
 
 def table() -> None:
-    """Newest first."""
+    """Draw the changes of settings, newest first."""
     done = queries.setting_changes()
     if not done:
         st.markdown(":gray[None yet: the settings are as they come.]")

@@ -36,7 +36,7 @@ class _Defined(NamedTuple):
 
 
 def table() -> None:
-    """Newest first; a version never changes, so that what was judged by it can be read."""
+    """Draw the rubrics, newest first; a version never changes, so that what was judged by it can be read."""
     rows = queries.rubrics()
     if not rows:
         muted("None yet: people judge by the usual four levels. A version is defined with:")

@@ -72,7 +72,7 @@ def key(field: str) -> str:
 
 
 def fields() -> TokenForm:
-    """Name, scopes with what each lets, learners, days."""
+    """Return name, scopes with what each lets, learners, days."""
     name = st.text_input(
         "Name of the program that will use it",
         key=key("name"),
