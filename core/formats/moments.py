@@ -13,8 +13,8 @@ def utc_ms_of(text: str | float | None) -> tuple[int | None, bool]:
 
     A number is milliseconds already. A time that can't be read, or lies before 1970, is unknown.
 
-    >>> moment("2026-01-06T13:32:06.680Z"), moment("1970-01-01T00:00:01"), moment("soon"), moment(5.0)
-    ((1767706326680, False), (1000, True), (None, False), (5, False))
+    >>> [utc_ms_of(time) for time in ("2026-01-06T13:32:06.680Z", "1970-01-01T00:00:01", "soon", 5.0)]
+    [(1767706326680, False), (1000, True), (None, False), (5, False)]
     """
     if isinstance(text, (int, float)):
         return (round(text), False) if 0 <= text < _YEAR_10000_MS else (None, False)

@@ -190,7 +190,7 @@ class Spool:
 def shown_name(name: str) -> str:
     """A foreign name for a report: text, on one line, of bounded length.
 
-    >>> told_name("a" + chr(10) + "b.jsonl")
+    >>> shown_name("a" + chr(10) + "b.jsonl")
     'a b.jsonl'
     """
     text = name.encode("utf-8", "replace").decode()

@@ -65,14 +65,6 @@ def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int]
     return rollup
 
 
-def rollup_usage(facts: Facts, run_nos: Sequence[int]) -> Rollup:
-    """Return the sums of active runs for the rollups of usage alone."""
-    rollup = Rollup()
-    for row in facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos):
-        rollup.add_run(run_facts(row[2:]))
-    return rollup
-
-
 def run_facts(row: Row) -> RunFacts:
     """(at, class, model, channel, status, outcome, tokens, duration, choice) → what the usage rollup needs."""
     *plain, stored = row

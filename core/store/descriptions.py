@@ -27,7 +27,7 @@ class Description(NamedTuple):
     def after(self, arm: Arm, import_no: int) -> Description:
         """Return the description after an import's.
 
-        >>> Description(token_cost=9, cost_by=0).told(Arm(key="tool:fs:Read", label="Read"), 2)
+        >>> Description(token_cost=9, cost_by=0).after(Arm(key="tool:fs:Read", label="Read"), 2)
         Description(token_cost=9, label='Read', cost_by=0, label_by=2)
         """
         cost = (self.token_cost, self.cost_by) if arm.token_cost is None else (arm.token_cost, import_no)

@@ -436,7 +436,7 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
 def stored_name(stored: str, blank: int, bit: int) -> str | None:
     """A name as it was given: None for none, which "" is not.
 
-    >>> given_name("", 2, 1), given_name("", 2, 0), given_name("mara", 0, 0)
+    >>> stored_name("", 2, 1), stored_name("", 2, 0), stored_name("mara", 0, 0)
     ('', None, 'mara')
     """
     return stored if stored or blank >> bit & 1 else None

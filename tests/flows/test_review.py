@@ -194,7 +194,7 @@ def test_the_same_key_again_records_nothing_twice(desk: Desk) -> None:
     again = submit(ann, QUEUE, 1, level=4, key="k")
     assert again.evaluation == first.evaluation
     assert item_of(again.next).item == item_of(first.next).item == 2
-    with pytest.raises(Conflict, match="'k' already stands"):
+    with pytest.raises(Conflict, match="'k' already belongs to evaluation-"):
         submit(ann, QUEUE, 2, level=1, key="k")
     assert n_done(ann) == 1
 

@@ -174,7 +174,7 @@ def test_real_results_equal_what_was_computed(shared_data: Path, tmp_path: Path)
     answer = import_files(context, [folder])
     told = held(context)
     assert (answer.episodes, len(told), answer.rejected_count) == (448, 448, 0)
-    assert sum("no call" in note for note in answer.notes) == 1
+    assert sum("report calls and show none" in note for note in answer.notes) == 1
     assert Counter(
         one.model for one in told.values() if one.environment == "verifiers/wiki-search"
     ) == dict.fromkeys(("gpt-4.1", "gpt-4.1-mini", "gpt-5-mini", "qwen/qwen3-4b-instruct-2507"), 100)

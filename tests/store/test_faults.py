@@ -106,7 +106,7 @@ def test_who_reads_waits_for_a_server_that_starts_and_is_told_so_where_it_lasts(
     proxy.refusing = f"the database system is {state}"
     with (
         closing(Database(proxy.to(server), patience_s=0.1)) as impatient,
-        pytest.raises(StoreBusy, match=f"lets nobody in yet: the database system is {state}"),
+        pytest.raises(StoreBusy, match=f"accepts no connection yet: the database system is {state}"),
         impatient.reading(),
     ):
         pass

@@ -163,7 +163,11 @@ def test_the_tables_are_there_with_numbers_as_large_as_ours(tables: Engine) -> N
                 assert isinstance(types[column.name], BigInteger), f"{table.name}.{column.name}"
 
 
-MARKS = {name: mark for name, mark in vars(words).items() if isinstance(mark, str) and name.isupper()}
+MARKS = {
+    name: mark
+    for name, mark in vars(words).items()
+    if isinstance(mark, str) and name.isupper() and name != "ACTIVE"  # plain SQL, the same on every engine
+}
 
 
 def test_every_word_has_its_mark_and_every_engine_says_it(said: Said) -> None:

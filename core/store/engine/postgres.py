@@ -109,10 +109,10 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())  # it raises for 
 def _translated(sql: str, kind: str = "") -> bytes:
     """A text with our marks as PostgreSQL reads it: numbered values, and for ``{}`` one array of a ``kind``.
 
-    >>> _said("SELECT 'why?' FROM arm WHERE key = ? AND arm_no NOT IN ({})", "bigint")
+    >>> _translated("SELECT 'why?' FROM arm WHERE key = ? AND arm_no NOT IN ({})", "bigint")
     b"SELECT 'why?' FROM arm WHERE key = $1 AND arm_no <> ALL($2::bigint[])"
-    >>> _said("SELECT 1 FROM run r WHERE r.learner_id = ?1 AND uid = ? AND run_no IN (SELECT 2 WHERE x = ?1)")
-    b'SELECT 1 FROM run r WHERE r.learner_id = $1 AND uid = $2 AND run_no IN (SELECT 2 WHERE x = $1)'
+    >>> _translated("SELECT 1 FROM run WHERE learner_id = ?1 AND uid = ? AND run_no IN (SELECT 2 WHERE x = ?1)")
+    b'SELECT 1 FROM run WHERE learner_id = $1 AND uid = $2 AND run_no IN (SELECT 2 WHERE x = $1)'
     """
     spoken = _spoken(sql).replace("NOT IN ({})", "<> ALL({})").replace("IN ({})", "= ANY({})")
     numbers, listed = count(2 if "?1" in spoken else 1), 0
