@@ -626,7 +626,7 @@ class Database(port.Database):
     Raises `StoreUnusable` where the address can't be read or the server not be reached, or is too old.
     """
 
-    place: Server
+    location: Server
 
     def __init__(
         self, server: Server, *, lock_timeout_s: float = 60.0, patience_s: float = PATIENCE_S
