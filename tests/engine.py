@@ -223,8 +223,8 @@ def copy_world(source: Path, target: Path) -> None:
 
 def kept_in(store: Store) -> Path:
     """The file that a store is kept in."""
-    assert isinstance(store.place, Path), "a test of the file itself"
-    return store.place
+    assert isinstance(store.location, Path), "a test of the file itself"
+    return store.location
 
 
 def located(path: Path) -> Located:
@@ -251,14 +251,14 @@ def asked(path: Path, sql: str) -> list[Any]:
 
 def named(store: Store) -> Path:
     """The path that a test names a database by, whatever keeps it."""
-    return _RUNNING[-1].path_of(store.place) if isinstance(store.place, Server) else store.place
+    return _RUNNING[-1].path_of(store.location) if isinstance(store.location, Server) else store.location
 
 
 def content(store: Store) -> bytes:
     """All that a store keeps: as it lies in files, or as the server's tables have it."""
-    if not isinstance(store.place, Server):
-        return b"".join(file.read_bytes() for file in files_of(store.place))
-    with psycopg.connect(store.place.url) as driver:
+    if not isinstance(store.location, Server):
+        return b"".join(file.read_bytes() for file in files_of(store.location))
+    with psycopg.connect(store.location.url) as driver:
         return b"".join(_copied(driver, table) for table in sorted(metadata.tables))
 
 

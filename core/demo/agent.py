@@ -1,8 +1,7 @@
-"""Agent: a request and a selection → the run it makes, drawn from the truth.
+"""Agent: a request and a selection → the run, generated from the truth.
 
-Every included arm is referenced on its own dice, whatever else is in the prompt, and a run that is observed
-always has a real call, so the planted probabilities hold exactly. What it says and calls then goes through
-the real detectors.
+Every included arm is referenced by its own random draw, independent of the rest of the prompt. An observed run always
+has a real call, so the planted probabilities hold exactly. Its texts and calls pass the real detectors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from core.demo.answers import asked
+from core.demo.answers import question
 from core.demo.timeline import Request
 from core.demo.world import (
     FILES_POISONED_MS,
@@ -44,8 +43,8 @@ _OPENINGS: Final = ("Done.", "Here is what I found.", "Finished; two notes.", "T
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """A run as the agent tells it, with what it really used and what the plan says it should cost."""
+class DemoRun:
+    """A run of the agent, with the arms it really used and its planned cost."""
 
     run: Run
     used: frozenset[str]
@@ -66,7 +65,7 @@ def answer(
     offered: Sequence[Planted],
     selection: Selection | None,
     rng: np.random.Generator,
-) -> Told:
+) -> DemoRun:
     """The run that follows a request. ``selection`` None = no selector was there, so everything went in."""
     chosen = None if selection is None else set(selection.included)
     included = [arm for arm in offered if chosen is None or arm.key in chosen]
@@ -89,11 +88,11 @@ def answer(
         prompt_chars=_CHARS_A_TOKEN * prompt_tokens,
         calls=calls,
         texts=_texts(used, request.at_ms, rng) if is_real else _small_talk(status, rng),
-        prompt=None if request.is_health_check or request.is_farewell else asked(request.number),
+        prompt=None if request.is_health_check or request.is_farewell else question(request.number),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
     )
-    return Told(
+    return DemoRun(
         run=run,
         used=frozenset(arm.key for arm in used),
         expected_tokens=expected_tokens(request.model, request.channel, prompt_tokens),
@@ -105,9 +104,9 @@ def _class_of(selection: Selection | None) -> RunClass:
 
 
 def _course(request: Request, rng: np.random.Generator) -> tuple[bool, Status]:
-    """Whether tools were called, and how it ended; neither depends on what was in the prompt.
+    """Return whether tools were called, and the status; neither depends on the prompt.
 
-    One in two runs that fail does so before its first call.
+    One in two failing runs fails before its first call.
     """
     is_talk, ending, is_early = rng.random(3).tolist()
     status: Status = "completed"
@@ -127,7 +126,7 @@ def _calls(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tup
     repeated = [prefix + name for name in names for _ in range(1 + int(rng.poisson(0.5)))]
     order = rng.permutation(len(repeated)).tolist()
     order_no = int(rng.integers(10_000, 99_999))
-    calls = [Call(name=repeated[place], metadata=f'{{"ticket": {order_no}}}') for place in order]
+    calls = [Call(name=repeated[index], metadata=f'{{"ticket": {order_no}}}') for index in order]
     return tuple(calls) or (Call(name=_UNLISTED_TOOL, metadata='{"items": 3}'),)
 
 
@@ -138,12 +137,12 @@ def _texts(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tup
 
 
 def _small_talk(status: Status, rng: np.random.Generator) -> tuple[str, ...]:
-    """What is said without any call; a run that was cut short says nothing."""
+    """Return the text of a run without calls; an interrupted run has none."""
     return (_pick(_SMALL_TALK, rng),) if status == "completed" else ()
 
 
 def _mention(arm: Planted, at_ms: int, rng: np.random.Generator) -> str:
-    """How the answer shows that it used an arm."""
+    """Return the words of an answer that used an arm."""
     if arm.type == "skill":
         return f"I followed the {skill_name(arm.key)} skill."
     if arm.type == "memory":

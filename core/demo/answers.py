@@ -1,8 +1,8 @@
-"""Answers: a workflow that answers tickets, what it was asked and what it answered, and whether that was right.
+"""Answers: a workflow that answers tickets, its instructions and responses, and whether they are right.
 
-Every ticket is answered twice, by two executions: what raters prefer is what a model can be taught. Which answers are
-right is planted, and shows in their texts, so that a rater who reads them knows, and one who doesn't read guesses.
-Of the first tickets all steps were written down, of the others the reply only.
+Every ticket is answered twice, by two executions, so that raters' preferences can train a model. The truth is planted
+and shows in the texts: a rater who reads them knows it, and one who doesn't guesses. The first tickets have all
+steps, the others only the reply.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ SORT: Final = _layer(2, "Sort the ticket", "Say in one word which team it is for
 DRAFT: Final = _layer(3, "Draft the reply", "Write the reply in at most four sentences.", "write")
 LAYERS: Final = (HEAD, SORT, DRAFT)
 UNKNOWN_LAYER: Final = str(uuid.uuid5(_NAMESPACE, "a layer of somebody else's"))
-"""Judged by a program that names it, and described by nobody."""
+"""A layer that a program's evaluation names and no import describes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What customers write about, with ``{who}``, ``{no}`` and ``{euros}`` to fill in; the team it is for; and
-    replies: right ones, and ones of which a careful reader sees what is wrong.
+    """A customer's problem with ``{who}``, ``{no}`` and ``{euros}`` to fill in, its team, and replies.
+
+    The right replies come first. In the others a careful reader sees the mistake.
     """
 
     team: str
@@ -180,7 +181,7 @@ _CUSTOMERS: Final = ("A. Keller", "T. Nowak", "Nordwind GmbH", "R. Osei", "L. Ha
 
 @dataclass(frozen=True, kw_only=True)
 class Ticket:
-    """What a customer asks; ``words`` fill in the texts of its problem."""
+    """A customer's request; ``words`` fill in the texts of its problem."""
 
     number: int
     problem: Problem
@@ -197,8 +198,8 @@ class Answer:
     line: ExecutionLine
 
 
-def asked(number: int) -> str:
-    """What the request of a run is about.
+def question(number: int) -> str:
+    """Return the request of a run.
 
     >>> asked(8)
     'Invoice 10304 says 11.03 EUR, our order says 11.00 EUR. Which is right? Nordwind GmbH'
@@ -210,7 +211,7 @@ def asked(number: int) -> str:
 
 
 def answers(seed: int, rng: np.random.Generator) -> tuple[Answer, ...]:
-    """Two answers to each ticket, in the order of time.
+    """Return two answers to each ticket, in order of time.
 
     >>> told = answers(7, np.random.default_rng(0))
     >>> len(told), told[0].line.pairs[2].instruction == told[1].line.pairs[2].instruction
@@ -218,9 +219,9 @@ def answers(seed: int, rng: np.random.Generator) -> tuple[Answer, ...]:
     """
     tickets = [_ticket(number, rng) for number in range(N_TICKETS)]
     return tuple(
-        _answer(seed, ticket, place, is_right=bool(rng.random() < _PROB_RIGHT))
+        _answer(seed, ticket, index, is_right=bool(rng.random() < _PROB_RIGHT))
         for ticket in tickets
-        for place in range(N_ANSWERS)
+        for index in range(N_ANSWERS)
     )
 
 
@@ -236,32 +237,32 @@ def _ticket(number: int, rng: np.random.Generator) -> Ticket:
     )
 
 
-def _answer(seed: int, ticket: Ticket, place: int, *, is_right: bool) -> Answer:
-    uid = str(uuid.uuid5(_NAMESPACE, f"{WORLD_VERSION} {seed} {ticket.number} {place}"))
+def _answer(seed: int, ticket: Ticket, index: int, *, is_right: bool) -> Answer:
+    uid = str(uuid.uuid5(_NAMESPACE, f"{WORLD_VERSION} {seed} {ticket.number} {index}"))
     problem, words = ticket.problem, ticket.words
-    reply = (problem.right if is_right else problem.wrong)[place].format(**words)
+    reply = (problem.right if is_right else problem.wrong)[index].format(**words)
     n_layers = len(LAYERS) if ticket.number < N_TICKETS // 3 else 1
     layers = zip(LAYERS[-n_layers:], (reply, problem.team, reply)[-n_layers:], strict=True)
     line = ExecutionLine(
         uid=uid,
         adapter=ADAPTER,
         session=f"ticket-{words['no']}",
-        at_ms=at(9, 8) + (N_ANSWERS * ticket.number + place) * 5 * MINUTE_MS,
-        pairs=tuple(_pair(layer, problem.asks.format(**words), said) for layer, said in layers),
+        at_ms=at(9, 8) + (N_ANSWERS * ticket.number + index) * 5 * MINUTE_MS,
+        pairs=tuple(_pair(layer, problem.asks.format(**words), response) for layer, response in layers),
     )
     return Answer(uid=uid, ticket=ticket.number, is_right=is_right, line=line)
 
 
-def _pair(layer: LayerLine, asked: str, said: str) -> PairLine:
+def _pair(layer: LayerLine, request: str, response: str) -> PairLine:
     """As KAIROS keeps what a layer was asked, and what it answered."""
     instruction = {
-        "tensor_in": {"tokens": len(asked) // 4},
+        "tensor_in": {"tokens": len(request) // 4},
         "layer_instructions": layer.task,
-        "activation_query": asked,
+        "activation_query": request,
     }
     return PairLine(
         layer=layer.uid,
         index=layer.index,
         instruction=msgspec.json.encode(instruction).decode(),
-        response=msgspec.json.encode({"tensor_out": {}, "raw_solution": said}).decode(),
+        response=msgspec.json.encode({"tensor_out": {}, "raw_solution": response}).decode(),
     )

@@ -1,7 +1,7 @@
 """Build: a seed → a database file with its world, complete or not at all.
 
-The world is played in a folder beside the file and moved into place when it is whole, so whatever interrupts
-it leaves the old file as it was. A database that holds anything but a demo is never replaced.
+The world is played in a folder beside the file and moved into its path when it is complete. So an interruption leaves
+the old file unchanged. A database that holds anything but a demo is never replaced.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COPIES: Final = Actor(name="demo")
 
 
 class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the demo is and how much it holds; ``built`` False: it was there already and was left alone."""
+    """Location and size of the demo; ``built`` False: it existed already and was left unchanged."""
 
     database: str
     learner: str
@@ -49,31 +49,30 @@ class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build(
-    place: Located,
+    location: Located,
     *,
     seed: int = DEFAULT_SEED,
     fresh: bool = False,
     n_runs: int = N_RUNS,
     progress: Progress | None = None,
 ) -> DemoAnswer:
-    """Make the demo's database, or reuse the one that is there.
+    """Make the demo's database, or reuse the existing one.
 
-    Reused is a complete world of the same seed, size and version, with whatever was done in it since; any other
-    demo, and with ``fresh`` that one too, is replaced. Two builds with one seed give the same posteriors, bit
-    for bit.
+    A complete world of the same seed, size and version is reused, with everything done in it since. Any other demo is
+    replaced, and with ``fresh`` that one too. Two builds with one seed give the same posteriors, bit for bit.
 
     Parameters
     ----------
-    place
-        The database; one of its own, never the one real runs are in. A server's is empty, or holds the demo.
+    location
+        The database; one of its own, never the one of real runs. A server's is empty, or holds the demo.
     seed
-        Which world.
+        The world's seed.
     fresh
         Build it even where it is complete.
     n_runs
-        How many runs the thirty days hold.
+        Number of runs in the thirty days.
     progress
-        Called with the runs made so far and the runs to come to.
+        Called with the number of runs so far and of all.
 
     Raises
     ------
@@ -84,9 +83,9 @@ def build(
     StoreUnusable
         The folder can't be written, or the file is no database of ours.
     """
-    if isinstance(place, Server):
-        return _build_on(place, seed, n_runs, progress)
-    path = place
+    if isinstance(location, Server):
+        return _build_on(location, seed, n_runs, progress)
+    path = location
     _bring_up_to_date(path)
     if fresh or not _is_complete(path, seed, n_runs):
         _refuse_loss(path)
@@ -101,14 +100,14 @@ def _build_on(server: Server, seed: int, n_runs: int, progress: Progress | None)
         is_there = snapshot.origin == f"{DEMO_ORIGIN}{seed}"
     if not is_there:
         with TemporaryDirectory() as folder:
-            made = Path(folder) / "demo.db"
-            build(made, seed=seed, n_runs=n_runs, progress=progress)
-            copy(made, server, actor=_COPIES)
+            built = Path(folder) / "demo.db"
+            build(built, seed=seed, n_runs=n_runs, progress=progress)
+            copy(built, server, actor=_COPIES)
     return _answer(server, seed, built=not is_there)
 
 
 def _bring_up_to_date(path: Path) -> None:
-    """A demo that an older armscope made is upgraded like any database, with whatever was done in it."""
+    """Upgrade a demo of an older armscope like any database, with everything done in it."""
     if not path.exists():
         return
     try:
@@ -121,13 +120,13 @@ def _build(path: Path, seed: int, n_runs: int, progress: Progress | None) -> Non
     try:
         make_folder(path.parent)
         with TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
-            made = Path(folder) / path.name
-            with closing(Store(made)) as store:  # closing folds the log back, so the one file is all of it
+            built = Path(folder) / path.name
+            with closing(Store(built)) as store:  # closing folds the log back, so the one file is all of it
                 play(store, seed=seed, n_runs=n_runs, progress=progress)
             with _nobody_at(path):
                 if path.exists():
-                    shutil.copymode(path, made)  # whoever may read it, still may
-                made.replace(path)
+                    shutil.copymode(path, built)  # its readers keep their permission
+                built.replace(path)
     except ArmscopeError:
         raise
     except OSError as problem:
@@ -138,7 +137,7 @@ def _build(path: Path, seed: int, n_runs: int, progress: Progress | None) -> Non
 
 
 def _is_complete(path: Path, seed: int, n_runs: int) -> bool:
-    """Whether the file holds this very world: its last run, which is the version's too, came last."""
+    """Return whether the file holds this world: its last run, which names the version, was recorded last."""
     with _opened(path) as snapshot:
         return (
             snapshot is not None
@@ -175,8 +174,10 @@ def _opened(path: Path) -> Iterator[Snapshot | None]:
 
 @contextmanager
 def _nobody_at(path: Path) -> Iterator[None]:
-    """Hold the file's writers off. The last to close a database folds its log back and removes it, so a log
-    that is still there afterwards belongs to somebody else; beside a new file it would destroy it.
+    """Keep writers out of the file.
+
+    The last connection to close folds the log back and removes it. A log that remains belongs to another process;
+    beside a new file it would destroy that file.
     """
     database = Database(path)
     with database.locked():
@@ -191,9 +192,9 @@ def _nobody_at(path: Path) -> Iterator[None]:
         yield
 
 
-def _answer(place: Located, seed: int, *, built: bool) -> DemoAnswer:
-    with closing(Store(place)) as store:
-        seen = frame(Context(store=store, learner=LEARNER, actor=_READER))
+def _answer(location: Located, seed: int, *, built: bool) -> DemoAnswer:
+    with closing(Store(location)) as store:
+        state = frame(Context(store=store, learner=LEARNER, actor=_READER))
     return DemoAnswer(
-        database=str(place), learner=LEARNER, seed=seed, runs=seen.n_runs, arms=seen.n_arms, built=built
+        database=str(location), learner=LEARNER, seed=seed, runs=state.n_runs, arms=state.n_arms, built=built
     )

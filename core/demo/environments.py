@@ -1,5 +1,6 @@
-"""Environments: what is planted of how they pay. Six that pay in one way each, nine in which one thing is wrong, and
-the desk whose tickets the agent's own runs close.
+"""Environments with planted rewards: six with one pattern each, nine with one flaw each, and the support desk.
+
+The agent's own runs close the tickets of the support desk.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def step(number: int, name: str, reward: float | None, **more: object) -> Step:
     return Step(number=number, name=name, reward=reward, **more)  # type: ignore[arg-type]
 
 
-def asked(dice: Dice) -> str:
-    """What nobody asked before."""
+def new_question(dice: Dice) -> str:
+    """Return a question that did not occur before."""
     return f"{dice.integers(1 << 60):032x}"
 
 
@@ -51,14 +52,15 @@ def answer(dice: Dice, number: int, reward: float | None, **more: object) -> Ste
         number,
         "submit",
         reward,
-        **{"args_digest": asked(dice), "n_chars_in": n_chars, "finished": True} | more,
+        **{"args_digest": new_question(dice), "n_chars_in": n_chars, "finished": True} | more,
     )
 
 
 def silent(dice: Dice, n: int) -> list[Step]:
     """Steps that pay nothing: 0, or no reward at all."""
     return [
-        step(at, "Bash", None if dice.random() < 0.3 else 0.0, args_digest=asked(dice)) for at in range(n)
+        step(at, "Bash", None if dice.random() < 0.3 else 0.0, args_digest=new_question(dice))
+        for at in range(n)
     ]
 
 
@@ -69,7 +71,7 @@ def encouraging(dice: Dice, n: int) -> list[Step]:
             at,
             "Bash",
             float(dice.choice([0.0, 0.01, 0.02, 0.05], p=[0.25, 0.25, 0.25, 0.25])),
-            args_digest=asked(dice),
+            args_digest=new_question(dice),
         )
         for at in range(n)
     ]
@@ -79,11 +81,12 @@ def approaching(dice: Dice, n: int) -> list[Step]:
     """Steps that pay the more the nearer they come."""
     paid = np.sort(dice.uniform(0, 1, n)) ** 2 * 0.8 / n
     return [
-        step(at, "move", round(float(reward), 3), args_digest=asked(dice)) for at, reward in enumerate(paid)
+        step(at, "move", round(float(reward), 3), args_digest=new_question(dice))
+        for at, reward in enumerate(paid)
     ]
 
 
-def made(uid: str, steps: Sequence[Step]) -> Episode:
+def episode_of(uid: str, steps: Sequence[Step]) -> Episode:
     """An episode of an environment that gets its name later."""
     return Episode(uid=uid, environment="planted", steps=tuple(steps))
 
@@ -101,7 +104,7 @@ def ending(midway: Midway, *, graded: bool = False, success: float = 0.5) -> Cal
             if dice.random() < 0.2
             else round(float(dice.uniform(0, 1)), 2)
         )
-        return made(uid, [*midway(dice, n), answer(dice, n, reward)])
+        return episode_of(uid, [*midway(dice, n), answer(dice, n, reward)])
 
     return episode
 
@@ -111,12 +114,12 @@ def forbidding(dice: Dice, uid: str) -> Episode:
     steps = silent(dice, int(dice.integers(3, 10)))
     if dice.random() < 0.3:
         at = len(steps) - 1
-        steps[at] = step(at, "Bash", -0.1, args_digest=asked(dice))
+        steps[at] = step(at, "Bash", -0.1, args_digest=new_question(dice))
     if dice.random() < 0.15:
-        return made(
+        return episode_of(
             uid, [*steps, step(len(steps), "Bash", -1.0, args_digest="bad" + "0" * 29, finished=True)]
         )
-    return made(uid, [*steps, answer(dice, len(steps), float(dice.random() < 0.5))])
+    return episode_of(uid, [*steps, answer(dice, len(steps), float(dice.random() < 0.5))])
 
 
 PATTERNS: Final = (
@@ -143,21 +146,23 @@ def echoing(dice: Dice, uid: str) -> Episode:
         return ending(encouraging)(dice, uid)
     n = int(dice.integers(8, 20))
     steps = [step(at, "Bash", 0.02, args_digest="ec" * 16) for at in range(n)]
-    return made(uid, [*steps, answer(dice, n, 0.0)])
+    return episode_of(uid, [*steps, answer(dice, n, 0.0)])
 
 
 def outweighing(dice: Dice, uid: str) -> Episode:
     """The way pays more than the end."""
     n = int(dice.integers(4, 10))
-    steps = [step(at, "Bash", float(dice.choice([0.5, 0.9])), args_digest=asked(dice)) for at in range(n)]
-    return made(uid, [*steps, answer(dice, n, float(dice.random() < 0.5))])
+    steps = [
+        step(at, "Bash", float(dice.choice([0.5, 0.9])), args_digest=new_question(dice)) for at in range(n)
+    ]
+    return episode_of(uid, [*steps, answer(dice, n, float(dice.random() < 0.5))])
 
 
 def all_or_nothing(dice: Dice, uid: str) -> Episode:
     """A half-right answer and a wrong one are paid alike, and the metadata knows."""
     grade = str(dice.choice(GRADES, p=[0.4, 0.25, 0.35]))
     steps = silent(dice, 3)[:2]
-    return made(
+    return episode_of(
         uid, [*steps, answer(dice, 2, float(grade == "right"), meta_digest=f"{GRADES.index(grade):032x}")]
     )
 
@@ -167,18 +172,18 @@ def on_two_scales(dice: Dice, uid: str) -> Episode:
     tool, most = ("submit", 1.0) if dice.random() < 0.5 else ("report", 100.0)
     steps = silent(dice, 2)
     reward = most * float(dice.random() < 0.5)
-    return made(uid, [*steps, step(2, tool, reward, args_digest=asked(dice), finished=True)])
+    return episode_of(uid, [*steps, step(2, tool, reward, args_digest=new_question(dice), finished=True)])
 
 
 def by_length(dice: Dice, uid: str) -> Episode:
     """The longer the answer, the more it is paid."""
     n_chars = int(dice.integers(1, 16))
-    return made(uid, [*silent(dice, 2), answer(dice, 2, min(n_chars / 10, 1.0), n_chars_in=n_chars)])
+    return episode_of(uid, [*silent(dice, 2), answer(dice, 2, min(n_chars / 10, 1.0), n_chars_in=n_chars)])
 
 
 def beyond(dice: Dice, uid: str) -> Episode:
     """It pays 100 on a scale that ends at 1."""
-    return made(uid, [*silent(dice, 2), answer(dice, 2, 100.0 if dice.random() < 0.3 else 0.0)])
+    return episode_of(uid, [*silent(dice, 2), answer(dice, 2, 100.0 if dice.random() < 0.3 else 0.0)])
 
 
 def paying_on(dice: Dice, uid: str) -> Episode:
@@ -186,7 +191,7 @@ def paying_on(dice: Dice, uid: str) -> Episode:
     episode = ending(encouraging)(dice, uid)
     if dice.random() > 0.2:
         return episode
-    return made(uid, [*episode.steps, step(len(episode.steps), "submit", 1.0, refused=True)])
+    return episode_of(uid, [*episode.steps, step(len(episode.steps), "submit", 1.0, refused=True)])
 
 
 WRONG: Final = (
@@ -202,20 +207,22 @@ WRONG: Final = (
     World(name="trading/simulator", wrong="out_of_scale", episode=beyond, scale=Scale()),
     World(name="games/labyrinth", wrong="paid_after_finished", episode=paying_on),
 )
-DESK_PAYS: Final = 0.02
+DESK_REWARD: Final = 0.02
 _DESK_SUCCESS: Final = 0.7
 
 
 def paid_for(calls: Iterable[str], dice: Dice) -> list[Step]:
-    """What the desk pays for a run: a little for each tool that is new to the ticket, and 1 for a good ending."""
+    """Return the steps of a run at the support desk: a little for each tool that is new to the ticket, 1 for a good
+    end.
+    """
     names = dict.fromkeys(calls)
-    steps = [step(place, name, DESK_PAYS) for place, name in enumerate(names)]
+    steps = [step(index, name, DESK_REWARD) for index, name in enumerate(names)]
     return [*steps, step(len(steps), "submit", float(dice.random() < _DESK_SUCCESS), finished=True)]
 
 
 def _closing(dice: Dice, uid: str) -> Episode:
     n = int(dice.integers(1, 5))
-    return made(uid, paid_for((f"tool {place}" for place in range(n)), dice))
+    return episode_of(uid, paid_for((f"tool {index}" for index in range(n)), dice))
 
 
 DESK: Final = World(
@@ -226,7 +233,7 @@ DESK: Final = World(
 )
 """In the demo it pays for runs of the agent."""
 ENVIRONMENTS: Final[Mapping[str, World]] = {world.name: world for world in (*PATTERNS, *WRONG, DESK)}
-"""What is planted, by name."""
+"""Planted truth, by name."""
 
 
 def episodes(world: World, n: int, seed: int) -> list[Episode]:
@@ -236,8 +243,8 @@ def episodes(world: World, n: int, seed: int) -> list[Episode]:
     ['support/tickets/0', 'support/tickets/1']
     """
     dice = np.random.default_rng([seed, n, len(world.name)])
-    drawn = (world.episode(dice, f"{world.name}/{place}") for place in range(n))
-    return [replace(one, environment=world.name) for one in drawn]
+    generated = (world.episode(dice, f"{world.name}/{index}") for index in range(n))
+    return [replace(one, environment=world.name) for one in generated]
 
 
 N_EPISODES: Final = 100
@@ -254,19 +261,19 @@ def recordings(seed: int) -> bytes:
         for world in ENVIRONMENTS.values()
         if world.scale != Scale()
     ]
-    told = [one for world in (*PATTERNS, *WRONG) for one in _attempts(episodes(world, N_EPISODES, seed))]
-    return b"".join(write([*scales, *told]))
+    lines = [one for world in (*PATTERNS, *WRONG) for one in _attempts(episodes(world, N_EPISODES, seed))]
+    return b"".join(write([*scales, *lines]))
 
 
-def _attempts(drawn: Sequence[Episode]) -> Iterator[Episode]:
+def _attempts(generated: Sequence[Episode]) -> Iterator[Episode]:
     """Each task once by each model, from the beginning of the story until the file was written."""
-    every_ms = (RECORDED_MS - START_MS) // len(drawn)
-    for place, one in enumerate(drawn):
-        task, model = divmod(place, len(MODELS))
+    every_ms = (RECORDED_MS - START_MS) // len(generated)
+    for index, one in enumerate(generated):
+        task, model = divmod(index, len(MODELS))
         yield replace(
             one,
             task=f"task {task + 1}",
-            split="train" if task < _TRAINING_SHARE * len(drawn) / len(MODELS) else "test",
+            split="train" if task < _TRAINING_SHARE * len(generated) / len(MODELS) else "test",
             model=MODELS[model].name,
-            at_ms=START_MS + place * every_ms,
+            at_ms=START_MS + index * every_ms,
         )

@@ -1,4 +1,4 @@
-"""People: what operators and raters do, and when. Some of it is written down here, some drawn from the runs."""
+"""People: acts of operators and raters, and their times. Some are written here, some follow from the runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from core.demo.agent import Told
+from core.demo.agent import DemoRun
 from core.demo.world import (
     ACTIVE_FROM_MS,
     BASELINE_RATE,
@@ -139,7 +139,7 @@ class TakeBack:
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """Somebody does something at an instant."""
+    """An act of a person at a time."""
 
     at_ms: int
     actor: Actor
@@ -270,10 +270,10 @@ _WORDS: Final[dict[tuple[ArmType, bool], tuple[str, ...]]] = {
 }
 
 
-def later_judgements(told: Sequence[Told], rng: np.random.Generator) -> list[Act]:
-    """What raters will say of observed runs, minutes to days later."""
+def later_judgements(runs: Sequence[DemoRun], rng: np.random.Generator) -> list[Act]:
+    """Return the raters' judgements of observed runs, minutes to days later."""
     acts = []
-    for one in told:
+    for one in runs:
         if rng.random() < _PROB_JUDGED:
             act = _judgement(one, rng)
             if act.at_ms < END_MS:
@@ -281,16 +281,14 @@ def later_judgements(told: Sequence[Told], rng: np.random.Generator) -> list[Act
     return acts
 
 
-def _judgement(told: Told, rng: np.random.Generator) -> Act:
+def _judgement(run: DemoRun, rng: np.random.Generator) -> Act:
     """One rater on one arm. The careless one doesn't look; the others saw whether it was used, and hold it
     useful or not accordingly, now and then half useful. A correction says the opposite of what was recorded.
     """
-    keys = [
-        arm.key for arm in told.run.inventory.arms if arm_type(arm.key) != "section" or rng.random() < 0.3
-    ]
+    keys = [arm.key for arm in run.run.inventory.arms if arm_type(arm.key) != "section" or rng.random() < 0.3]
     arm = keys[int(rng.integers(len(keys)))]
     actor = _RATERS[int(rng.choice(len(_RATERS), p=[share for _, share in _RATERS]))][0]
-    ended_at_ms = told.run.ended_at_ms or START_MS
+    ended_at_ms = run.run.ended_at_ms or START_MS
     acted_at_ms = ended_at_ms + _lag_ms(rng)
     if actor is _CARELESS:
         outcomes: tuple[RewardOutcome, ...] = ("accepted", "partial", "rejected")
@@ -299,17 +297,17 @@ def _judgement(told: Told, rng: np.random.Generator) -> Act:
         return Act(
             at_ms=acted_at_ms,
             actor=actor,
-            does=Judge(arm=arm, outcome=outcome, reason=reason, run=told.run.uid),
+            does=Judge(arm=arm, outcome=outcome, reason=reason, run=run.run.uid),
         )
     is_correction = bool(rng.random() < _PROB_CORRECTS)
-    is_useful = (arm in told.used) != is_correction
+    is_useful = (arm in run.used) != is_correction
     is_partial = not is_correction and rng.random() < _PROB_PARTIAL
     words = _WORDS[arm_type(arm), is_useful]
     judged = Judge(
         arm=arm,
         outcome="partial" if is_partial else "accepted" if is_useful else "rejected",
         reason=words[int(rng.integers(len(words)))],
-        run=told.run.uid,
+        run=run.run.uid,
         correct=is_correction,
     )
     return Act(at_ms=acted_at_ms, actor=actor, does=judged)

@@ -1,6 +1,6 @@
-"""Play: the world's thirty days on a context, in the order of time, through the same flows that everybody uses.
+"""Play: the world's thirty days in order of time, through the same flows that all users call.
 
-Runs are recorded by stretches of two hours: each is selected for on what was believed when its stretch began.
+Runs are recorded in segments of two hours: each selection uses the beliefs at the start of its segment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 import numpy as np
 
-from core.demo.agent import Told, answer
+from core.demo.agent import DemoRun, answer
 from core.demo.environments import DESK, RECORDED_MS, paid_for, recordings
 from core.demo.people import (
     AGENT,
@@ -64,9 +64,9 @@ from core.records.selection import Selection
 from core.records.times import HOUR_MS
 from core.store.store import Store
 
-_STRETCH_MS: Final = 2 * HOUR_MS
+_SEGMENT_MS: Final = 2 * HOUR_MS
 _PAID_EVERY: Final = 20
-"""Of observed runs one in so many closes a ticket of the desk, which pays for it."""
+"""One in so many observed runs closes a ticket of the support desk, which pays for it."""
 
 Progress = Callable[[int, int], None]
 """Called with the runs made so far and the runs to come to."""
@@ -74,8 +74,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """``saved_percent``: what selecting saves by the plan, every run's noise averaged out, at the same mix of
-    models and channels (0 where there is nothing to compare).
+    """A played world. ``saved_percent`` are the planned savings without noise, at one mix of models and channels.
+
+    It is 0 where there is nothing to compare.
     """
 
     runs: int
@@ -85,24 +86,24 @@ class Played:
 def play(store: Store, *, seed: int, n_runs: int = N_RUNS, progress: Progress | None = None) -> Played:
     """Live through the world of a seed in an empty store."""
     player = _Player(store, seed)
-    asked = requests(n_runs, player.rng)
-    next_place = 0
+    pending = requests(n_runs, player.rng)
+    next_index = 0
     with store.hurrying():
         for begin, end in pairwise(_edges()):
             player.act_until(begin)
-            first = next_place
-            while next_place < n_runs and asked[next_place].at_ms < end:
-                next_place += 1
-            player.answer(asked[first:next_place])
+            first = next_index
+            while next_index < n_runs and pending[next_index].at_ms < end:
+                next_index += 1
+            player.answer(pending[first:next_index])
             if progress is not None:
-                progress(next_place, n_runs)
+                progress(next_index, n_runs)
         player.act_until(END_MS)
-    return Played(runs=next_place, saved_percent=player.plan.saved_percent)
+    return Played(runs=next_index, saved_percent=player.plan.saved_percent)
 
 
 def _edges() -> list[int]:
-    """Where stretches begin and end: every two hours, and where the story has somebody act."""
-    regular = range(START_MS, END_MS, _STRETCH_MS)
+    """Return the bounds of the segments: every two hours, and at each act of the story."""
+    regular = range(START_MS, END_MS, _SEGMENT_MS)
     return sorted({*regular, *(act.at_ms for act in STORY), *OUTAGE_MS, END_MS})
 
 
@@ -124,7 +125,7 @@ class _Player:
         self.plan = _Plan()
         self._arms = planted(seed)
         self._clock = _Clock()
-        selecting, reviewing = (np.random.Generator(np.random.PCG64([seed, place])) for place in (1, 3))
+        selecting, reviewing = (np.random.Generator(np.random.PCG64([seed, stream])) for stream in (1, 3))
         self._entropy = lambda: int(reviewing.integers(1 << 63))
         self._context = Context(
             store=store,
@@ -136,7 +137,7 @@ class _Player:
         )
         recorded = Bring(name="environments.jsonl", content=recordings(seed))
         story = [*STORY, *review(seed), Act(at_ms=RECORDED_MS, actor=JON, does=recorded)]
-        self._due = [(act.at_ms, place, act) for place, act in enumerate(story)]
+        self._due = [(act.at_ms, stream, act) for stream, act in enumerate(story)]
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
         self._paying = np.random.Generator(np.random.PCG64([seed, 4]))
@@ -144,17 +145,17 @@ class _Player:
         self._done: dict[str, str] = {}
         self._n_observed = 0
 
-    def answer(self, asked: Sequence[Request]) -> None:
+    def answer(self, batch: Sequence[Request]) -> None:
         """Answer a stretch of requests, record the runs, and see who will judge them."""
-        if not asked:
+        if not batch:
             return
-        told = [self._told(request) for request in asked]
-        self._clock.now_ms = asked[-1].at_ms
-        answers = record_all(self._context, [one.run for one in told])
+        runs = [self._run_of(request) for request in batch]
+        self._clock.now_ms = batch[-1].at_ms
+        answers = record_all(self._context, [one.run for one in runs])
         observed = [
-            one for one, recorded in zip(told, answers, strict=True) if recorded.outcome == "observed"
+            one for one, recorded in zip(runs, answers, strict=True) if recorded.outcome == "observed"
         ]
-        for one in told:
+        for one in runs:
             self.plan.add(one)
         for one in observed:
             self._note(one)
@@ -172,7 +173,7 @@ class _Player:
             self._clock.now_ms = act.at_ms
             self._do(replace(self._context, actor=act.actor, entropy=self._entropy), act)
 
-    def _told(self, request: Request) -> Told:
+    def _run_of(self, request: Request) -> DemoRun:
         offered = [
             arm
             for arm in self._arms
@@ -185,10 +186,10 @@ class _Player:
             return None
         return select(self._context, [arm.arm for arm in offered])
 
-    def _note(self, told: Told) -> None:
+    def _note(self, run: DemoRun) -> None:
         """Remember the latest observed run that was, or was not, seen to use each arm."""
-        for arm in told.run.inventory.arms:
-            self._latest[arm.key, arm.key in told.used] = told.run.uid
+        for arm in run.run.inventory.arms:
+            self._latest[arm.key, arm.key in run.used] = run.run.uid
 
     def _pay(self, run: Run) -> None:
         """Record what the desk pays for a run, step by step."""
@@ -242,11 +243,11 @@ class _Player:
             run = self._latest.get((judged.arm, judged.was_used))
             if run is None:
                 return
-        given = reward(
+        answer = reward(
             context, judged.arm, outcome=judged.outcome, reason=judged.reason, run=run, correct=judged.correct
         )
         if judged.name is not None:
-            self._done[judged.name] = given.id
+            self._done[judged.name] = answer.id
 
     def _evaluate(self, context: Context, judged: Evaluate) -> None:
         """All of it as one act of sending; of runs, what this world has shown."""
@@ -255,9 +256,9 @@ class _Player:
             run = self._latest.get((one.arm, one.was_used))
             if run is not None:
                 orders.append(_order(run, one, rater=context.actor.name, rubric=judged.rubric))
-        given = evaluate_all(context, orders)
+        answers = evaluate_all(context, orders)
         if judged.name is not None:
-            self._done[judged.name] = given[-1].id
+            self._done[judged.name] = answers[-1].id
 
 
 def _order(run: str, judged: InRun, *, rater: str, rubric: str | None) -> EvaluationOrder:
@@ -278,11 +279,11 @@ class _Plan:
 
     sums: dict[tuple[str | None, str | None], dict[str, list[float]]] = field(default_factory=dict)
 
-    def add(self, told: Told) -> None:
-        run = told.run
+    def add(self, demo_run: DemoRun) -> None:
+        run = demo_run.run
         if run.run_class in {"baseline", "selected"} and run.status == "completed" and run.usage is not None:
             by_class = self.sums.setdefault((run.model, run.channel), {"baseline": [], "selected": []})
-            by_class[run.run_class].append(told.expected_tokens)
+            by_class[run.run_class].append(demo_run.expected_tokens)
 
     @property
     def saved_percent(self) -> float:

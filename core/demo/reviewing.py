@@ -1,8 +1,8 @@
-"""Reviewing: who judges the workflow's answers, by which rubric, and when; two people look, one doesn't.
+"""Reviewing: raters of the workflow's answers, their rubrics and times; two people read them, one doesn't.
 
-A program grades first. It takes people two rubrics to say what they mean: by the first a reply is right or wrong, the
-second knows one that could be sent and should be better. What is judged of arms comes after the last run, so that no
-selection depends on it: with or without evaluations the thirty days are the same.
+A program grades first. The people need two versions of the rubric: by the first a reply is right or wrong, the second
+adds a reply that could be sent and should be better. Arms are judged after the last run, so no selection depends on
+it: with or without evaluations the thirty days are the same.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ OPEN: Final = AskFor(
     n_reviewers=2,
     rubric=SECOND_RUBRIC.version,
 )
-"""What is left to whoever looks at the demo."""
+"""Queue that is left for visitors of the demo."""
 
 _DOUBTED: Final = "looked again, too late in the evening"
 _CARELESS: Final = JON
@@ -102,12 +102,12 @@ _OFFHAND: Final = ("ok", "no", "meh")
 def review(seed: int) -> list[Act]:
     """All that is done about the workflow's answers, drawn on dice of its own."""
     rng = np.random.Generator(np.random.PCG64([seed, 2]))
-    told = answers(seed, rng)
-    third = len(told) // 3
-    first, second, still_open = told[:third], told[third : 2 * third], told[2 * third :]
+    replies = answers(seed, rng)
+    third = len(replies) // 3
+    first, second, still_open = replies[:third], replies[third : 2 * third], replies[2 * third :]
     return [
         Act(at_ms=at(10, 10), actor=JON, does=Change(name="keep_texts", value=True)),
-        Act(at_ms=at(10, 10, 5), actor=AGENT, does=_file(told)),
+        Act(at_ms=at(10, 10, 5), actor=AGENT, does=_file(replies)),
         *_judged(first, HEAD, MARA, at(10, 14, 20), None, rng),
         Act(at_ms=at(11, 9, 30), actor=MARA, does=Define(rubric=FIRST_RUBRIC)),
         Act(at_ms=at(11, 10), actor=GRADER, does=_graded(first, FIRST_RUBRIC, rng)),
@@ -127,16 +127,16 @@ def review(seed: int) -> list[Act]:
     ]
 
 
-def _file(told: Sequence[Answer]) -> Bring:
+def _file(replies: Sequence[Answer]) -> Bring:
     """The workflow's own log comes in."""
-    lines = (*LAYERS, *(one.line for one in told))
+    lines = (*LAYERS, *(one.line for one in replies))
     content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     return Bring(name="support-answers.jsonl", content=content)
 
 
-def _graded(told: Sequence[Answer], rubric: Rubric, rng: np.random.Generator) -> Evaluate:
-    """A program grades drafts, some before it says who it is, and a layer that nobody described."""
-    orders = [_grade(one, rubric, rng) for one in told]
+def _graded(replies: Sequence[Answer], rubric: Rubric, rng: np.random.Generator) -> Evaluate:
+    """Grade drafts by a program, some before it names itself, and a layer without a description."""
+    orders = [_grade(one, rubric, rng) for one in replies]
     orders += [
         EvaluationOrder(layer=HEAD.uid, outcome="success", score=0.75),
         EvaluationOrder(layer=UNKNOWN_LAYER, outcome="success", model=MODEL, create=True),
@@ -156,8 +156,8 @@ def _grade(one: Answer, rubric: Rubric, rng: np.random.Generator) -> EvaluationO
     )
 
 
-def _judged(  # noqa: PLR0917 - a line each of what `review` tells
-    told: Sequence[Answer],
+def _judged(  # noqa: PLR0917 - one line per argument of `review`
+    replies: Sequence[Answer],
     layer: LayerLine,
     rater: Actor,
     begun_ms: int,
@@ -166,8 +166,8 @@ def _judged(  # noqa: PLR0917 - a line each of what `review` tells
 ) -> list[Act]:
     """A rater judges what a layer answered, ten at a sitting; the careless one takes a minute for them."""
     acts = []
-    for sitting, place in enumerate(range(0, len(told), _A_SITTING)):
-        orders = [_judgement(one, layer, rater, rubric, rng) for one in told[place : place + _A_SITTING]]
+    for sitting, index in enumerate(range(0, len(replies), _A_SITTING)):
+        orders = [_judgement(one, layer, rater, rubric, rng) for one in replies[index : index + _A_SITTING]]
         lag_ms = sitting * (1 if rater is _CARELESS else 22) * MINUTE_MS
         acts.append(Act(at_ms=begun_ms + lag_ms, actor=rater, does=Evaluate(orders=tuple(orders))))
     return acts
@@ -199,13 +199,13 @@ def _says_right(one: Answer, rater: Actor, rng: np.random.Generator) -> bool:
     return one.is_right != bool(rng.random() < _PROB_ERROR[rater.name])
 
 
-def _looked_again(told: Sequence[Answer], rng: np.random.Generator) -> list[Act]:
+def _looked_again(replies: Sequence[Answer], rng: np.random.Generator) -> list[Act]:
     """A rater revises some, and late in the evening one more, which is taken back in the morning."""
     again = [
         msgspec.structs.replace(
             _judgement(one, DRAFT, PRIYA, FIRST_RUBRIC, rng), feedback="On second thoughts."
         )
-        for one in told[: _N_REVISED + 1]
+        for one in replies[: _N_REVISED + 1]
     ]
     doubted = msgspec.structs.replace(again.pop(), outcome="failure", score=1.0, feedback="No.")
     return [
@@ -215,13 +215,13 @@ def _looked_again(told: Sequence[Answer], rng: np.random.Generator) -> list[Act]
     ]
 
 
-def _compared(told: Sequence[Answer]) -> list[Act]:
+def _compared(replies: Sequence[Answer]) -> list[Act]:
     """The two answers to some tickets side by side, by two people in turn."""
-    pairs = zip(told[::N_ANSWERS], told[1::N_ANSWERS], strict=True)
+    pairs = zip(replies[::N_ANSWERS], replies[1::N_ANSWERS], strict=True)
     return [
         Act(
-            at_ms=at(18, 10, 5 + 2 * place),
-            actor=PRIYA if place % 2 else MARA,
+            at_ms=at(18, 10, 5 + 2 * index),
+            actor=PRIYA if index % 2 else MARA,
             does=Compare(
                 layer=DRAFT.uid,
                 first=one.uid,
@@ -230,7 +230,7 @@ def _compared(told: Sequence[Answer]) -> list[Act]:
                 rubric=SECOND_RUBRIC.version,
             ),
         )
-        for place, (one, other) in enumerate(islice(pairs, _N_COMPARED))
+        for index, (one, other) in enumerate(islice(pairs, _N_COMPARED))
     ]
 
 

@@ -1,4 +1,4 @@
-"""Timeline: when requests come, and to which conversation they belong. Busy days, quiet nights and weekends."""
+"""Timeline: times of requests and their conversations. Days are busy, nights and weekends quiet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Request:
 def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
     """So many requests in the order of time, the first and the last at the world's two ends."""
     opened: list[Request] = []
-    found: list[Request] = []
+    pending: list[Request] = []
     for number, at_ms in enumerate(_times(n_runs, rng), start=1):
         opened = [one for one in opened if at_ms - one.at_ms < _SESSION_GAP_MS]
         if opened and rng.random() < _PROB_GOES_ON:
@@ -45,8 +45,8 @@ def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
             request = _opening(number, at_ms, rng)
         if request.channel is not _CRON:  # a scheduled job asks once
             opened.append(request)
-        found.append(request)
-    return [*found[:-1], replace(found[-1], is_health_check=False, is_farewell=True)]
+        pending.append(request)
+    return [*pending[:-1], replace(pending[-1], is_health_check=False, is_farewell=True)]
 
 
 def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
@@ -75,9 +75,9 @@ def _times(n_runs: int, rng: np.random.Generator) -> list[int]:
 
 
 def _busyness(at_ms: int) -> float:
-    moment = instant(at_ms)
-    by_hour = 1.0 if 8 <= moment.hour < 18 else 0.5 if 6 <= moment.hour < 21 else 0.15
-    return by_hour * (0.35 if moment.weekday() >= 5 else 1.0)
+    time_of_day = instant(at_ms)
+    by_hour = 1.0 if 8 <= time_of_day.hour < 18 else 0.5 if 6 <= time_of_day.hour < 21 else 0.15
+    return by_hour * (0.35 if time_of_day.weekday() >= 5 else 1.0)
 
 
 def _one_of(strata: Sequence[Stratum], rng: np.random.Generator) -> Stratum:

@@ -1,8 +1,8 @@
-"""World: what is planted. The arms with their true usefulness and costs, the strata, and the story's instants.
+"""World: the planted truth. The arms with their true usefulness and costs, the strata, and the times of the story.
 
-The story of the thirty days: four days of watching, then choosing; three hours without a selector; two days
-in which the detector sees every tool under a wrong name, and the reset that repairs it; one tool that gets
-worse; four days, up to the end, in which three files are mentioned in a way the detector does not recognise.
+The thirty days begin with four days of watching; then armscope selects. For three hours the selector is unavailable.
+For two days the detector sees every tool under a wrong name, until a reset repairs it. One tool gets worse. In the
+last four days three files are mentioned in a way that the detector does not recognise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.records.arm import Arm, ArmType, arm_type
 from core.records.times import DAY_MS
 
 WORLD_VERSION: Final = 3
-"""Goes up when the same seed gives another world; a database of an older one is built anew."""
+"""Increased when the same seed gives another world; a database of an older one is built again."""
 _TRUTH_VERSION: Final = 1
 """Goes up when the same seed plants another truth."""
 
@@ -92,7 +92,7 @@ class Planted:
         return self.prob if at_ms < DRIFT_MS else self.final_prob
 
     def is_offered(self, at_ms: int, *, to_health_check: bool = False) -> bool:
-        """Whether the agent has it on offer at an instant."""
+        """Return whether the agent offers it at a time."""
         is_idle = self.idle_from_day is not None and at_ms >= at_day(self.idle_from_day)
         return at_ms >= at_day(self.since_day) and (to_health_check or not is_idle)
 

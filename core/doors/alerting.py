@@ -32,7 +32,7 @@ _LOG: Final = logging.getLogger("armscope")
 Send = Callable[[Message], SendResult]
 
 
-class LookedAndSent(msgspec.Struct, frozen=True, kw_only=True):
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """Alerts raised and cleared by one check, and the results of the messages sent after it."""
 
     raised: tuple[str, ...]
@@ -47,7 +47,7 @@ class Alarms:
         self._known: dict[str, tuple[Hashable, tuple[Alarm, ...]]] = {}
 
     def __call__(self, context: Context) -> tuple[Alarm, ...]:
-        key = (queries.revision(context).moment, context.clock() // BY_CLOCK_MS)
+        key = (queries.revision(context).snapshot_key, context.clock() // BY_CLOCK_MS)
         known = self._known.get(context.learner)
         if known is None or known[0] != key:
             known = self._known[context.learner] = (key, queries.alarms(context))
@@ -126,11 +126,11 @@ class Watch:
             _LOG.error("alerts could not be checked", exc_info=problem)
 
 
-def look_and_send(context: Context, ask: alerts.FindAlarms = queries.alarms) -> LookedAndSent:
+def look_and_send(context: Context, ask: alerts.FindAlarms = queries.alarms) -> CheckResult:
     """Check once and send the due messages, even if a learner can't be read."""
     try:
         looked = alerts.look(context, find=ask)
     except ArmscopeError:
         deliver(context)
         raise
-    return LookedAndSent(raised=looked.raised, cleared=looked.cleared, sent=deliver(context))
+    return CheckResult(raised=looked.raised, cleared=looked.cleared, sent=deliver(context))

@@ -241,7 +241,7 @@ def _reset(requester: _Requester, rest: str) -> str:
     scope_text, code = _confirmation(rest)
     context = requester.context
     scope = _scope(scope_text, arm_ids(context))
-    state = queries.revision(context).moment
+    state = queries.revision(context).snapshot_key
     preview = queries.preview_reset(context, arms=scope.arms, types=scope.types)
     if not preview.columns.keys:
         return f"There is no arm to reset ({scope.words}). Nothing was reset."

@@ -193,6 +193,6 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
 
 def _problem(context: Context, answer: Verification) -> dict[str, Any]:
     document: dict[str, Any] = resolve_name("core.flows.queries.verify:problem_of")(
-        answer, context.store.place
+        answer, context.store.location
     ).as_answer()
     return document

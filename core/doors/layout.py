@@ -36,7 +36,7 @@ def table(
     ['arm   pulls', 'a         7', 'bcde     12']
     """
     widths = [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
-    n_title = next((place for place, head in enumerate(heads) if head), 0) + 1
+    n_title = next((index for index, head in enumerate(heads) if head), 0) + 1
     if columns is not None and _total(widths) > columns:
         widths = _folded(widths, columns, {*range(n_title), *numbers})
         if columns < NARROW or _total(widths) > columns:
@@ -53,9 +53,9 @@ def facts(rows: Sequence[tuple[str, str]], *, columns: int | None) -> Iterator[s
     ['arms  45', 'file  /data/a.db']
     """
     indent = max((_width(name) for name, _ in rows), default=0) + len(_GAP)
-    for name, said in rows:
+    for name, value in rows:
         room = None if columns is None else max(columns - indent, _LEAST)
-        first, *rest = _wrapped(said, room)
+        first, *rest = _wrapped(value, room)
         yield f"{name}{' ' * (indent - _width(name))}{first}".rstrip()
         yield from (" " * indent + line for line in rest)
 
@@ -87,21 +87,21 @@ def _packed(pairs: Sequence[str], room: int) -> Iterator[str]:
 
 def _folded(widths: Sequence[int], columns: int, whole: Collection[int]) -> list[int]:
     """Widths that fit together, if they can: what is missing is taken from the widest columns but the ``whole``."""
-    found = list(widths)
-    while _total(found) > columns:
-        texts = [place for place in range(len(found)) if place not in whole and found[place] > _LEAST]
+    fitted = list(widths)
+    while _total(fitted) > columns:
+        texts = [index for index in range(len(fitted)) if index not in whole and fitted[index] > _LEAST]
         if not texts:
             break
-        found[max(texts, key=found.__getitem__)] -= 1
-    return found
+        fitted[max(texts, key=fitted.__getitem__)] -= 1
+    return fitted
 
 
 def _lines(row: Row, widths: Sequence[int], numbers: Collection[int]) -> Iterator[str]:
     cells = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*cells, fillvalue=""):
         padded = [
-            " " * (width - _width(part)) + part if place in numbers else part + " " * (width - _width(part))
-            for place, (part, width) in enumerate(zip(parts, widths, strict=True))
+            " " * (width - _width(part)) + part if index in numbers else part + " " * (width - _width(part))
+            for index, (part, width) in enumerate(zip(parts, widths, strict=True))
         ]
         yield _GAP.join(padded).rstrip()
 

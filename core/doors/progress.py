@@ -1,6 +1,6 @@
-"""Progress: one line on a terminal that says how far a long command has come, redrawn a few times a second.
+"""Progress: one line on a terminal with the progress of a long command, redrawn a few times a second.
 
-Whoever does the work reports as often as it likes: between two redraws a report costs a look at the clock.
+The command reports as often as it likes: between two redraws a report costs one read of the clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.doors.terminal import printable
 
 EVERY_S: Final = 0.25
 _FORETOLD_AFTER_S: Final = 1.0
-"""Before that, how it began does not tell how long it will take."""
+"""Before this the start does not predict the duration."""
 _BAR_CHARS: Final = 20
 _CLEARED: Final = "\r\x1b[K"
 
@@ -43,26 +43,26 @@ class Bar:
         self._stream = stream
         self._clock = clock
         self._columns = columns
-        self._began_s = self._drawn_s = clock()
-        self._is_drawn = False
+        self._began_s = self._shown_s = clock()
+        self._is_shown = False
 
     def show(self, done: float, total: float, words: Callable[[], str], *, at: str = "") -> None:
-        """Say it anew, if it is time: what share is done, the words, how long it may yet take, and where it is."""
+        """Redraw the line if it is time: the share, the words, the estimated rest, and the position."""
         now_s = self._clock()
-        if now_s - self._drawn_s < EVERY_S:
+        if now_s - self._shown_s < EVERY_S:
             return
-        self._drawn_s = now_s
+        self._shown_s = now_s
         share = min(done / total, 1.0) if total > 0 else 0.0
         n_full = int(share * _BAR_CHARS)
         bar = "#" * n_full + "." * (_BAR_CHARS - n_full)
         line = printable(f"[{bar}] {words()}{_left(now_s - self._began_s, share)}{at and f': {at}'}")
         # One column stays free: a full line would go on in the next, and could not be taken back.
         self._write(_CLEARED + line[: max(self._columns() - 1, 0)])
-        self._is_drawn = True
+        self._is_shown = True
 
     def clear(self) -> None:
         """Leave the terminal as it was."""
-        if self._is_drawn:
+        if self._is_shown:
             self._write(_CLEARED)
 
     def _write(self, text: str) -> None:
@@ -71,9 +71,9 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(*, wanted: bool) -> Iterator[Bar | None]:
+def progress_bar(*, enabled: bool) -> Iterator[Bar | None]:
     """A bar where a person sees it: on a terminal, unless the command is to be quiet or to answer a program."""
-    if not wanted or not sys.stderr.isatty():
+    if not enabled or not sys.stderr.isatty():
         yield None
         return
     bar = Bar(sys.stderr)

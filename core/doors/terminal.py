@@ -104,7 +104,7 @@ def row_lines(rows: Sequence[object], form: Literal["csv", "tsv"]) -> Iterator[s
 
 def say_facts(rows: Iterable[tuple[str, str]]) -> None:
     """Write pairs of a name and a value, for a person."""
-    _say(sys.stdout, layout.facts([(name, printable(said)) for name, said in rows], columns=_columns()))
+    _say(sys.stdout, layout.facts([(name, printable(value)) for name, value in rows], columns=_columns()))
 
 
 def say_error(error: ArmscopeError | dict[str, object], *, as_json: bool) -> None:
@@ -117,7 +117,7 @@ def say_error(error: ArmscopeError | dict[str, object], *, as_json: bool) -> Non
     _say(sys.stderr, [f"{head} {printable(str(answer['error']))}", printable(str(answer["next"]))])
 
 
-def say_aside(line: str) -> None:
+def say_on_stderr(line: str) -> None:
     """Write a line that is no answer: to standard error."""
     _say(sys.stderr, [line])
 
@@ -133,7 +133,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def said_mean(mean: float) -> str:
+def mean_words(mean: float) -> str:
     """A posterior mean with three decimals; it is never quite 0 or 1.
 
     >>> said_mean(0.5166), said_mean(0.9996), said_mean(0.0004)
@@ -143,7 +143,7 @@ def said_mean(mean: float) -> str:
     return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
 
 
-def said_time(at_ms: int | None) -> str:
+def time_words(at_ms: int | None) -> str:
     """A time with its minute, UTC; a day where it is the beginning of one.
 
     >>> said_time(1_763_632_800_000), said_time(1_763_596_800_000), said_time(None)

@@ -34,7 +34,7 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a na
         case "open":
             return f"open: {_break_even(one)}, within its interval"
         case "unopposed":
-            return "goes in whatever it is worth"
+            return "goes in at any value"
         case "unknown":
             return NOT_OFFERED
         case _:
@@ -50,24 +50,26 @@ def chance_words(share: float | None, error: float | None = None) -> str:
     """
     if share is None or math.isnan(share):
         return NOT_OFFERED
-    said = "under 1%" if 0 < share < 0.005 else "over 99%" if 0.995 < share < 1 else f"{share:.0%}"
-    return said + (f" ± {100 * error:.1f}" if error else "")
+    words = "under 1%" if 0 < share < 0.005 else "over 99%" if 0.995 < share < 1 else f"{share:.0%}"
+    return words + (f" ± {100 * error:.1f}" if error else "")
 
 
 def _changed(one: Judgement, since: str) -> str:
-    seen = one.recent
-    if seen is None:
+    recent = one.recent
+    if recent is None:
         return one.name
-    before = f"{of_hundred(seen.mean_before)} before"
+    before = f"{of_hundred(recent.mean_before)} before"
     match one.name:
         case "poisoned":
-            return f"looks poisoned: {_counted(seen)} since {since}, {before}"
+            return f"looks poisoned: {_counted(recent)} since {since}, {before}"
         case "rival":
-            return f"gave way to {_named(one.others)}: {of_hundred(seen.mean)} of 100 since {since}, {before}"
-        case "drifting" if seen.mean == 0:
-            return f"fell to nothing: {_counted(seen)} since {since}, {before}"
+            return (
+                f"gave way to {_named(one.others)}: {of_hundred(recent.mean)} of 100 since {since}, {before}"
+            )
+        case "drifting" if recent.mean == 0:
+            return f"fell to nothing: {_counted(recent)} since {since}, {before}"
         case _:
-            return f"{one.name}: {of_hundred(seen.mean)} of 100 since {since}, {before}"
+            return f"{one.name}: {of_hundred(recent.mean)} of 100 since {since}, {before}"
 
 
 def of_hundred(mean: float) -> str:
@@ -79,14 +81,14 @@ def of_hundred(mean: float) -> str:
     return "fewer than 1" if number < 1 else "more than 99" if number > 99 else str(number)
 
 
-def _counted(seen: RecentMean) -> str:
+def _counted(recent: RecentMean) -> str:
     """Return the number of references and of observations.
 
     >>> from core.records.judgement import RecentMean
     >>> _counted(RecentMean(since_ms=0, mean=0.0, n=31, mean_before=0.6, n_before=90))
     '0 of 31'
     """
-    return f"{round(seen.mean * seen.n):,} of {seen.n:,}"
+    return f"{round(recent.mean * recent.n):,} of {recent.n:,}"
 
 
 def _named(arms: tuple[str, ...]) -> str:

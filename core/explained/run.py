@@ -35,7 +35,7 @@ def verdict(story: RunStory) -> str:
     if facts.outcome == "empty":
         return "An empty prompt: nothing answered it, so it counts as no run and nothing was learned."
     if facts.outcome == "passive":
-        return f"Passive phase: recorded with {calls}, and nothing was learned whatever the agent did."
+        return f"Passive phase: recorded with {calls}, and nothing was learned from it."
     if facts.outcome == "observed":
         n_in, n_used = story.n_in, story.n_referenced
         after = (
@@ -69,7 +69,7 @@ def not_offered(story: RunStory) -> str | None:
     if not missing:
         return None
     more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
-    return f"Called, but no arm in the prompt stands for it: {', '.join(missing[:_NAMED])}{more}."
+    return f"Called without an arm in the prompt: {', '.join(missing[:_NAMED])}{more}."
 
 
 class Decided(Protocol):
@@ -107,7 +107,7 @@ def flip(arm: RunArm, story: RunStory) -> str:
     if arm.reason is None or story.selection is None:
         return NONE
     if arm.flip is None:
-        return "can't be told: the record doesn't replay"
+        return "unknown: the record doesn't replay"
     if arm.reason in {"budget", "k"}:
         return _into_prompt(arm, arm.flip, story.selection)
     if arm.reason == "draw":
@@ -120,30 +120,30 @@ def flip(arm: RunArm, story: RunStory) -> str:
     }[arm.reason]
 
 
-def _into_prompt(arm: RunArm, found: ArmFlip, chosen: Selection) -> str:
+def _into_prompt(arm: RunArm, flip: ArmFlip, chosen: Selection) -> str:
     ways = []
-    if found.draw is not None and arm.draw is not None:
-        ways.append(f"draw ≥ {_draws(found.draw, arm.draw, up=True)} (rank {_count(found.rank)})")
-    elif found.rank is not None and not arm.by_draw:
+    if flip.draw is not None and arm.draw is not None:
+        ways.append(f"draw ≥ {_draws(flip.draw, arm.draw, up=True)} (rank {_count(flip.rank)})")
+    elif flip.rank is not None and not arm.by_draw:
         order = "the random order" if chosen.run_class == "baseline" else "the order of pulls"
-        ways.append(f"rank ≤ {found.rank:,} in {order}")
-    if found.budget is not None:
-        ways.append(f"{_tokens(found.budget - chosen.budget_tokens)} more")
-    elif found.more_than_budget is not None:
-        ways.append(f"over {_tokens(found.more_than_budget - chosen.budget_tokens)} more")
-    if found.cost is not None:
-        ways.append(f"cost ≤ {found.cost:,}")
-    if found.k is not None:
-        ways.append(f"room for {found.k:,} arms")
-    said = ", or ".join(ways) if ways else "nothing about this arm alone"
-    return f"no draw; {said}" if arm.by_draw and found.draw is None else said
+        ways.append(f"rank ≤ {flip.rank:,} in {order}")
+    if flip.budget is not None:
+        ways.append(f"{_tokens(flip.budget - chosen.budget_tokens)} more")
+    elif flip.more_than_budget is not None:
+        ways.append(f"over {_tokens(flip.more_than_budget - chosen.budget_tokens)} more")
+    if flip.cost is not None:
+        ways.append(f"cost ≤ {flip.cost:,}")
+    if flip.k is not None:
+        ways.append(f"room for {flip.k:,} arms")
+    words = ", or ".join(ways) if ways else "nothing about this arm alone"
+    return f"no draw; {words}" if arm.by_draw and flip.draw is None else words
 
 
-def _out_of_prompt(arm: RunArm, found: ArmFlip, story: RunStory) -> str:
-    if found.draw is not None and arm.draw is not None:
-        return f"out with draw ≤ {_draws(found.draw, arm.draw, up=False)} (rank {_count(found.rank)})"
+def _out_of_prompt(arm: RunArm, flip: ArmFlip, story: RunStory) -> str:
+    if flip.draw is not None and arm.draw is not None:
+        return f"out with draw ≤ {_draws(flip.draw, arm.draw, up=False)} (rank {_count(flip.rank)})"
     if story.k is None:
-        return "can't be told: the limit on arms in force is not recorded"
+        return "unknown: the limit on arms in force is not recorded"
     return "no draw would have left it out"
 
 
@@ -189,14 +189,14 @@ def observed(arm: RunArm) -> str:
     """Return the rewards of an arm that count in this run: the automatic one or its correction, then feedback."""
     corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
     feedback = [row for row in reversed(arm.by_hand) if row.kind != "correction" and row.counts]
-    said = []
+    parts = []
     if corrections:
         was = "" if arm.reward is None else f", was {_reward(arm.reward)}"
-        said.append(f"◆ {_reward(corrections[0].reward)} corrected by hand ({corrections[0].id}{was})")
+        parts.append(f"◆ {_reward(corrections[0].reward)} corrected by hand ({corrections[0].id}{was})")
     elif arm.reward is not None:
-        said.append(f"{'●' if arm.reward == 1 else '×'} {_reward(arm.reward)}")
-    said += [f"◆ {_reward(row.reward)} by hand ({row.id})" for row in feedback]
-    return "; ".join(said) if said else NONE
+        parts.append(f"{'●' if arm.reward == 1 else '×'} {_reward(arm.reward)}")
+    parts += [f"◆ {_reward(row.reward)} by hand ({row.id})" for row in feedback]
+    return "; ".join(parts) if parts else NONE
 
 
 def recorded(arm: RunArm, story: RunStory) -> str:
@@ -204,8 +204,8 @@ def recorded(arm: RunArm, story: RunStory) -> str:
     corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
     if not arm.in_prompt:
         return "left out"
-    said = "not judged" if arm.reward is None else f"automatic {_reward(arm.reward)}, {evidence(arm, story)}"
-    return f"{said}; corrected to {_reward(corrections[0].reward)}" if corrections else said
+    words = "not judged" if arm.reward is None else f"automatic {_reward(arm.reward)}, {evidence(arm, story)}"
+    return f"{words}; corrected to {_reward(corrections[0].reward)}" if corrections else words
 
 
 def ledger_row(row: Observation) -> str:
@@ -224,13 +224,13 @@ def replaced(row: Observation) -> str | None:
     ...     run="a", run_no=1, reason=None, actor="Jon", at_ms=0, epoch=1, undone=False, counts=False,
     ...     replaced_by=Replacement(id="reward-2", reward=0.5, actor="Priya", at_ms=1))
     >>> replaced(row)
-    'replaced by 0.5 of Priya (reward-2); its undo moves nothing while that stands'
+    'replaced by 0.5 of Priya (reward-2); its undo moves nothing while that is active'
     """
     later = row.replaced_by
     if later is None:
         return None
     by = f"{_reward(later.reward)} of {later.actor} ({later.id})"
-    return f"replaced by {by}; its undo moves nothing while that stands"
+    return f"replaced by {by}; its undo moves nothing while that is active"
 
 
 def not_decided(story: RunStory) -> str | None:
@@ -263,9 +263,7 @@ def standing(story: RunStory) -> str | None:
         + (" (undone)" if one.undone else "")
         for one in tellings
     ]
-    return (
-        f"Told {len(tellings)} times ({', '.join(names)}); the longest telling that stands is the one shown."
-    )
+    return f"Imported {len(tellings)} times ({', '.join(names)}); the longest active version is shown."
 
 
 def _reward(value: float) -> str:

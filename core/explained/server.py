@@ -32,5 +32,5 @@ def server(standing: Standing) -> str:
 
 def _lag(lag_s: float | None, level: str, up_to: str) -> str:
     if lag_s is None:
-        return "how far behind can't be told"
+        return "delay unknown"
     return level if lag_s < _LEVEL_S else f"{up_to}{lag_s:,.1f} s behind"

@@ -235,8 +235,8 @@ def _only(store: Store, *, whole: bool) -> str:
 def _no_learner_named(context: Context) -> UnknownLearner:
     name = shlex.quote(context.learner)
     return UnknownLearner(
-        f"The learner of these runs must be named: {context.store.location.name} has learner {context.learner!r} only. "
-        "Nothing was recorded.",
+        f"The learner of these runs must be named: {context.store.location.name} has learner {context.learner!r} "
+        "only. Nothing was recorded.",
         next_step=f"Add --learner {name} to record them there, or --learner {DEFAULT_LEARNER} to make another one.",
     )
 

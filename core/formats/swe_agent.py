@@ -126,7 +126,7 @@ def _own(messages: Sequence[_Message]) -> list[_Message]:
 
 
 def _identity(file: _File, history: Sequence[msgspec.Raw]) -> str:
-    """Return the constant part of a growing file: its first step, and the calls, with their ids, of the first reply."""
+    """Return the constant part of a growing file: its first step, and the calls of the first reply with their ids."""
     messages = [_FIRST_STEP.decode(message) for message in history]
     own = (index for index, one in enumerate(messages) if one.role == "assistant" and not one.is_demo)
     first = next(own, len(history) - 1)

@@ -1,10 +1,11 @@
 """Traced steps of any tracer → the run: its offered tools, calls, texts and usage.
 
 - *Offered tools* can be in one of many fields (`core.formats.spans`); all of them are taken together.
-- *Calls* are the spans of tools, and the calls in the model's replies. A call in both, or in nested spans, counts once.
+- *Calls* are the spans of tools, and the calls in the model's replies. A call in both, or in nested spans, counts
+  once.
 - *Usage* is that of the innermost steps that have one: outer steps repeat it.
-- *Tools* are the model's choices. A framework's tool for the final answer (``final_result``) counts where it is listed
-  among the others, and not where it is listed apart.
+- *Tools* are the model's choices. A framework's tool for the final answer (``final_result``) counts where it is
+  listed among the others, and not where it is listed apart.
 
 A trace with unknown tools or calls is refused with the reason: a guess would count for or against arms. So is one
 that names a tool only in the name of a span (``tool.search.wikipedia.start``), which does not show the tool's own

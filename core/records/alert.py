@@ -127,7 +127,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that this process must send now. ``uid`` stays the same over all ``tries``. A test has no ``alert``."""
+    """A message that this process must send now. ``uid`` is the same in all ``tries``. A test has no ``alert``."""
 
     number: int
     uid: str

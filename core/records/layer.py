@@ -104,7 +104,8 @@ def parse_uri(value: str) -> LayerUri | NamedUri:
     'my-review'
     >>> parse_uri("kairos://layer/7")
     Traceback (most recent call last):
-    core.errors.InvalidEvaluation: A KAIROS URI must name a layer, an adapter or an artifact, got 'kairos://layer/7'. Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.
+    core.errors.InvalidEvaluation: A KAIROS URI must name a layer, an adapter or an artifact, got \
+'kairos://layer/7'. Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.
     """
     raw = trimmed(value)
     layer = _LAYER.fullmatch(raw)

@@ -1,10 +1,15 @@
-"""Episodes: rewards of environments → rows, each once, for any number and length of its versions; and as lines.
+"""Episodes: rewards of environments → rows, and rows → lines of an export.
 
-An episode's sources are in ``provenance`` from the first on, each with a digest of its version. Several imports may
-bring the same episode, and a longer copy brings more steps. Of the active sources the one with the most steps is the
-version in force (ties: the larger digest). Its steps are rows; the other versions are lines in ``provenance.said``.
-So undoing an import restores the others' versions. Links to runs belong to no version: they name the runs that were
-made in it, and exist for known runs.
+**Versions.** An episode grows while it is recorded, so several imports can bring it with different numbers of steps.
+Undoing an import must restore the episode of the other imports, so no version may be lost. Each source (one per
+import, 0 = recorded directly) is a row of ``provenance`` with its number of steps (rank) and the version's digest.
+
+**Version in force.** It is the active source's version with the most steps (ties: the larger digest). Only its steps
+are rows of ``step``. The others are JSON in ``provenance.said``. `recompute_episodes` chooses again
+after an import, undo or redo; `_exchange` swaps the two forms.
+
+**Writes.** `tell_episodes` stores full episodes: `_insert` the new ones, `_again` another source of known ones.
+`add_step` appends one step without reading the others. Links to runs belong to no version, and exist for known runs.
 """
 
 from __future__ import annotations
@@ -79,7 +84,7 @@ _RUN: Final = ("episode_no", "run_no")
 _SOURCE: Final = ("kind", "no", "import_no", "revision", "rank", "digest", "said")
 _DIGEST_BYTES: Final = 8
 _NEVER: Final = 1 << 62
-"""A number that no episode has."""
+"""Number above that of every episode."""
 _KEY_BYTES: Final = 32
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Episode)
@@ -117,7 +122,7 @@ class Plan(NamedTuple):
 
 
 class _Telling(NamedTuple):
-    """A version with its steps as rows, without digests of arguments, and its own digest."""
+    """Version to store: its line, its steps as rows without digests of arguments, and its digest."""
 
     line: Episode
     steps: Sequence[tuple[object, ...]]
@@ -200,7 +205,7 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
     changes = Changes()
     changes.add(counted_episodes(txn, list(fresh)))
     changes.write(txn)
-    settle_episodes(txn, list(fresh))  # a file may have its credit before it
+    settle_episodes(txn, list(fresh))  # a file can hold the credit before the episode
 
 
 def _again(
@@ -274,7 +279,7 @@ def _digest_of(line: Episode, steps: Iterable[tuple[object, ...]]) -> int:
 
 
 def step_digest(step: Step) -> int:
-    """A signed 64-bit digest of what a step says, but for its texts."""
+    """Return a signed 64-bit digest of a step without its texts."""
     return _signed(_digest(_ENCODER.encode(_values(step))))
 
 
@@ -324,7 +329,7 @@ def _write_parts(txn: Transaction, tellings: Mapping[int, _Telling]) -> None:
         for number, telling in tellings.items()
         for values, step in zip(telling.steps, telling.line.steps, strict=True)
     ]
-    # The driver takes more time for a NULL than for a number, and most steps say little.
+    # The driver needs more time for a NULL than for a number, and most columns are empty.
     used = [at for at in range(len(_STEP)) if any(step[at] is not None for step in steps)]
     if used:
         columns, values_of = [_STEP[at] for at in used], itemgetter(*used)
@@ -384,7 +389,7 @@ def _encoded(line: Episode) -> str:
     return _ENCODER.encode(replace(line.without_texts(), runs=(), revision=None)).decode()
 
 
-# Who said it
+# Sources
 
 
 def recompute_episodes(txn: Transaction, numbers: Sequence[int]) -> set[int]:
@@ -467,18 +472,18 @@ def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
     return [number for (number,) in rows]
 
 
-# Out
+# Reading
 
 
 def read_episode(facts: Facts, number: int) -> Episode:
-    """The version that is in the rows, without its runs; raises `LookupError` where there is none."""
+    """Return the version in force without its runs; raises `LookupError` for an unknown number."""
     for line in read_episodes(facts, [number]):
         return line
     raise LookupError(f"there is no row of episode number {number}")
 
 
 def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
-    """The same of several, by number."""
+    """Yield the versions in force of several episodes, by number."""
     key = [facts.learner_id]
     steps: dict[int, list[Step]] = defaultdict(list)
     for number, *step in sorted(
@@ -521,7 +526,7 @@ def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
 
 
 def _step(row: Sequence[Any]) -> Step:
-    """A step checks what it is made of, but for what its digests look like."""
+    """Return a row as a step; the form of its digests is checked here, the rest by `Step`."""
     number, kind, name, reward, finished, refused, at_ms, n_in, n_out, note, extra, *digests = row
     args_digest, meta_digest = digests if digests == _NO_DIGESTS else msgspec.convert(digests, _Digests)
     return Step(
@@ -568,7 +573,7 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
 
 
 def _keyed(txn: Transaction, lines: Iterable[Episode]) -> Iterator[Episode]:
-    """Lines whose digests of arguments and metadata are under the learner's own key."""
+    """Yield lines with digests of arguments and metadata under the learner's key."""
     for line in lines:
         steps = _keyed_steps(txn, line.steps)
         yield line if steps is line.steps else replace(line, steps=tuple(steps))
@@ -584,7 +589,7 @@ def _keyed_steps(txn: Transaction, steps: Sequence[Step]) -> Sequence[Step]:
 
 
 def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
-    """Digests of arguments or metadata as they are kept: under the learner's own key, which no export has."""
+    """Return digests of arguments or metadata under the learner's key, which no export has."""
     key = _key(txn)
     return [
         None if one is None else blake2b(one.encode(), key=key, digest_size=16).hexdigest() for one in digests
@@ -600,11 +605,11 @@ def _key(txn: Transaction) -> bytes:
     return bytes.fromhex(known)
 
 
-# One by one
+# Step by step
 
 
 class Added(NamedTuple):
-    """A step that is there now, and what its episode came to."""
+    """Recorded step, and the totals of its episode."""
 
     number: int
     refused: bool
@@ -749,7 +754,7 @@ def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
     return replace(line, steps=steps, runs=tuple(uid for (uid,) in runs)), declared_scales(facts).get(row[1])
 
 
-# Beside one another
+# Neighbours
 
 
 def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
@@ -775,7 +780,7 @@ def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
 
 
 def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
-    """The episodes before and after one in time, of its environment; those of unknown time come before all others."""
+    """Return the previous and next episode of the environment in time; unknown times come first."""
     row = facts.connection.row(
         "SELECT environment_no, at_ms, episode_no FROM episode WHERE learner_id = ? AND uid = ?",
         [facts.learner_id, uid],

@@ -44,8 +44,8 @@ from core.store.texts import forget_texts, note_staged_texts, note_texts, sweep_
 from core.store.transaction import (
     BEGUN,
     ROOM,
-    UNDECLARED,
     TAKEN,
+    UNDECLARED,
     Epochs,
     Known,
     Snapshot,

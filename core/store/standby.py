@@ -128,6 +128,7 @@ def _check_same(primary: Database, standby: Database) -> None:
         identities = ours.identity(), theirs.identity()
     if None not in identities and identities[0] != identities[1]:
         raise InvalidSetting(
-            f"Pages can be read from a standby of {primary.location}, got {standby.location}, which keeps other data.",
+            f"Pages can be read from a standby of {primary.location}, got {standby.location}, "
+            "which keeps other data.",
             next_step="Name the primary's own standby to read pages from, or none.",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from core.demo.agent import Told, answer
+from core.demo.agent import DemoRun, answer
 from core.demo.timeline import Request
 from core.demo.world import (
     CHANNELS,
@@ -24,7 +24,7 @@ from core.guard import guard
 ARMS = planted(7)
 
 
-def told_at(at_ms: int, n_runs: int, *, is_farewell: bool = False) -> Iterator[Told]:
+def told_at(at_ms: int, n_runs: int, *, is_farewell: bool = False) -> Iterator[DemoRun]:
     rng = np.random.default_rng(3)
     for number in range(1, n_runs + 1):
         request = Request(
@@ -38,12 +38,12 @@ def told_at(at_ms: int, n_runs: int, *, is_farewell: bool = False) -> Iterator[T
         yield answer(request, ARMS, None, rng)
 
 
-def seen_in(told: Told) -> set[str]:
+def seen_in(told: DemoRun) -> set[str]:
     evidence = detect(told.run)
     return {arm.key for arm, seen in zip(told.run.inventory.arms, evidence.referenced, strict=True) if seen}
 
 
-def is_observed(told: Told) -> bool:
+def is_observed(told: DemoRun) -> bool:
     return guard(told.run, detect(told.run)).observed
 
 

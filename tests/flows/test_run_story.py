@@ -165,7 +165,7 @@ def test_of_several_tellings_the_longest_is_shown(context: Context, tmp_path: Pa
         (1, False, False),
         (2, True, False),
     ]
-    assert "Told 2 times (import-1, import-2)" in (explained.standing(story) or "")
+    assert "Imported 2 times (import-1, import-2)" in (explained.standing(story) or "")
     assert story.n_referenced == 2
     undo(context, longer.id)
     story = queries.run(context, "g")

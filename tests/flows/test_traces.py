@@ -20,7 +20,7 @@ from core.flows.traces import settle_everywhere, settle_traces, take_spans, trac
 from core.formats.otlp import RequestSpans, read_spans
 from core.records.arm import Arm
 from core.records.offer import Report
-from core.store.traces import LIFETIME_MS, LISTED_MS, MAX_STORED_BYTES, MAX_SPANS, Packed, keep_spans
+from core.store.traces import LIFETIME_MS, LISTED_MS, MAX_SPANS, MAX_STORED_BYTES, Packed, keep_spans
 from tests.flows.world import HOUR_MS, START_MS, context_at
 from tests.formats.test_otlp import AGENT, TRACE, Json, as_json, called, reply, span
 

@@ -70,8 +70,8 @@ def test_a_file_whose_calls_are_all_of_an_unknown_kind_is_refused(tmp_path: Path
     path = put(tmp_path, NO_CALL[what])
     entries = read(path)
     assert runs(entries) == []
-    assert any("Which tools were called can't be told" in one.reason for one in rejected(entries))
-    with pytest.raises(UnreadableSource, match="Which tools were called can't be told"):
+    assert any("Which tools were called is unknown" in one.reason for one in rejected(entries))
+    with pytest.raises(UnreadableSource, match="Which tools were called is unknown"):
         import_files(context_at(tmp_path / "a.db"), [path])
 
 
@@ -99,7 +99,7 @@ def test_a_prompt_whose_calls_are_unknown_is_left_out_among_others(tmp_path: Pat
     entries = read(put(tmp_path, session.bytes()))
     assert [[call.name for call in run.calls] for run in runs(entries)] == [["Read"], []]
     (left,) = rejected(entries)
-    assert left.reason == "Which tools were called can't be told: 1 calls are of an unknown kind (x_call)."
+    assert left.reason == "Which tools were called is unknown: 1 calls are of an unknown kind (x_call)."
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from core.doors.cli.program.app import (
-    Asked,
+    GlobalOptions,
     ReadDatabase,
     answer,
     app,
-    asked,
     command,
     context_of,
     done,
     following,
+    global_options,
     main,
 )
 

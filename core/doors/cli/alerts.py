@@ -15,7 +15,7 @@ from core.records.times import iso
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.doors.alerting import LookedAndSent
+    from core.doors.alerting import CheckResult
     from core.records.alert import AlertRow, AlertsView, SendResult, WebhookRow
 
 
@@ -98,7 +98,7 @@ def _result_words(one: SendResult) -> str:
     return f"{one.webhook} {'took' if one.ok else 'did not take'} {one.message}: {one.result}."
 
 
-def _look_words(both: LookedAndSent) -> list[str]:
+def _look_words(both: CheckResult) -> list[str]:
     lines = [
         f"Raised: {', '.join(both.raised) or 'nothing'}; cleared: {', '.join(both.cleared) or 'nothing'}."
     ]

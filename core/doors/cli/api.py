@@ -64,7 +64,7 @@ def api(
     is_near = is_loopback(address)
     if not is_near and not any(one.revoked_ms is None for one in tokens(context)):
         raise InvalidInput(
-            f"Off this machine nobody is let in without a token, and there is none; got {address[:60]!r}.",
+            f"An address off this machine needs a token, and there is none; got {address[:60]!r}.",
             next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
         )
     learner = context.learner if context.is_named else default_learner(context.store)

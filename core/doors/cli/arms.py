@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from core.doors.cli.program.app import Format, command, context_of, rows_or
-from core.doors.terminal import said_time, say_table
+from core.doors.terminal import say_table, time_words
 from core.doors.verbs import verb
 
 if TYPE_CHECKING:
@@ -39,4 +39,4 @@ def judgement_cell(judged: Judgement) -> str:
     """Return the judgement of an arm as the text of a table's cell."""
     from core import explained
 
-    return explained.judgement(judged, since=said_time(judged.since_ms))
+    return explained.judgement(judged, since=time_words(judged.since_ms))

@@ -42,8 +42,8 @@ def erase(
     if not yes:
         _confirm(context, values)
     result: EraseAnswer = verb("erase").call(context, **values)
-    told = f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
-    written(line, context, result, told, act=None)
+    message = f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
+    written(line, context, result, message, act=None)
 
 
 def _confirm(context: Context, values: Fields) -> None:
@@ -52,7 +52,7 @@ def _confirm(context: Context, values: Fields) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("erasing without a terminal to ask on needs --yes; nothing was erased")
     preview = preview_erase(context, **values)
-    say_table(("where", "texts"), [(place, f"{count:,}") for place, count in preview.places.items()])
+    say_table(("where", "texts"), [(column, f"{count:,}") for column, count in preview.places.items()])
     say("They are erased for good: this can't be undone. Numbers stay.")
     say(f"Not reached: {', '.join(preview.not_reached)}.")
     typer.confirm("Go on?", abort=True)

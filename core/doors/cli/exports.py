@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.program.app import asked, command, context_of, done, following
+from core.doors.cli.program.app import command, context_of, done, following, global_options
 from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_table
@@ -76,7 +76,7 @@ def export(
         _export_training(line, context, file, format_name, pairing, with_manifest, with_secrets)
         return
     if str(file) == "-":
-        if asked(line).as_json:
+        if global_options(line).as_json:
             raise InvalidInput(
                 "Standard output can hold the lines or the JSON answer, got both (- and --json).",
                 next_step="Name a file, or leave --json out.",
@@ -107,7 +107,7 @@ def _export_training(
     from core.flows.training import training_into
 
     if str(file) == "-":
-        if asked(line).as_json or with_manifest:
+        if global_options(line).as_json or with_manifest:
             raise InvalidInput(
                 "Standard output can hold the rows alone, got --json or --manifest beside them.",
                 next_step="Name a file, for example samples.jsonl.",
@@ -162,15 +162,15 @@ def _say_package(packed: BundleAnswer) -> None:
 
 def _left_out(result: ExportAnswer | Manifest) -> str:
     """Return the note on an export from which texts or evaluations are left out."""
-    said = ""
+    words = ""
     if not result.texts:
-        said += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
+        words += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
     if result.hidden:
-        said += (
+        words += (
             f" {number_of(result.hidden, 'evaluation')} by others left out, so it is not loss-free: what they are of "
             "is open to you in a blind queue. Judge it or pass it over, and export again."
         )
-    return said
+    return words
 
 
 def _say_export(result: ExportAnswer) -> None:

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 import typer
 
-from core.doors.cli.program.app import Fields, asked, command, context_of, done, following, written_words
+from core.doors.cli.program.app import (
+    Fields,
+    command,
+    context_of,
+    done,
+    following,
+    global_options,
+    written_words,
+)
 from core.doors.cli.program.spelling import Options, words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar
-from core.doors.terminal import say, say_aside, say_error, say_json_line, say_table
+from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
 from core.doors.verbs import verb
 from core.errors import UnreadableSource
 from core.records.counts import number_of
@@ -144,7 +152,7 @@ def import_(
             raise typer.BadParameter("--learner-from takes folders, and goes without --watch")
         _import_spread(line, paths, learner_from, workers or 1, values)
         return
-    paths = paths or _session_folders(as_json=asked(line).as_json)
+    paths = paths or _session_folders(as_json=global_options(line).as_json)
     context = context_of(line, create=True)
     if watched:
         from core.flows.watch import watch
@@ -159,7 +167,7 @@ def import_(
             paths=paths,
             **values,
             progress=None if bar is None else _Following(bar),
-            waiting=partial(say_aside, WAITING),
+            waiting=partial(say_on_stderr, WAITING),
         )
     done(line, act_document(context, result), lambda: _say_import(line, context, result))
 
@@ -170,7 +178,7 @@ def _import_spread(
     """Import into many learners; exit 1 where nothing of a learner could be read."""
     from core.flows.importing.spread import LearnerImport, SpreadOptions, import_spread
 
-    if asked(line).learner is not None:
+    if global_options(line).learner is not None:
         raise typer.BadParameter("--learner-from says whose each file is; leave --learner out")
     context = context_of(line, create=True, whole=True)
     with following(line) as bar:
@@ -179,16 +187,16 @@ def _import_spread(
             if bar is not None:
                 bar.show(n_done, n_all, lambda: f"{n_done:,} of {n_all:,} learners", at=one.learner)
 
-        found = import_spread(
+        answer = import_spread(
             context, folders, pattern, workers=workers, options=SpreadOptions(**values), progress=follow
         )
-    done(line, found, lambda: _say_spread(found))
-    if any(one.answer is None for one in found.learners):
+    done(line, answer, lambda: _say_spread(answer))
+    if any(one.answer is None for one in answer.learners):
         raise typer.Exit(1)
 
 
-def _say_spread(found: SpreadAnswer) -> None:
-    answers = [(one, one.answer) for one in found.learners]
+def _say_spread(spread: SpreadAnswer) -> None:
+    answers = [(one, one.answer) for one in spread.learners]
     rows = [
         (
             one.learner,
@@ -204,12 +212,12 @@ def _say_spread(found: SpreadAnswer) -> None:
     for one, _ in answers:
         for problem in one.problems[:_LISTED]:
             say(f"  {one.learner}: {problem}")
-    if found.left_out_count:
-        say(f"  {number_of(found.left_out_count, 'file')} left out:")
-        for file in found.left_out[:_LISTED]:
+    if spread.left_out_count:
+        say(f"  {number_of(spread.left_out_count, 'file')} left out:")
+        for file in spread.left_out[:_LISTED]:
             say(f"    {file.file}: {file.reason}")
-        if found.left_out_count > _LISTED:
-            say(f"    … and {found.left_out_count - _LISTED:,} more; --json lists the first hundred")
+        if spread.left_out_count > _LISTED:
+            say(f"    … and {spread.left_out_count - _LISTED:,} more; --json lists the first hundred")
 
 
 def _size_of(words: str) -> int:
@@ -218,28 +226,28 @@ def _size_of(words: str) -> int:
     >>> _size_of("8G"), _size_of("512 MiB"), _size_of("1000")
     (8589934592, 536870912, 1000)
     """
-    found = _SIZE.fullmatch(words)
-    if found is None or not int(found[1]):
+    match = _SIZE.fullmatch(words)
+    if match is None or not int(match[1]):
         raise typer.BadParameter(f"--max must be a size like 8G or 512M, got {words[:60]!a}")
-    return int(found[1]) * _UNITS[found[2].lower()]
+    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def _session_folders(*, as_json: bool) -> list[Path]:
     """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
     from core.flows.discover import discover_sessions
 
-    found = discover_sessions(Path.home())
-    folders = list(dict.fromkeys(Path(one.folder) for one in found))
-    if not as_json and found:
-        _say_found(found)
-    if as_json or not found or not sys.stdin.isatty():
-        say_error(_nothing_named(found, folders), as_json=as_json)
+    sessions = discover_sessions(Path.home())
+    folders = list(dict.fromkeys(Path(one.folder) for one in sessions))
+    if not as_json and sessions:
+        _print_sessions(sessions)
+    if as_json or not sessions or not sys.stdin.isatty():
+        say_error(_nothing_named(sessions, folders), as_json=as_json)
         raise typer.Exit(2)
     typer.confirm("Import all of it?", abort=True)
     return folders
 
 
-def _say_found(found: Sequence[AgentSessions]) -> None:
+def _print_sessions(sessions: Sequence[AgentSessions]) -> None:
     heads = ("agent", "format", "files", "MB", "newest", "folder")
     rows = [
         (
@@ -250,40 +258,43 @@ def _say_found(found: Sequence[AgentSessions]) -> None:
             (iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
             one.folder,
         )
-        for one in found
+        for one in sessions
     ]
     say_table(heads, rows, numbers=(2, 3))
 
 
-def _nothing_named(found: Sequence[AgentSessions], folders: Sequence[Path]) -> dict[str, object]:
+def _nothing_named(sessions: Sequence[AgentSessions], folders: Sequence[Path]) -> dict[str, object]:
     from core.flows.discover import USUAL
 
-    if not found:
-        places = ", ".join(f"~/{place}" for _, place in USUAL)
+    if not sessions:
+        places = ", ".join(f"~/{folder}" for _, folder in USUAL)
         error = f"Nothing was named to import, and there are no sessions where the usual agents keep them ({places})."
         command = "Name files or folders that hold agent transcripts; armscope help import lists the formats."
     else:
         error = f"Nothing was named to import; sessions were found in {len(folders):,} folders."
         command = f"Import them with: armscope import {shlex.join(map(str, folders))}"
-    told: dict[str, object] = {"ok": False, "error": error, "code": "usage", "next": command}
-    return {**told, "found": [msgspec.to_builtins(one) for one in found]} if found else told
+    document: dict[str, object] = {"ok": False, "error": error, "code": "usage", "next": command}
+    return {**document, "found": [msgspec.to_builtins(one) for one in sessions]} if sessions else document
 
 
 def _say_watched(
     line: typer.Context,
     context: Context,
     named: Sequence[Path],
-    told: Iterable[ImportAnswer | UnreadableSource],
+    answers: Iterable[ImportAnswer | UnreadableSource],
 ) -> None:
     """Say what watching brings until it is stopped; with ``--json`` one document a line."""
     from core.flows.watch import has_news
 
-    as_json, is_talkative = asked(line).as_json, not (asked(line).as_json or asked(line).quiet)
+    as_json, is_talkative = (
+        global_options(line).as_json,
+        not (global_options(line).as_json or global_options(line).quiet),
+    )
     act: str | None = None
     if is_talkative:
         say(f"Watching {', '.join(map(str, named))} for learner {context.learner}; stop with Ctrl+C.")
     try:
-        for one in told:
+        for one in answers:
             act = act if isinstance(one, UnreadableSource) else one.id or act
             if as_json:
                 say_json_line(
@@ -308,84 +319,84 @@ def _known_of(one: ImportAnswer) -> str:
     return f", {one.n_other_known:,} of them known already" if one.n_other_known else ""
 
 
-def _say_import(line: typer.Context, context: Context, found: ImportAnswer) -> None:
-    source = f"from {number_of(found.files, 'file')} ({found.format})"
-    told = f"{found.other_facts}{_known_of(found)}" if found.n_other_facts else ""
-    if told and not found.runs:
-        say(f"{found.id or 'Nothing new'}: {told} {source}.")
+def _say_import(line: typer.Context, context: Context, result: ImportAnswer) -> None:
+    source = f"from {number_of(result.files, 'file')} ({result.format})"
+    words = f"{result.other_facts}{_known_of(result)}" if result.n_other_facts else ""
+    if words and not result.runs:
+        say(f"{result.id or 'Nothing new'}: {words} {source}.")
     else:
-        unit = f" ({found.unit})" if found.unit else ""
+        unit = f" ({result.unit})" if result.unit else ""
         say(
-            f"{found.id or 'Nothing new'}: {number_of(found.runs, 'run')}{unit} {source}: "
-            f"{found.observed:,} observed, {found.skipped:,} skipped{_reasons(found)}."
+            f"{result.id or 'Nothing new'}: {number_of(result.runs, 'run')}{unit} {source}: "
+            f"{result.observed:,} observed, {result.skipped:,} skipped{_reasons(result)}."
         )
-        if told:
-            say(f"  {told}")
+        if words:
+            say(f"  {words}")
     counts = {
-        "known already": found.duplicates,
-        "grown": found.updated,
-        "empty prompts": found.empty,
-        "replies outside any turn": found.outside,
-        "calls of tools that were not offered": found.not_offered,
-        "lines rejected": found.rejected_count,
+        "known already": result.duplicates,
+        "grown": result.updated,
+        "empty prompts": result.empty,
+        "replies outside any turn": result.outside,
+        "calls of tools that were not offered": result.not_offered,
+        "lines rejected": result.rejected_count,
     }
     for what, count in counts.items():
         if count:
             say(f"  {count:,} {what}")
-    _say_not_offered(found)
-    _say_rejected(found)
-    _say_unread(found)
-    _say_differences(found)
-    for note in found.notes:
+    _say_not_offered(result)
+    _say_rejected(result)
+    _say_unread(result)
+    _say_differences(result)
+    for note in result.notes:
         say(f"  {note}")
-    if found.hint:
-        say(found.hint)
+    if result.hint:
+        say(result.hint)
     say(
-        *written_words(line, context, found.id)
-        if found.id is not None
+        *written_words(line, context, result.id)
+        if result.id is not None
         else ("All of it was known already, so there is no act to undo.",)
     )
 
 
-def _say_not_offered(found: ImportAnswer) -> None:
+def _say_not_offered(result: ImportAnswer) -> None:
     """Write the called tools without an arm, so that a wrong name is noticed early."""
-    if found.not_offered_calls:
-        named = [f"{one.tool} ({one.runs:,})" for one in found.not_offered_calls[:_LISTED]]
-        more = ", …" if len(found.not_offered_calls) > _LISTED else ""
+    if result.not_offered_calls:
+        named = [f"{one.tool} ({one.runs:,})" for one in result.not_offered_calls[:_LISTED]]
+        more = ", …" if len(result.not_offered_calls) > _LISTED else ""
         say(f"    called without being offered, in so many runs: {', '.join(named)}{more}")
 
 
-def _say_rejected(found: ImportAnswer) -> None:
-    for line in found.rejected[:_LISTED]:
+def _say_rejected(result: ImportAnswer) -> None:
+    for line in result.rejected[:_LISTED]:
         say(f"    {line.file}{'' if line.line is None else f', line {line.line}'}: {line.reason}")
-    if found.rejected_count > _LISTED:
-        say(f"    … and {found.rejected_count - _LISTED:,} more; --json lists the first hundred")
+    if result.rejected_count > _LISTED:
+        say(f"    … and {result.rejected_count - _LISTED:,} more; --json lists the first hundred")
 
 
-def _say_unread(found: ImportAnswer) -> None:
-    for one in found.unread[:_LISTED]:
+def _say_unread(result: ImportAnswer) -> None:
+    for one in result.unread[:_LISTED]:
         if one.files == 1:
             say(f"  not read: {one.first}: {one.reason}")
         else:
             ending = one.ending or "without an ending"
             say(f"  not read: {one.files:,} files, {ending}: {one.reason} The first: {one.first}")
-    for next_step in dict.fromkeys(one.next_step for one in found.unread[:_LISTED]):
+    for next_step in dict.fromkeys(one.next_step for one in result.unread[:_LISTED]):
         say(f"    {next_step}")
-    if len(found.unread) > _LISTED:
-        rest = sum(one.files for one in found.unread[_LISTED:])
+    if len(result.unread) > _LISTED:
+        rest = sum(one.files for one in result.unread[_LISTED:])
         say(f"  not read: {rest:,} more files for other reasons; --json lists them")
 
 
-def _reasons(found: ImportAnswer) -> str:
-    said = ", ".join(f"{count:,} {reason}" for reason, count in found.skipped_by.items())
-    return f" ({said})" if said else ""
+def _reasons(result: ImportAnswer) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in result.skipped_by.items())
+    return f" ({reasons})" if reasons else ""
 
 
-def _say_differences(found: ImportAnswer) -> None:
-    if not found.differences_count:
+def _say_differences(result: ImportAnswer) -> None:
+    if not result.differences_count:
         return
-    say(f"  {found.differences_count:,} posteriors in the file differ from what its own runs come to:")
-    for one in found.differences[:_LISTED]:
+    say(f"  {result.differences_count:,} posteriors in the file differ from what its own runs come to:")
+    for one in result.differences[:_LISTED]:
         say(
             f"    {one.arm}: Beta({one.stated_alpha:g}, {one.stated_beta:g}) after {one.stated_pulls:,} pulls there, "
             f"Beta({one.alpha:g}, {one.beta:g}) after {one.pulls:,} from the runs"

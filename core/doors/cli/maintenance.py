@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import answer, asked, command, context_of, done, following
+from core.doors.cli.program.app import answer, command, context_of, done, following, global_options
 from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
@@ -56,7 +56,7 @@ def doctor(line: typer.Context) -> None:
     """
     from core.flows.doctor import examine
 
-    result = examine(asked(line).settings())
+    result = examine(global_options(line).settings())
     answer(line, result, lambda: _say_examined(result))
     if result.problem is not None:
         raise typer.Exit(1)
@@ -69,7 +69,7 @@ def _say_examined(result: Examination) -> None:
         ("armscope", f"{result.armscope} (Python {result.python}, SQLite {result.sqlite}, {result.system})"),
         ("database", f"{result.database} ({result.size_bytes / 1e6:,.1f} MB, schema {schema})"),
         ("free on its disk", free),
-        ("writing now", result.writer or "nobody"),
+        ("writing now", result.writer or "no process"),
         (
             "learners",
             ", ".join(
@@ -125,28 +125,30 @@ def restore(
         say(*_cost(plan))
         typer.confirm("Go on?", abort=True)
 
-    database = asked(line).settings().database
+    database = global_options(line).settings().database
     result = restore_backup(database, file, confirm=None if yes else confirm)
-    kept = (
+    backup_note = (
         "" if result.kept is None else f" What it replaced is kept in {result.kept}; restore that to go back."
     )
     done(
         line,
         result,
-        lambda: say(f"{result.database} holds {result.file} again: {number_of(result.runs, 'run')}.{kept}"),
+        lambda: say(
+            f"{result.database} holds {result.file} again: {number_of(result.runs, 'run')}.{backup_note}"
+        ),
     )
 
 
 def _cost(plan: RestorePlan) -> list[str]:
     """Return what a restore would replace, in words."""
-    said = [f"{plan.file} is sound and holds {number_of(plan.runs, 'run')}."]
+    lines = [f"{plan.file} is sound and holds {number_of(plan.runs, 'run')}."]
     if plan.runs_lost is None or plan.acts_lost is None:
         return [
-            *said,
+            *lines,
             f"{plan.database} is damaged: what it holds beyond them can't be text. It will be kept.",
         ]
     return [
-        *said,
+        *lines,
         f"{plan.database} holds {number_of(plan.runs_lost, 'run')} and "
         f"{number_of(plan.acts_lost, 'act')} that the backup does not: "
         "they will be gone from it, and kept in a file of their own.",
@@ -195,7 +197,7 @@ def upgrade(
     """Bring a database of an older armscope up to date."""
     from core.flows import maintenance
 
-    result = maintenance.upgrade(asked(line).settings().database, distribute=distribute)
+    result = maintenance.upgrade(global_options(line).settings().database, distribute=distribute)
     text = [f"{result.database} has schema {result.after} (it had {result.before or 'none'})."]
     if result.servers:
         moved = number_of(result.tables_distributed, "table") if result.tables_distributed else "nothing"

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from core.doors.cli.program.app import Format, answer, asked, command, context_of, done, group, rows_or
+from core.doors.cli.program.app import (
+    Format,
+    answer,
+    command,
+    context_of,
+    done,
+    global_options,
+    group,
+    rows_or,
+)
 from core.doors.cli.program.spelling import words
 from core.doors.documents import audit_rows
 from core.doors.terminal import say, say_table
@@ -260,7 +269,7 @@ def audit(
     if format_name is not None:
         rows_or(line, format_name, audit_rows(page), lambda: None)
     else:
-        answer(line, page, lambda: _say_page(page, f"{asked(line).again()} audit"))
+        answer(line, page, lambda: _say_page(page, f"{global_options(line).again()} audit"))
 
 
 def _say_page(page: AuditPage | DenialPage, again: str) -> None:

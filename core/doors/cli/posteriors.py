@@ -9,7 +9,7 @@ import typer
 from core.doors.cli.arms import judgement_cell
 from core.doors.cli.program.app import Format, command, context_of, rows_or
 from core.doors.cli.program.arguments import types_of
-from core.doors.terminal import said_mean, say_table
+from core.doors.terminal import mean_words, say_table
 from core.doors.verbs import verb
 from core.records.view import View
 
@@ -37,7 +37,7 @@ def posteriors(
     rows = [
         (
             one.arm,
-            said_mean(one.mean),
+            mean_words(one.mean),
             f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
             f"{one.pulls:,}",
             f"{one.inclusions:,}",

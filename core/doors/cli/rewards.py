@@ -12,7 +12,7 @@ from core.doors.cli.program.arguments import KEY, REASON
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.signatures import parameters_of
-from core.doors.terminal import said_mean
+from core.doors.terminal import mean_words
 from core.doors.verbs import verb
 from core.errors import InvalidReward
 
@@ -85,11 +85,11 @@ def _one(line: typer.Context, values: Fields) -> None:
     context = context_of(line, create=values["create"])
     result: RewardAnswer = verb("reward").call(context, **values)
     rounded = ", rounded to millionths" if result.rounded else ""
-    told = (
+    words = (
         f"{result.arm} rewarded {result.reward:g} ({result.kind}{rounded}); its mean is now "
-        f"{said_mean(result.mean)} after {result.pulls:,} pulls."
+        f"{mean_words(result.mean)} after {result.pulls:,} pulls."
     )
-    written(line, context, result, told, act=result.id)
+    written(line, context, result, words, act=result.id)
 
 
 def _only(arm: str | None, values: Fields, option: str, takes: set[str], *, also: str | None = None) -> None:
@@ -115,7 +115,7 @@ def _table(line: typer.Context, file: Path, key: str | None) -> None:
     context = context_of(line)
     if table.bad:
         raise refused({**preview_batch(context, table.lines).bad, **table.bad}, table.n_lines)
-    _told(line, context, verb("reward_batch").call(context, rewards=table.lines, key=key))
+    _print_batch(line, context, verb("reward_batch").call(context, rewards=table.lines, key=key))
 
 
 def _whole_run(line: typer.Context, values: Fields, every: str) -> None:
@@ -129,15 +129,15 @@ def _whole_run(line: typer.Context, values: Fields, every: str) -> None:
         raise typer.BadParameter(f"--all: {problem.problem}") from None
     context = context_of(line)
     rest = {name: values[name] for name in ("run", "reason", "key")}
-    _told(line, context, verb("reward_run").call(context, value=value, outcome=outcome, **rest))
+    _print_batch(line, context, verb("reward_run").call(context, value=value, outcome=outcome, **rest))
 
 
-def _told(line: typer.Context, context: Context, result: BatchAnswer) -> None:
+def _print_batch(line: typer.Context, context: Context, result: BatchAnswer) -> None:
     n_corrections = sum(one.kind == "correction" for one in result.rewards)
     n_rounded = sum(one.rounded for one in result.rewards)
     rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""
-    told = (
+    words = (
         f"{result.count:,} rewards recorded as one act ({n_corrections:,} corrections, "
         f"{result.count - n_corrections:,} feedback{rounded})."
     )
-    written(line, context, result, told, act=result.id)
+    written(line, context, result, words, act=result.id)

@@ -41,8 +41,8 @@ def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None
         )
         for one in latest
     ]
-    found = runs_document(context, latest)
-    rows_or(line, format_name, found, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))
+    document = runs_document(context, latest)
+    rows_or(line, format_name, document, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))
 
 
 @command("run", examples=["run request-1", "run 3012 --json"])
@@ -51,9 +51,9 @@ def explain_run(
     uid: Annotated[str, typer.Argument(help=words("run", "name"))],
 ) -> None:
     """Each arm has its evidence, its observed reward, and the change that would have flipped the decision."""
-    asked, context = verb("run"), context_of(line)
-    story: queries.RunStory = asked.call(context, name=uid)
-    answer(line, asked.plain(context, story), lambda: _say(story))
+    run_verb, context = verb("run"), context_of(line)
+    story: queries.RunStory = run_verb.call(context, name=uid)
+    answer(line, run_verb.plain(context, story), lambda: _say(story))
 
 
 def _say(story: queries.RunStory) -> None:

@@ -93,5 +93,5 @@ def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
 
 def _need_a_look(result: queries.Status) -> str:
     """Return the numbers of arms with a notable judgement."""
-    said = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.need_a_look.items()]
-    return f"; to look at: {', '.join(said)}" if said else ""
+    parts = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.need_a_look.items()]
+    return f"; to look at: {', '.join(parts)}" if parts else ""

@@ -127,8 +127,8 @@ def tagged_answer(context: Context, call: HttpCall, read: Callable[[], object]) 
 
 def _tag(view: queries.Visibility) -> str:
     """Return an ETag of the revision, the facts behind it, and the roles that read them."""
-    rest = (view.moment, sorted(view.roles), sorted(view.hidden))
-    return f'"{view.moment.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
+    rest = (view.snapshot_key, sorted(view.roles), sorted(view.hidden))
+    return f'"{view.snapshot_key.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
 
 
 def _acted(operation: Verb, context: Context, request: Input) -> HttpAnswer:

@@ -4,8 +4,17 @@ Writers begin ``READ COMMITTED``. They wait for the learner's row, which a write
 for each other. Readers begin ``REPEATABLE READ READ ONLY``. Advisory locks order only schema changes and imports in
 parts. A lost connection clears its caches, and a rolled-back write is repeated.
 
-A server is remote, so round trips are saved. A transaction begins together with its first statement. Changes of rows
-are sent with the next query. Independent queries are sent together. No caller waits for the end of a read.
+**Round trips.** A server is remote, so each trip adds the network's delay. Statements that only change rows wait in
+``_waiting``. The next query, or COMMIT, sends them in one pipeline of psycopg: many statements, one trip. BEGIN goes
+with the first statement. `Connection._send_ahead` opens a pipeline early, so the server writes while we prepare more.
+
+**Queries together.** `Connection.together` runs each work in a greenlet, a function that can pause. A work pauses at
+its query and hands it over. When every work is paused or finished, one pipeline sends the queries, and each work
+continues with its cursor. So works of three queries each cost three trips in all, and are written as plain code.
+
+**Many rows** go as one array per column (``unnest``), or as COPY from `_ROWS_COPIED` rows on.
+
+**A lost COMMIT.** If the reply is lost, `Database._stands` looks for the write in a second transaction.
 """
 
 from __future__ import annotations
@@ -54,16 +63,16 @@ from core.store.engine.refused import (
 from core.store.tables import metadata
 
 OLDEST: Final = 15
-"""The oldest PostgreSQL that is spoken to."""
+"""Oldest supported version of PostgreSQL."""
 _PAUSE_S: Final = 0.05
 _LEAST_TIMEOUT_S: Final = 2
 """The driver's lower bound."""
 _POOLED: Final = 4
 _MOST: Final = 24
-"""Connections that are kept for the next, and how many there may be."""
+"""Number of pooled connections, and the maximum of open ones."""
 _AREA: Final = int.from_bytes(b"arms", "big")
 _SCHEMA, _IMPORT = 1, 2
-"""Our advisory locks: under which number, and what for."""
+"""Keys of our advisory locks: common first key, then one per purpose."""
 _WRITE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _NUMBER: Final = b"SELECT pg_current_xact_id()::text"
@@ -75,15 +84,15 @@ _IS_TAKEN_BACK: Final = (
 _ROWS_FIRST: Final = 16
 _ROWS_AT_ONCE: Final = 2_000
 _VALUES_AT_ONCE: Final = 100_000
-"""Rows that are asked for at first and later, and values that are sent, at a time."""
+"""Batch sizes: rows of the first fetch, rows of a later fetch (at most), and values of one insert."""
 _ROWS_AHEAD: Final = 128
 _ROWS_COPIED: Final = 2_048
-"""From so many rows on they are copied, which the server is waited for. Fewer go as arrays, one statement however
-many there are, and from so many on at once: the server writes them while we make what comes next.
+"""Thresholds in rows. From `_ROWS_COPIED` on an insert of new rows is a COPY, which waits for the server. Others
+are arrays, one statement per batch, sent ahead from `_ROWS_AHEAD` on.
 """
 _CACHED_TEXTS: Final = 2_048
 _MOST_WAITING: Final = 100
-"""So many statements go in one round trip; more are not kept back."""
+"""Maximum of waiting statements; the last of them sends all."""
 
 _STANDING: Final = b"""
 SELECT pg_catalog.pg_is_in_recovery(),
@@ -97,7 +106,7 @@ SELECT pg_catalog.pg_is_in_recovery(),
         AND EXISTS (SELECT 1 FROM pg_catalog.pg_stat_wal_receiver) THEN 0
     ELSE extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()) END::float8
 """
-"""A standby that has replayed all it received, and goes on receiving, is level, however long nothing was written."""
+"""Query for the role, replication and lag. The lag is 0 for a standby that has replayed all and still receives."""
 _IDENTITY: Final = (
     b"SELECT system_identifier || '/' || pg_catalog.current_database() FROM pg_catalog.pg_control_system()"
 )
@@ -107,7 +116,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())  # it raises for 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _translated(sql: str, kind: str = "") -> bytes:
-    """A text with our marks as PostgreSQL reads it: numbered values, and for ``{}`` one array of a ``kind``.
+    """Return a text in PostgreSQL's own form: numbered values, and one array of a ``kind`` for ``{}``.
 
     >>> _translated("SELECT 'why?' FROM arm WHERE key = ? AND arm_no NOT IN ({})", "bigint")
     b"SELECT 'why?' FROM arm WHERE key = $1 AND arm_no <> ALL($2::bigint[])"
@@ -134,15 +143,15 @@ def _translated(sql: str, kind: str = "") -> bytes:
 
 
 Query = tuple[bytes, Sequence[Any]]
-"""A statement, and its values."""
+"""Statement and its values."""
 
 
 class _Asker(greenlet):
-    """One of several that ask together: it stops wherever it asks, until what the others ask is known, too."""
+    """Greenlet of one work in `Connection.together`: it pauses at each query until its cursor is there."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.among = getcurrent()
-        """Whoever brought them together."""
+        """Greenlet that collects the queries and sends them."""
         super().__init__(work, self.among)
         self.gr_context = copy_context()
 
@@ -174,10 +183,10 @@ class Connection(port.Connection):
             self._waiting.append((_NUMBER, ()))
         self._numbered: RawCursor[Any] | None = None
         self._under_way: ExitStack | None = None
-        """What was sent ahead, until it is heard of."""
+        """Open pipeline of statements that were sent ahead; None if there is none."""
 
     def _ask(self, sql: bytes, values: Sequence[Any] = ()) -> RawCursor[Any]:
-        """Execute a statement after all that waits, in one round trip."""
+        """Execute the waiting statements and then this one, in one round trip."""
         (cursor,) = self._ask_all([(sql, values)])
         return cursor
 
@@ -201,7 +210,7 @@ class Connection(port.Connection):
         with self._heard():
             self._send()
             cursors = [_executed(self._driver, sql, values) for sql, values in queries]
-        self._renewed = None  # from here on it is of one moment
+        self._renewed = None  # a new connection would have another snapshot
         return cursors
 
     def together(self, *works: Callable[[], Any]) -> tuple[Any, ...]:
@@ -210,9 +219,10 @@ class Connection(port.Connection):
             return self._answered(askers)
         finally:
             for asker in askers:
-                asker.throw()  # where one failed, the others wait for nothing
+                asker.throw()  # after an error, end the paused works
 
     def _answered(self, askers: list[_Asker]) -> tuple[Any, ...]:
+        # A paused work returns its queries from `switch`, a finished one its result. One list holds both.
         queries = [asker.switch() for asker in askers]
         while waiting := [index for index, asker in enumerate(askers) if not asker.dead]:
             cursors = iter(self._ask_all([one for index in waiting for one in queries[index]]))
@@ -233,19 +243,19 @@ class Connection(port.Connection):
             self.flush()
 
     def flush(self) -> None:
-        """Execute what waits."""
+        """Execute the waiting statements."""
         if self._waiting or self._under_way is not None:
             with self._heard():
                 self._send()
 
     def _send_ahead(self) -> None:
-        """Send what waits, and hear of it along with what is asked next: the server writes while we make more."""
+        """Send the waiting statements without reading the replies, which the next query reads."""
         if self._waiting:
             self._under_way = self._heard()
             self._send()
 
     def _heard(self) -> ExitStack:
-        """At its end all that was sent is heard of, ahead or within."""
+        """Return the open pipeline, or a new one; leaving it reads all replies."""
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             under_way = ExitStack()
@@ -342,7 +352,7 @@ class Connection(port.Connection):
     def insert(
         self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
     ) -> None:
-        """Copied where they are many and none can be there yet; else as one array a column."""
+        """Insert by COPY if rows are many and must be new, else by one array per column."""
         flat, width, names = iter(values), len(columns), tuple(columns)
         parts = iter(lambda: list(islice(flat, max(_VALUES_AT_ONCE // width, 1) * width)), [])
         first = next(parts, [])
@@ -359,7 +369,7 @@ class Connection(port.Connection):
     def _copy(
         self, table: str, columns: tuple[str, ...], learner_id: int, parts: Iterator[list[Any]]
     ) -> None:
-        """Insert rows of one form as one COPY: the server writes some while we make more."""
+        """Insert consecutive parts of one form (binary or text) by one COPY, without holding all of them."""
         copying = f"COPY {table} (learner_id, {_named(columns)}) FROM STDIN"
         self.flush()
         packed = (_copied_rows(table, columns, learner_id, part) for part in parts)
@@ -374,7 +384,7 @@ class Connection(port.Connection):
     def amend(
         self, table: str, changes: Mapping[str, str], key: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        """As one array a value."""
+        """Change all rows by one UPDATE, with one array per column."""
         if not rows:
             return
         kinds = _kinds(table, (*changes, *key))
@@ -437,7 +447,7 @@ def _fetch(name: bytes, n_rows: int) -> bytes:
 
 
 def _executed(driver: psycopg.Connection[Any], sql: bytes, values: Sequence[Any]) -> RawCursor[Any]:
-    """Execute without preparing: each cursor has another statement."""
+    """Execute a statement; FETCH is not prepared, because its text is new for each cursor."""
     return RawCursor(driver).execute(sql, values, prepare=False if sql.startswith(b"FETCH ") else None)
 
 
@@ -499,7 +509,7 @@ def _kind_of(values: Sequence[Any]) -> str:
 
 
 def _array(kind: str, values: Sequence[Any]) -> str:
-    """Values as the text of an array.
+    """Return values as the text of an array.
 
     >>> _array("bigint", [1, None]), _array("bigint", [1, 2]), _array("text", ["a, b", ""])
     ('{1,NULL}', '{1, 2}', '{"a, b",""}')
@@ -526,7 +536,7 @@ def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
 
 
 def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> bytes | None:
-    """Whole numbers as rows of a binary copy, which takes neither side long; None where some are none."""
+    """Return whole numbers as rows of a binary COPY, the fastest form; None if a value is of another type."""
     if row is None or set(map(type, part)) != _WHOLE:
         return None
     width = len(row.names or ()) // 2 - 1
@@ -545,13 +555,13 @@ def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> byte
 def _copied_rows(
     table: str, columns: tuple[str, ...], learner_id: int, part: list[Any]
 ) -> tuple[bool, bytes]:
-    """Rows for a copy, and whether they are packed."""
+    """Return whether the rows are binary, and the rows."""
     packed = _packed(_whole(table, columns), learner_id, part)
     return (False, _lines(_kinds(table, columns), learner_id, part)) if packed is None else (True, packed)
 
 
 def _lines(kinds: Sequence[str], learner_id: int, part: list[Any]) -> bytes:
-    """Rows as the lines of a copy."""
+    """Return rows as the lines of a COPY in text form."""
     width = len(kinds)
     fields = [_copied_column(kind, part[index::width]) for index, kind in enumerate(kinds)]
     own = repeat(str(learner_id), len(part) // width)
@@ -559,7 +569,7 @@ def _lines(kinds: Sequence[str], learner_id: int, part: list[Any]) -> bytes:
 
 
 def _copied_column(kind: str, column: list[Any]) -> Iterable[str]:
-    """A column as the texts of a copy; most texts hold nothing that would have to be written otherwise."""
+    """Return a column as texts of a COPY; a column without special characters is not escaped value by value."""
     if kind == "bigint" and set(map(type, column)) == _WHOLE:
         return map(str, column)
     if kind == "text" and set(map(type, column)) == {str} and not _has_escapes("".join(column)):
@@ -623,7 +633,7 @@ _copied: Final[dict[str, Callable[[Any], str]]] = {
 class Database(port.Database):
     """One database of a PostgreSQL server.
 
-    Raises `StoreUnusable` where the address can't be read or the server not be reached, or is too old.
+    Raises `StoreUnusable` for an unreadable address, an unreachable server or a version that is too old.
     """
 
     location: Server
@@ -631,12 +641,12 @@ class Database(port.Database):
     def __init__(
         self, server: Server, *, lock_timeout_s: float = 60.0, patience_s: float = PATIENCE_S
     ) -> None:
-        """``patience_s``: how long a write is tried again, and a connection waited for."""
+        """Open the pool lazily; ``patience_s`` limits the retries of a write and the wait for a connection."""
         self.location = server
         self.remembered: dict[str, Any] = {}
         self.has_written = False
         self._held = local()
-        """Of each thread what it imports by."""
+        """Connection that holds the import lock, per thread."""
         self._options = _read_address(server)
         settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
         self._options["options"] = f"{self._options.get('options') or ''} {settings}".strip()
@@ -652,14 +662,14 @@ class Database(port.Database):
             use_lifo=True,
             reset_on_return=None,
         )
-        finalize(self, self._pool.dispose)  # for who only forgets it
+        finalize(self, self._pool.dispose)  # for callers that do not close it
 
     def write(
         self,
         work: Callable[[port.Connection], T],
         has_landed: Callable[[port.Connection, T], bool | None] | None = None,
     ) -> T:
-        """Again, within ten seconds, where the server took it back or the connection was lost before the end."""
+        """Run a write; retry it for ``patience_s`` after a rollback or a lost connection."""
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
@@ -682,7 +692,7 @@ class Database(port.Database):
             time.sleep(_PAUSE_S)
 
     def _written(self, work: Callable[[Connection], T], *, is_checked: bool = True) -> T:
-        """``is_checked``: whether it can be found out if it landed; else as little as may be goes with its end."""
+        """Run a write once. Without ``is_checked`` nothing but COMMIT is sent last, so fewer writes end unsure."""
         with translated(self.location, "write", unless=is_passing), self._lent() as loan:
             connection = Connection(loan.driver, _WRITE)
             answer = work(connection)
@@ -710,7 +720,7 @@ class Database(port.Database):
         def ask(connection: Connection) -> bool | None:
             stands = has_landed(
                 connection, lost.answer
-            )  # which waits for its end, if the server is not so far
+            )  # waits for the first write, if the server still runs it
             if stands is not False and connection.is_taken_back(lost.number):
                 return False  # another writer recorded the same at the same time
             return stands
@@ -775,7 +785,7 @@ class Database(port.Database):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the one that makes the schema or changes it."""
+        """Hold the lock for creating or changing the schema."""
         with translated(self.location, "write"), self._lent() as loan:
             Connection(loan.driver, _WRITE).rows(
                 "SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA]
@@ -790,7 +800,7 @@ class Database(port.Database):
 
     @contextmanager
     def migrating(self) -> Iterator[tuple[Transacted, Connection]]:
-        """One transaction; what it leaves is sorted as on every other engine."""
+        """Yield one transaction; its new text columns then get the sort order of all engines."""
         engine = create_engine("postgresql+psycopg://", creator=self._connected_plainly, poolclass=NullPool)
         with translated(self.location, "write"), _unwrapped(), engine.begin() as transacted:
             driver = transacted.connection.driver_connection
@@ -801,20 +811,20 @@ class Database(port.Database):
             _collate(connection)
 
     def is_due(self, now_ms: int | None) -> bool:  # noqa: ARG002
-        return False  # it has checksums of its own, which its operator watches
+        return False  # the server has checksums, which its operator watches
 
     def was_looked_over(self, now_ms: int | None) -> None:
         """Do nothing: a server is not checked by us."""
 
     def scour(self) -> bool:
-        """Remove what is erased from the server's tables; its log of writes and its own backups are out of reach."""
+        """Remove erased rows from the server's tables; its write-ahead log and backups are out of reach."""
         with translated(self.location, "write"), self._lent() as loan:
             for table in sorted(metadata.tables):
                 RawCursor(loan.driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
         return True
 
     def settle(self) -> None:
-        """Count the tables, so that the server knows which way to take to few rows of many."""
+        """Refresh the statistics of the tables for the query planner."""
         with translated(self.location, "write"), self._lent() as loan:
             RawCursor(loan.driver).execute(b"ANALYZE", prepare=False)
 
@@ -830,7 +840,7 @@ class Database(port.Database):
         self._pool.dispose()
 
     def _connected_plainly(self) -> psycopg.Connection[Any]:
-        """As SQLAlchemy has them: a statement begins a transaction."""
+        """Return a connection in SQLAlchemy's mode: the first statement begins a transaction."""
         driver = self._connected()
         driver.autocommit = False
         driver.adapters.register_dumper(bool, BoolDumper)
@@ -839,7 +849,7 @@ class Database(port.Database):
 
 
 def _connected(location: Server, options: dict[str, Any], patience_s: float) -> psycopg.Connection[Any]:
-    """A new connection; while the server has none to give, or starts, it is waited for."""
+    """Return a new connection; wait while the server starts or has none free."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
@@ -854,7 +864,7 @@ def _connected(location: Server, options: dict[str, Any], patience_s: float) -> 
 
 
 def _prepare(driver: psycopg.Connection[Any], location: Server) -> None:
-    """Numbers go as int8 and come as int, truth comes as a number; what is committed is on disk."""
+    """Set the types (int as int8, sums as int, booleans as numbers) and durable commits."""
     version = driver.info.server_version
     if version < OLDEST * 10_000:
         driver.close()
@@ -894,7 +904,7 @@ class _Loan:
         """Replace a connection that was lost while unused; its caches are cleared."""
         self._lent.invalidate()
         self._lent.close()
-        self._remembered.clear()  # the next is another's, or a new one, which says why it can't be had
+        self._remembered.clear()  # the database may be another
         self._lend()
         return self.driver
 
@@ -938,10 +948,10 @@ def _commit(connection: Connection, driver: psycopg.Connection[Any], location: S
 
 
 def _end(driver: psycopg.Connection[Any]) -> None:
-    """Take back what is not committed, without waiting to hear that it is; a connection that can't is closed.
+    """Roll back uncommitted work without waiting for the reply, or close the connection.
 
-    So is one on which a statement failed: what went along after it was not looked at by the server, and the driver
-    may take statements for prepared there that are not, and would ask by their names for ever.
+    A connection with a failed statement is closed. The server skipped the statements after it in the pipeline, but
+    the driver may believe that they are prepared there.
     """
     status = driver.info.transaction_status
     if status == TransactionStatus.IDLE:
@@ -955,7 +965,7 @@ def _end(driver: psycopg.Connection[Any]) -> None:
 
 
 def _has_ended(driver: psycopg.Connection[Any]) -> bool:
-    """Hear that what was read on it has ended; False where it was lost meanwhile."""
+    """Read the outstanding reply to ROLLBACK; return False if the connection was lost."""
     connection = driver.pgconn
     with suppress(psycopg.Error):
         while connection.transaction_status == TransactionStatus.ACTIVE:
@@ -975,7 +985,7 @@ def _wait_for(socket: int) -> None:
 
 @contextmanager
 def _unwrapped() -> Iterator[None]:
-    """Hand the driver's own error on, so that it is translated like everywhere else."""
+    """Raise the driver's own error, so that `translated` handles it."""
     try:
         yield
     except DBAPIError as problem:
@@ -1054,7 +1064,7 @@ class _NoTruth(Dumper):
 
 
 class _Whole(Loader):
-    """A sum of whole numbers, which the server makes a decimal."""
+    """Loader of sums of whole numbers, which the server returns as decimals."""
 
     def load(self, data: Any) -> int | float:  # noqa: ANN401 - a buffer, whichever the driver has
         text = bytes(data)
@@ -1062,7 +1072,7 @@ class _Whole(Loader):
 
 
 class _Truth(Loader):
-    """Truth as a number."""
+    """Loader of booleans as numbers."""
 
     def load(self, data: Any) -> int:  # noqa: ANN401 - a buffer, whichever the driver has
         return int(bytes(data) == b"t")

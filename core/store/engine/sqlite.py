@@ -221,7 +221,7 @@ class Database(port.Database):
         self.has_written = False
         self.remembered: dict[str, Any] = {}
         self.is_unsure = False
-        """Whether the file does not lie there as the last writer left it, and nobody has looked it over since."""
+        """True if the file differs from the last writer's and was not checked since."""
         self.looked_over_ms = 0
         """When a writer last looked it over; 0 = never."""
         refuse_network(self.path)

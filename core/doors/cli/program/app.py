@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from core.doors.cli.program.completion import complete_bash, learner_names
 from core.doors.cli.program.groups import CommandGroup, Program, overview
-from core.doors.cli.program.spelling import Options, Said, by_name, options_of, spelled
+from core.doors.cli.program.spelling import Options, ParameterInfo, by_name, options_of, spelled
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
@@ -88,7 +88,7 @@ Fields: TypeAlias = dict[str, Any]
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Values of the common options, which may come before the command or after it."""
 
     database: str | None = None
@@ -96,9 +96,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     as_json: bool = False
     quiet: bool = False
 
-    def and_then(self, later: Asked) -> Asked:
+    def and_then(self, later: GlobalOptions) -> GlobalOptions:
         """Return the options with those after the command in preference."""
-        return Asked(
+        return GlobalOptions(
             database=self.database if later.database is None else later.database,
             learner=self.learner if later.learner is None else later.learner,
             as_json=self.as_json or later.as_json,
@@ -110,7 +110,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         database = None if self.database is None else str(database_at(self.database))
         named = (("--database", database), ("--learner", self.learner))
         return shlex.join(
-            ["armscope", *[word for name, said in named if said is not None for word in (name, said)]]
+            ["armscope", *[word for name, value in named if value is not None for word in (name, value)]]
         )
 
     def settings(self, *, read_database: str | None = "") -> Settings:
@@ -119,8 +119,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _said_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         say(f"armscope {__version__}")
         raise typer.Exit
 
@@ -135,20 +135,20 @@ def _before(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", "-V", help="Say which version this is.", callback=_said_version, is_eager=True
+            "--version", "-V", help="Say which version this is.", callback=_print_version, is_eager=True
         ),
     ] = False,
 ) -> None:
-    line.obj = Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+    line.obj = GlobalOptions(database=database, learner=learner, as_json=as_json, quiet=quiet)
     if line.invoked_subcommand is None:
         say(*overview(line))
 
 
 def _everywhere(
     *, database: Database = None, learner: Learner = None, as_json: AsJson = False, quiet: Quiet = False
-) -> Asked:
+) -> GlobalOptions:
     """The options that every command takes, after its own."""
-    return Asked(database=database, learner=learner, as_json=as_json, quiet=quiet)
+    return GlobalOptions(database=database, learner=learner, as_json=as_json, quiet=quiet)
 
 
 _EVERYWHERE: Final = inspect.signature(_everywhere, eval_str=True).parameters
@@ -160,7 +160,7 @@ def command(
     examples: Sequence[str],
     words: str | None = None,
     takes: str | None = None,
-    options: Mapping[str, Said] | None = None,
+    options: Mapping[str, ParameterInfo] | None = None,
     inside: typer.Typer = app,
 ) -> Callable[[Function], Function]:
     """Register a function as a command, with the common options and with examples in its help.
@@ -189,7 +189,7 @@ def command(
         @wraps(function)
         def run(line: typer.Context, **values: Any) -> None:  # noqa: ANN401 - each command's own options
             later = _everywhere(**{name: values.pop(name) for name in _EVERYWHERE})
-            line.obj = asked(line).and_then(later)
+            line.obj = global_options(line).and_then(later)
             for key, fields in parts.items():
                 grouped = {one.name: values.pop(one.name) for one in fields}
                 values[key] = records[key](**grouped) if key in records else grouped
@@ -265,10 +265,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     heard = signal.getsignal(signal.SIGINT)
     take_any_encoding()
     complete_bash(app)
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given[: given.index("--")] if "--" in given else "--json" in given
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in words[: words.index("--")] if "--" in words else "--json" in words
     try:
-        code = _program(len(app.registered_commands))(args=given, standalone_mode=False, prog_name="armscope")
+        code = _program(len(app.registered_commands))(args=words, standalone_mode=False, prog_name="armscope")
     except ArmscopeError as problem:
         say_error(problem, as_json=as_json)
         sys.exit(1)
@@ -329,12 +329,12 @@ def _stopped() -> dict[str, object]:
     }
 
 
-def asked(line: typer.Context) -> Asked:
+def global_options(line: typer.Context) -> GlobalOptions:
     """Return the values of the common options."""
-    found = line.obj
-    if not isinstance(found, Asked):
+    options = line.obj
+    if not isinstance(options, GlobalOptions):
         raise TypeError("a command runs below the callback that says where the data are")
-    return found
+    return options
 
 
 def context_of(
@@ -347,7 +347,7 @@ def context_of(
     """
     from core.flows.context import open_context
 
-    settings = asked(line).settings(read_database=read_database)
+    settings = global_options(line).settings(read_database=read_database)
     context = line.meta[_CONTEXT] = open_context(settings, create=create, whole=whole)
     line.call_on_close(context.store.close)  # at the interpreter's end it would lack the lock
     return context
@@ -355,7 +355,7 @@ def context_of(
 
 def answer(line: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Write an answer in the requested form."""
-    if asked(line).as_json:
+    if global_options(line).as_json:
         say_json(value)
     else:
         words()
@@ -368,14 +368,14 @@ def rows_or(
     if form is None:
         answer(line, rows, words)
         return
-    if asked(line).as_json:
+    if global_options(line).as_json:
         raise typer.BadParameter("--format and --json are two forms of one answer; leave one of them out")
     say_rows(rows, form)
 
 
 def done(line: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Report a finished command, unless the caller asked for quiet."""
-    if asked(line).as_json or not asked(line).quiet:
+    if global_options(line).as_json or not global_options(line).quiet:
         answer(line, value, words)
 
 
@@ -397,9 +397,9 @@ def written_words(
 ) -> list[str]:
     """Return the last lines about an act: its learner and how to undo it."""
     whose = f"Written to learner {context.learner}."
-    return [whose if act is None else f"{whose} {way} with: {asked(line).again()} undo {act}"]
+    return [whose if act is None else f"{whose} {way} with: {global_options(line).again()} undo {act}"]
 
 
 def following(line: typer.Context) -> AbstractContextManager[Bar | None]:
     """Return a progress bar, unless the answer is JSON or quiet."""
-    return progress_bar(wanted=not (asked(line).as_json or asked(line).quiet))
+    return progress_bar(enabled=not (global_options(line).as_json or global_options(line).quiet))

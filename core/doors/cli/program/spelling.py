@@ -14,7 +14,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from core.doors.verbs import Input, verb
 
-Said: TypeAlias = ArgumentInfo | OptionInfo
+ParameterInfo: TypeAlias = ArgumentInfo | OptionInfo
 
 
 def words(verb_name: str, field: str) -> str:
@@ -35,20 +35,20 @@ def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
     )
 
 
-def spelled(kind: type[Input], options: Mapping[str, Said]) -> Iterator[inspect.Parameter]:
+def spelled(kind: type[Input], options: Mapping[str, ParameterInfo]) -> Iterator[inspect.Parameter]:
     """Yield a parameter for each field: an argument if it is required, else an option of its name.
     >>> [(one.name, one.default) for one in spelled(verb("runs").input, {})]
     [('limit', 50)]
     """
     for field in fields_of(kind):
-        said = options.get(field.name)
-        if said is None:
-            said = typer.Argument() if field.required else typer.Option(f"--{field.name.replace('_', '-')}")
+        info = options.get(field.name)
+        if info is None:
+            info = typer.Argument() if field.required else typer.Option(f"--{field.name.replace('_', '-')}")
         yield inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.required else field.default,
-            annotation=Annotated[_hints(kind)[field.name], _filled(said, _meta(kind, field.name))],
+            annotation=Annotated[_hints(kind)[field.name], _filled(info, _meta(kind, field.name))],
         )
 
 
@@ -72,12 +72,12 @@ def by_name(one: inspect.Parameter) -> inspect.Parameter:
     return one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
-def _filled(said: Said, meta: msgspec.Meta) -> Said:
+def _filled(info: ParameterInfo, meta: msgspec.Meta) -> ParameterInfo:
     """Return an option with the description and limits of its field where it has none of its own."""
-    filled = copy(said)
-    filled.help = said.help or meta.description
-    filled.min = meta.ge if said.min is None else said.min
-    filled.max = meta.le if said.max is None else said.max
+    filled = copy(info)
+    filled.help = info.help or meta.description
+    filled.min = meta.ge if info.min is None else info.min
+    filled.max = meta.le if info.max is None else info.max
     return filled
 
 
