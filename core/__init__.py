@@ -1,4 +1,4 @@
-"""armscope: a Thompson-sampling learner of the components of an agent's prompt, with reasons.
+"""A Thompson-sampling learner of the components of an agent's prompt, with reasons.
 
 >>> from core import open_learner
 

@@ -201,7 +201,7 @@ class Answer:
 def question(number: int) -> str:
     """Return the request of a run.
 
-    >>> asked(8)
+    >>> question(8)
     'Invoice 10304 says 11.03 EUR, our order says 11.00 EUR. Which is right? Nordwind GmbH'
     """
     problem = PROBLEMS[number % len(PROBLEMS)]

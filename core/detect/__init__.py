@@ -1,4 +1,4 @@
-"""Detection: run → evidence of which arms in the prompt the agent used.
+"""Run → evidence of which arms in the prompt the agent used.
 
 One small detector per arm type. Each promises to look at the run's calls and texts only, never at the clock or
 at what is already believed. A tool is recognised by a call of exactly its name; in ``standard`` a name that no arm

@@ -1,4 +1,4 @@
-"""Streams: bytes of a file → its lines or its JSON document; decompressed (gzip, bzip2, xz), bounded, counted.
+"""Bytes of a file → its lines or its JSON document; decompressed (gzip, bzip2, xz), bounded, counted.
 
 Truncated content (a transcript in progress, a gzip cut off by a copy) gives all complete lines and then one `Damage`.
 Content that exceeds a limit ends with `UnreadableSource`.

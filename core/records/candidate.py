@@ -1,4 +1,4 @@
-"""Candidates: tools, skills and other components of an agent, as arms with their cost.
+"""Tools, skills and other components of an agent, as arms with their cost.
 
 A cost is a quarter of the characters, rounded up, as OpenClaw counts. Characters are UTF-16 units. A tool counts
 with its full definition as JavaScript writes it. `Learner.select` takes these arms as they are.

@@ -1,4 +1,4 @@
-"""Layers: steps of an adapter that an agent executes; executions, and their pairs for training.
+"""Steps of an adapter that an agent executes; executions, and their pairs for training.
 
 KAIROS names them by URIs. Ids compare in lower case and are returned as they were sent.
 """

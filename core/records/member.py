@@ -1,4 +1,4 @@
-"""Members: people who may sign in, identified by issuer and subject, never by an address."""
+"""People who may sign in, identified by issuer and subject, never by an address."""
 
 from __future__ import annotations
 

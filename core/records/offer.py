@@ -1,4 +1,4 @@
-"""Offers: selections for foreign clients, and the reports that clients send arm by arm."""
+"""Selections for foreign clients, and the reports that clients send arm by arm."""
 
 from __future__ import annotations
 

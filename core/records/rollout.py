@@ -1,4 +1,4 @@
-"""Rollouts: messages of an agent with an environment, sent event by event."""
+"""Messages of an agent with an environment, sent event by event."""
 
 from __future__ import annotations
 

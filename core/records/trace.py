@@ -1,4 +1,4 @@
-"""Traces: foreign records of a run, received span by span."""
+"""Foreign records of a run, received span by span."""
 
 from __future__ import annotations
 

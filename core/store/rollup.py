@@ -1,4 +1,4 @@
-"""Rollups: the contribution of facts to the sums. Pure, additive, exact.
+"""The contribution of facts to the sums. Pure, additive, exact.
 
 A rollup is a sum, so it has a difference. A change of the caches is the sum of the facts after it less the sum
 before.

@@ -1,4 +1,4 @@
-"""Changes: arms that became more or less useful lately, from the rollups and from the runs of suspects."""
+"""Arms that became more or less useful lately, from the rollups and from the runs of suspects."""
 
 from __future__ import annotations
 
