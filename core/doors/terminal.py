@@ -136,7 +136,7 @@ def printable(text: str) -> str:
 def mean_words(mean: float) -> str:
     """A posterior mean with three decimals; it is never quite 0 or 1.
 
-    >>> said_mean(0.5166), said_mean(0.9996), said_mean(0.0004)
+    >>> mean_words(0.5166), mean_words(0.9996), mean_words(0.0004)
     ('0.517', '> 0.999', '< 0.001')
     """
     written = f"{mean:.3f}"
@@ -146,7 +146,7 @@ def mean_words(mean: float) -> str:
 def time_words(at_ms: int | None) -> str:
     """A time with its minute, UTC; a day where it is the beginning of one.
 
-    >>> said_time(1_763_632_800_000), said_time(1_763_596_800_000), said_time(None)
+    >>> time_words(1_763_632_800_000), time_words(1_763_596_800_000), time_words(None)
     ('2025-11-20 10:00', '2025-11-20', 'unknown')
     """
     written = iso(at_ms)
