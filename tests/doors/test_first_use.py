@@ -67,9 +67,22 @@ def test_it_says_which_version_it_is(shell: Shell) -> None:
 def test_every_command_has_an_example_that_its_own_options_allow(name: str, shell: Shell) -> None:
     code, out, _ = shell(name, "-h")
     assert code == 0
+    if "\nCommands:\n" not in out:
+        _check_examples(name, name, out)
+        return
+    parts = re.findall(r"^  ([a-z-]+)  ", out.split("\nCommands:\n", 1)[1], re.MULTILINE)
+    assert len(parts) > 1, out
+    for part in parts:
+        code, out, _ = shell(name, part, "-h")
+        assert code == 0
+        # A group without a part is its list.
+        _check_examples(f"{name}( {part})?" if part == "list" else f"{name} {part}", f"{name} {part}", out)
+
+
+def _check_examples(allowed: str, required: str, out: str) -> None:
     examples = out.split("Examples:\n", 1)[1].splitlines()
-    assert examples
-    assert all(re.match(rf"    armscope (.* )?{name}\b", example) for example in examples), examples
+    assert all(re.match(rf"    armscope (.* )?{allowed}\b", example) for example in examples), examples
+    assert any(re.match(rf"    armscope (.* )?{required}\b", example) for example in examples), examples
     for option in re.findall(r" (--[a-z-]+)", "\n".join(examples)):
         assert option in out.split("Examples:")[0], option
     assert "<bool>" not in out

@@ -53,7 +53,7 @@ Environment = Annotated[str, typer.Argument(metavar="ENVIRONMENT", help=words("d
     "list",
     inside=EPISODES,
     takes="episodes",
-    examples=["episodes", "episodes --environment tau2/airline --model gpt-4.1"],
+    examples=["episodes", "episodes list --environment tau2/airline --model gpt-4.1"],
 )
 def list_environments(line: typer.Context, options: EpisodeOptions) -> None:
     rows: tuple[EnvironmentSummary, ...] = verb("episodes").call(
