@@ -201,4 +201,4 @@ def json_form(value: object) -> object:
     """Return the fields of a dataclass, for an encoder that does not know it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"{type(value).__name__} has no JSON form.")
