@@ -38,7 +38,7 @@ _RESULTS: Final = {
 def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str:
     """Return a webhook's alerts and its state; Markdown."""
     about = "of everything" if one.learner is None else f"of {wording.literal(one.learner)}"
-    parts = [f"told {about}"]
+    parts = [f"notified {about}"]
     if one.last_ms is not None:
         parts.append(f"{tried(one.last_result)}, {wording.minute(one.last_ms, year_of_ms=year_of_ms)} UTC")
     else:

@@ -10,7 +10,7 @@ from dashboard import wording
 from dashboard.sentences.changes import act as changed
 from dashboard.sentences.phrase import Phrase, Sentence
 
-NOBODY: Final = "unknown"
+UNKNOWN: Final = "unknown"
 _NAME_CHARS: Final = 40
 _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "member_add": lambda detail: f"let {detail['name']} in as {detail['role']} {detail['where']}",
@@ -69,7 +69,7 @@ def details(entry: AuditEntry) -> str:
 
 def actor(name: str) -> str:
     """Return the actor as plain text."""
-    return wording.plain(name) or NOBODY
+    return wording.plain(name) or UNKNOWN
 
 
 def audit(entry: AuditEntry | None, learner: str | None, now_ms: int, *, filtered: bool) -> Sentence:

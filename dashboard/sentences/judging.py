@@ -28,14 +28,14 @@ STATE_WORDS: Final[dict[EvaluationState, str]] = {
     "superseded": "superseded",
     "undone": "undone",
 }
-NOBODY: Final = "nobody named"
+UNNAMED: Final = "not named"
 NO_RUBRIC: Final = "no rubric"
 
 
 def grader_name(one: Grader) -> str:
     """Return the grader's name as plain text."""
     if one.kind == "unknown":
-        return NOBODY
+        return UNNAMED
     name = one.name if one.name.strip() else "a blank name"
     return f"{name} (model)" if one.kind == "model" else name
 
@@ -66,7 +66,7 @@ def evaluations(watch: BiasWatch, report: AgreementReport) -> Sentence:
 
 def _graders(watch: BiasWatch) -> str:
     n = sum(one.grader.kind != "unknown" for one in watch.by_grader)
-    return NOBODY if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}"
+    return UNNAMED if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}"
 
 
 def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> str:
@@ -249,7 +249,7 @@ def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, li
         "head": ["itself" if one.is_head else _short(one.head) if one.head else "none" for one in rows],
         "adapter": [wording.plain(one.adapter_name or one.adapter or wording.MISSING) for one in rows],
         "last judged, UTC": [wording.minute(one.rated_ms, year_of_ms=year_of_ms) for one in rows],
-        "by": [wording.plain(one.rater or NOBODY) for one in rows],
+        "by": [wording.plain(one.rater or UNNAMED) for one in rows],
         "id": [wording.plain(one.uid) for one in rows],
     }
 

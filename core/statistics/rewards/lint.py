@@ -128,7 +128,7 @@ def _late(paid: Paid) -> Finding | None:
         certainty=agree,
         seen=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays.",
         steps=paid.shown(shows, MOST_STEPS),
-        advice="Pay for meaningful progress where it is made, so that good steps and bad ones can be told apart.",
+        advice="Pay for meaningful progress where it is made, so that good and bad steps have different rewards.",
     )
 
 

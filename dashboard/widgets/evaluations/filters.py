@@ -12,7 +12,7 @@ from core.records.evaluation_page import EvaluationFilter
 from core.records.limits import MAX_LABEL_CHARS
 from dashboard import queries, wording
 from dashboard.reading import reading
-from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, NOBODY
+from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UNNAMED
 from dashboard.widgets.evaluation_table import to_newest
 from dashboard.widgets.picker import one_arm
 from dashboard.widgets.popover import in_use, lazy_popover
@@ -56,7 +56,7 @@ def _requested(default: EvaluationFilter) -> EvaluationFilter:
     graders, rubrics = queries.evaluated_names()
     names = sorted({one.name for one in graders})
     chosen = EvaluationFilter(
-        rater=_one("Rater or model", names, RATER, {"": NOBODY}),
+        rater=_one("Rater or model", names, RATER, {"": UNNAMED}),
         kind=_one("Kind", GRADER_KINDS, KIND, dict(KIND_WORDS)),
         rubric=_one("Rubric", rubrics, RUBRIC, {"": NO_RUBRIC}),
         outcome=_one("Outcome", EVALUATION_OUTCOMES, OUTCOME, {}),
