@@ -80,11 +80,12 @@ def test_every_command_has_an_example_that_its_own_options_allow(name: str, shel
 
 
 def _check_examples(allowed: str, required: str, out: str) -> None:
-    examples = out.split("Examples:\n", 1)[1].splitlines()
+    options, examples_text = out.split("Examples:\n", 1)
+    examples = examples_text.splitlines()
     assert all(re.match(rf"    armscope (.* )?{allowed}\b", example) for example in examples), examples
     assert any(re.match(rf"    armscope (.* )?{required}\b", example) for example in examples), examples
     for option in re.findall(r" (--[a-z-]+)", "\n".join(examples)):
-        assert option in out.split("Examples:")[0], option
+        assert option in options, option
     assert "<bool>" not in out
 
 
