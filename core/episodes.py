@@ -98,7 +98,8 @@ def running(rewards: Iterable[float | None]) -> list[Decimal | None]:
 def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
     """Return the discounted return, the sum of gamma^t r_t over the steps t from 0 on; None where nothing was paid.
 
-    A step without a reward takes its time and adds nothing. Computed from the end (Horner), with 60 digits.
+    A step without a reward takes its time and adds nothing. Computed from the end (Horner), with 60 digits. With a
+    gamma of 1 it is the exact total.
 
     Parameters
     ----------
@@ -116,8 +117,9 @@ def discounted(rewards: Sequence[float | None], gamma: float) -> float | None:
     >>> discounted([1.0, None, 1.0], 0.5), discounted([0.1] * 10, 1.0), discounted([None], 0.9)
     (1.25, 1.0, None)
     """
-    if all(reward is None for reward in rewards):
-        return None
+    total = added(rewards)
+    if total is None or gamma == 1:
+        return None if total is None else float(total)
     factor, result = written(gamma), Decimal(0)
     for reward in reversed(rewards):
         result = _NEAR.multiply(result, factor)
