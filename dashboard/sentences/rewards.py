@@ -208,7 +208,7 @@ def environments_table(
         "95% interval": [share_limits(one.success) or wording.MISSING for one in summaries],
         "average": ["none paid" if one.average.value is None else average(one.average) for one in summaries],
         "95% of average": [amount_limits(one.average) or wording.MISSING for one in summaries],
-        "reward": [pattern_words(one.pattern) or "not recorded" for one in summaries],
+        "reward": [pattern_words(one.pattern) or "unknown" for one in summaries],
         "found": [
             ", ".join(FINDING_WORDS[kind].lower() for kind in one.findings) or "none" for one in summaries
         ],
@@ -234,7 +234,7 @@ def _state(one: EnvironmentSummary) -> str:
 def _rate(one: EnvironmentSummary) -> str:
     if one.success is not None:
         return wording.percent(one.success.rate, 0)
-    return "not recorded" if one.n_off_scale else "none paid"
+    return "unknown" if one.n_off_scale else "none paid"
 
 
 def planted_words(world: World) -> str:

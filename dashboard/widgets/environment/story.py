@@ -66,7 +66,7 @@ def figures(environment: EnvironmentStory) -> None:
     one = environment.summary
     rate = one.success
     with st.container(horizontal=True, gap="medium"):
-        st.metric("Success", "not recorded" if rate is None else wording.percent(rate.rate, 0))
+        st.metric("Success", "unknown" if rate is None else wording.percent(rate.rate, 0))
         st.metric("95% interval", rewards.share_limits(rate) or "none")
         if rate is not None and one.without_reward:
             st.metric("Of those paid", wording.percent(rate.of_paid, 0))

@@ -83,7 +83,7 @@ def figures(episode: EpisodeView) -> None:
             f"{sentences.ends(episode.scale)}.",
         )
         st.metric("Steps", wording.count(episode.n_steps), help=sentences.steps_note(episode))
-        st.metric("Success", {True: "yes", False: "no", None: "not recorded"}[episode.success])
+        st.metric("Success", {True: "yes", False: "no", None: "unknown"}[episode.success])
     with both_ends():
         st.markdown(f":gray[{sentences.episode_verdict(episode)}]", width="content")
         st.code(episode.uid, language=None, width="content", wrap_lines=True)

@@ -139,7 +139,7 @@ def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
 
 
 def _came_to(row: EpisodeRow) -> str:
-    words = {True: "✓ success", False: "× no success", None: "– not recorded"}[row.success]
+    words = {True: "✓ success", False: "× no success", None: "– unknown"}[row.success]
     return words if row.status == "finished" else f"{words}, {row.status}"
 
 
