@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +10,17 @@ from pathlib import Path
 from typing import IO
 
 from core.errors import InvalidInput
-from core.store.files import opener, sync_names
+from core.store.files import appearing
 
 
 @contextmanager
 def new_file(target: Path) -> Iterator[IO[bytes]]:
-    """Create a file that must not exist yet; it stays only if it is complete and on disk."""
+    """Create a file that must not exist yet. A killed process leaves no file of that name."""
     try:
-        with open(target, "xb", opener=opener) as file, _whole_or_gone(file, target):
+        _check(target)
+        with appearing(target) as partial, partial.open("wb") as file:
             yield file
+            file.flush()
     except FileExistsError as problem:
         raise InvalidInput(
             f"The export's file must not exist yet, got {target}.",
@@ -30,17 +33,12 @@ def new_file(target: Path) -> Iterator[IO[bytes]]:
         ) from problem
 
 
-@contextmanager
-def _whole_or_gone(file: IO[bytes], target: Path) -> Iterator[None]:
-    """Write a complete file to disk, and remove an incomplete one."""
-    try:
-        yield
-        file.flush()
-        os.fsync(file.fileno())
-        sync_names(target.parent)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
+def _check(target: Path) -> None:
+    """Raise early where the target exists, or its folder does not."""
+    if os.path.lexists(target):
+        raise FileExistsError
+    if not target.parent.is_dir():
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def observations_file(target: Path) -> Path:

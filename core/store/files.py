@@ -92,11 +92,6 @@ def make_file(path: Path, *, like: Path | None = None) -> None:
             os.close(handle)
 
 
-def opener(path: str, flags: int) -> int:
-    """For ``open``: what it makes, only its owner may read."""
-    return os.open(path, flags, _FILE_MODE)
-
-
 def is_open_to_others(path: Path) -> bool:
     """Return whether other users of this machine may read or write the file."""
     try:

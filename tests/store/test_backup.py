@@ -10,6 +10,7 @@ import pytest
 from core.errors import InvalidInput
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.export import export_file
 from core.flows.learn import record
 from core.store.files import appearing
 from tests.engine import kept_in
@@ -42,6 +43,17 @@ def test_what_a_killed_backup_left_goes_with_the_next(context: Context, tmp_path
     }
     for copy in folder.glob("*.db"):
         assert queries.status(context_at(copy)).runs == 1, "what has its name is whole"
+
+
+@pytest.mark.parametrize("where", ["write_into", "sync_file", "_name", "sync_names"])
+def test_a_killed_export_leaves_a_whole_file_or_none(context: Context, tmp_path: Path, where: str) -> None:
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    command = ("--database", kept_in(context.store), "export", folder / "one.jsonl")
+    assert answer("struck", "SIGKILL", where, *command)[0] == -signal.SIGKILL
+    export_file(context, folder / "two.jsonl")
+    whole = (folder / "two.jsonl").read_bytes()
+    assert [one.read_bytes() for one in folder.iterdir()] == [whole] * (2 if where == "sync_names" else 1)
 
 
 def test_what_somebody_is_writing_is_left_alone(context: Context, tmp_path: Path) -> None:
