@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from core.flows.context import Context
-from core.flows.importing import ImportAnswer
+from core.records.import_answer import ImportAnswer
 from core.store import reads
 
 
