@@ -372,7 +372,9 @@ def test_a_backup_and_an_export_are_on_disk_with_their_names(tmp_path: Path, syn
     assert synced[3:] == [folder]
     synced.clear()
     export_file(context, tmp_path / "export.jsonl")
-    assert synced == [tmp_path / "export.jsonl", tmp_path]
+    content, *names = synced
+    assert (content.parent, names) == (tmp_path, [tmp_path]), "its content is on disk before it has its name"
+    assert content.name.startswith(".armscope-partial-")
 
 
 def test_a_database_does_not_go_with_the_folder_that_was_made_for_it(
