@@ -177,7 +177,7 @@ def say_findings(designs: Sequence[EnvironmentDesign]) -> None:
             shown = ", ".join(f"{uid} step {number}" for uid, number in finding.steps[:3])
             say(f"    {shown}{' and more' if len(finding.steps) > 3 else ''}")
         if not one.findings:
-            say("  Nothing is designs wrong.")
+            say("  No problem was found.")
 
 
 def say_comparison(comparison: ModelComparison) -> None:
@@ -201,7 +201,7 @@ def say_comparison(comparison: ModelComparison) -> None:
             "" if pair.difference.value is None else f"{pair.difference.value:+.4g}",
             _between(pair.difference),
             "" if pair.adjusted is None else f"{pair.adjusted:.3g}",
-            "apart" if pair.apart else "not distinguished",
+            pair.verdict,
         )
         for pair in comparison.pairs
     ]

@@ -112,7 +112,7 @@ class ModelPair:
     """Difference of model ``one`` minus ``other`` on the ``n_tasks`` tasks that both attempted.
 
     ``chance`` is the probability of a difference as large without a real one, ``adjusted`` the same for all pairs
-    together (Holm), and ``apart`` whether that is below 0.05.
+    together (Holm), and ``apart`` whether that is below 0.05. ``chance`` is None where no test exists.
     """
 
     one: str
@@ -124,6 +124,15 @@ class ModelPair:
     chance: float | None
     adjusted: float | None
     apart: bool
+
+    @property
+    def verdict(self) -> str:
+        """Words for the result of the test, or for why there is none."""
+        if self.difference.missing == "no_common_task":
+            return "no task in common"
+        if self.chance is None:
+            return "too few to test"
+        return "apart" if self.apart else "not distinguished"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,8 @@ Missing = Literal[
     "wide_spread",
     "no_common_stratum",
     "no_variation",
+    "tasks_in_order",
+    "no_common_task",
     "zero_mean",
     "rate_is_zero",
     "no_probabilities",

@@ -67,6 +67,8 @@ _WHY: Final[dict[Missing, str]] = {
     "few_sessions": "too few tasks for an interval",
     "wide_spread": "too skewed for an interval at this number",
     "no_variation": "all alike: no interval",
+    "no_common_task": "nothing to compare",
+    "tasks_in_order": "time and task can't be separated",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.flows.queries import EnvironmentStory
+from core.records.estimate import Missing
 from dashboard import wording
 from dashboard.figures.rewards import progress
 from dashboard.reading import pictured_once, reading
@@ -12,6 +13,11 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.words import muted, section
 
 _FEWEST: Final = 2
+_NO_TREND: Final[dict[Missing | None, str]] = {
+    "few_for_interval": "too few for a trend",
+    "no_variation": "no trend: all rewards are alike",
+    "tasks_in_order": "each task was attempted in its own span of time, so time and task can't be separated",
+}
 
 
 def going_on(story: EnvironmentStory) -> None:
@@ -37,6 +43,8 @@ def going_on(story: EnvironmentStory) -> None:
 
 def _note(story: EnvironmentStory) -> str:
     progress = story.progress
-    way = {"rises": "rewards rise", "falls": "rewards fall"}.get(progress.way, "no trend can be estimated")
+    way = {"rises": "rewards rise within tasks", "falls": "rewards fall within tasks"}.get(progress.way)
+    if way is None:
+        way = _NO_TREND.get(progress.trend.missing, "no trend can be distinguished from chance")
     note = f"equal segments, 95% interval; {way}"
     return f"{note}; {wording.count(progress.untimed)} of unknown time left out" if progress.untimed else note

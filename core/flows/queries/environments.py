@@ -223,9 +223,10 @@ def paid_wrong(snapshot: Snapshot) -> tuple[PaidWrong, ...]:
 
 
 def _fell(name: str, rows: EpisodeColumns, scale: Scale) -> PaidWrong | None:
-    """Return an entry if rewards fall with time and the success rate fell from the first segment to the last."""
+    """Return an entry if success falls within tasks, and fell from the first segment to the last."""
     reached = reached_by(rows, scale)
-    if not falls(rows.at_ms, reached):
+    succeeded = np.where(np.isnan(reached), np.nan, reached > scale.threshold)
+    if not falls(rows.at_ms, succeeded, rows.task):
         return None
     course = progress(rows.at_ms, reached, reached > scale.threshold, rows.task)
     shares = [one.success.value for one in course.stretches]

@@ -6,9 +6,10 @@ What models did on different tasks compares the tasks, too, so it is a separate 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 import scipy
@@ -20,14 +21,20 @@ from core.statistics.rewards.summary import error_of_tasks, mean_of_tasks, tasks
 from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
 from core.statistics.savings.shares import difference
 
+MIN_FOR_TEST: Final = 6
+"""Common tasks of a test by flipped signs. With fewer, no difference reaches .05."""
+_MOST_EXACT: Final = 400
+_UNITS, _FEWER_UNITS = 5040, 840
+"""Both are divisible by 1 to 8, so that equal sums stay equal."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
     """One model against another, with ``n_tasks`` tasks that both attempted; ``difference`` is ``one`` - ``other``.
 
-    ``chance`` is that of a difference as large if there were none (two-sided), None without an interval; ``adjusted``
-    the same after Holm's procedure over all pairs, ``apart`` whether it is below 0.05. ``one_alone`` and
-    ``other_alone`` are tasks that only one of them attempted, which a comparison on the same tasks leaves out.
+    ``chance`` is the two-sided probability of a difference as large without a real one. It is None where no test
+    exists. ``adjusted`` is the same after Holm's procedure over all pairs. ``apart`` is whether that is below 0.05.
+    ``one_alone`` and ``other_alone`` are tasks that only one of them attempted.
     """
 
     one: int
@@ -49,8 +56,9 @@ def contest(
 ) -> tuple[Paired, ...]:
     """Compare every two models on the tasks that both attempted.
 
-    Several attempts of a model at a task are its mean there; the interval is Student's, of the differences by task.
-    Fewer than 10 common tasks give none; where all differences are the same there is none either.
+    Several attempts of a model at a task are its mean there. From 6 common tasks on, the test flips the signs of the
+    differences by task. It needs no variance. Fewer tasks can't reach .05 and have no test. From 10 common tasks on,
+    the interval is Student's. Where that does not exist and all values are 0 or 1, it is Tango's.
 
     Parameters
     ----------
@@ -68,17 +76,18 @@ def contest(
     Returns
     -------
     tuple of Paired
-        Every pair once, in the order of models.
+        Every pair once, in the order of models. A pair without a common task has no figure and no test.
 
     Raises
     ------
     InvalidInput
-        Where columns are not aligned, or two models have no task in common: what they did on others would compare
-        tasks.
+        Where columns are not aligned, or no two models have a task in common.
 
     References
     ----------
+    * R. A. Fisher, *The Design of Experiments*, 1935, section 21: the test by flipped signs.
     * Student, *Biometrika* 6, 1908, 1 (doi:10.1093/biomet/6.1.1).
+    * T. Tango, *Stat. Med.* 17, 1998, 891: the interval of paired shares.
     * S. Holm, *Scand. J. Stat.* 6, 1979, 65-70: all pairs at once.
 
     Examples
@@ -98,13 +107,13 @@ def contest(
     pairs = []
     for one, other in combinations(range(n_models), 2):
         both = ~np.isnan(mean[one]) & ~np.isnan(mean[other])
-        if not both.any():
-            raise InvalidInput(
-                "Two models must have a task in common to be compared, got none.",
-                next_step="Have both attempt the same tasks: rewards of different tasks compare the tasks, which "
-                "armscope episodes compare --unpaired does.",
-            )
-        pairs.append(_pair(one, other, mean, *_difference(mean[one][both] - mean[other][both], prob)))
+        pairs.append(_pair(one, other, mean, *_difference(mean[one][both], mean[other][both], prob)))
+    if pairs and not any(pair.n_tasks for pair in pairs):
+        raise InvalidInput(
+            "Two models must have a task in common to be compared, got none.",
+            next_step="Have both attempt the same tasks, or compare all episodes: "
+            "armscope episodes compare --unpaired.",
+        )
     return tuple(_adjusted(pairs))
 
 
@@ -234,17 +243,120 @@ def _pair(one: int, other: int, mean: Floats, apart: Estimate, chance: float | N
     )
 
 
-def _difference(apart: Floats, prob: float) -> tuple[Estimate, float | None]:
-    n, mean = len(apart), float(apart.mean())
+def _difference(one: Floats, other: Floats, prob: float) -> tuple[Estimate, float | None]:
+    """Return the mean difference by task with its interval, and the chance of the test by flipped signs."""
+    apart = one - other
+    n = len(apart)
     if n < MIN_FOR_FIGURE:
-        return nothing("few_runs", prob), None
-    error = float(apart.std(ddof=1)) / n**0.5
-    if n < MIN_FOR_INTERVAL or not error:
-        missing: Missing = "no_variation" if not error else "few_for_interval"
-        return Estimate(value=mean, lower=None, upper=None, prob=prob, missing=missing), None
-    half = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2)) * error
-    chance = 2 * float(scipy.special.stdtr(n - 1, -abs(mean) / error))
-    return Estimate(value=mean, lower=mean - half, upper=mean + half, prob=prob), chance
+        return nothing("few_runs" if n else "no_common_task", prob), None
+    mean, error = float(apart.mean()), float(apart.std(ddof=1)) / n**0.5
+    chance = flipped_chance(apart) if n >= MIN_FOR_TEST else None
+    if n >= MIN_FOR_INTERVAL and error:
+        half = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2)) * error
+        return Estimate(value=mean, lower=mean - half, upper=mean + half, prob=prob), chance
+    if n >= MIN_FOR_TEST and np.isin((one, other), (0.0, 1.0)).all():
+        lower, upper = paired_shares(int((apart > 0).sum()), int((apart < 0).sum()), n, prob)
+        return Estimate(value=mean, lower=lower, upper=upper, prob=prob), chance
+    missing: Missing = "no_variation" if not error else "few_for_interval"
+    return Estimate(value=mean, lower=None, upper=None, prob=prob, missing=missing), chance
+
+
+def flipped_chance(apart: Floats) -> float:
+    """Return the share of sign assignments whose sum is at least as far from 0 as the sum of ``apart``.
+
+    The magnitudes are rounded to 1/5,040 of the largest (1/840 of more than 100). The test of the rounded magnitudes
+    is exact. Above 400 differences it takes the normal distribution, which then differs by less than .002.
+
+    Parameters
+    ----------
+    apart : array of float, shape (n_tasks,)
+        Differences by task.
+
+    Returns
+    -------
+    float
+        In (0, 1]. It is 1 where all differences are 0.
+
+    References
+    ----------
+    R. A. Fisher, *The Design of Experiments*, 1935, section 21.
+
+    Examples
+    --------
+    >>> flipped_chance(np.ones(9)) == 2 / 2**9
+    True
+    >>> flipped_chance(np.zeros(9))
+    1.0
+    """
+    size = np.abs(apart)
+    if not size.any():
+        return 1.0
+    if len(apart) > _MOST_EXACT:
+        return 2 * float(scipy.special.ndtr(-abs(float(apart.sum())) / math.sqrt(float(size @ size))))
+    units = np.rint(size / size.max() * (_UNITS if len(apart) <= 100 else _FEWER_UNITS)).astype(np.int64)
+    positive = np.zeros(int(units.sum()) + 1)
+    positive[0] = 1.0
+    for unit in units.tolist():
+        with_it = 0.5 * positive
+        positive *= 0.5
+        positive[unit:] += with_it[: len(positive) - unit]
+    observed = abs(2 * int(units[apart > 0].sum()) - len(positive) + 1)
+    far = np.abs(2 * np.arange(len(positive)) - len(positive) + 1) >= observed
+    return min(1.0, float(positive[far].sum()))
+
+
+def paired_shares(one_only: int, other_only: int, n: int, prob: float) -> tuple[float, float]:
+    """Return Tango's score interval of the difference of two paired shares.
+
+    Parameters
+    ----------
+    one_only, other_only : int
+        Tasks that only the one, or only the other, solved.
+    n : int
+        Common tasks, 1 or more.
+    prob : float
+        Probability that the interval holds, in (0, 1).
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper end, in [-1, 1].
+
+    References
+    ----------
+    T. Tango, *Stat. Med.* 17, 1998, 891-908, equations 8 to 10.
+
+    Examples
+    --------
+    >>> tuple(round(end, 4) for end in paired_shares(0, 0, 40, 0.95)), paired_shares(40, 0, 40, 0.95)[1]
+    ((-0.0876, 0.0876), 1.0)
+    """
+    z = float(scipy.special.ndtri((1 + prob) / 2))
+
+    def score(delta: float) -> float:
+        """Return Tango's statistic: the difference less ``delta``, over its error if ``delta`` were true."""
+        linear = -one_only - other_only + (2 * n - one_only + other_only) * delta
+        other = (math.sqrt(max(0.0, linear**2 - 8 * n * -other_only * delta * (1 - delta))) - linear) / (
+            4 * n
+        )
+        variance = n * (2 * other + delta * (1 - delta))
+        above = one_only - other_only - n * delta
+        return (
+            above / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, above) if above else 0.0
+        )
+
+    observed = (one_only - other_only) / n
+    lower = _crossing(lambda delta: score(delta) - z, -1.0, observed)
+    upper = _crossing(lambda delta: score(delta) + z, observed, 1.0)
+    return lower, upper
+
+
+def _crossing(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a falling function crosses 0 in [low, high], to the last bit."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
 
 
 def _adjusted(pairs: Sequence[Paired]) -> Sequence[Paired]:

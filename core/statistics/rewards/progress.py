@@ -11,12 +11,14 @@ import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.estimate import Estimate
-from core.statistics.rewards.summary import summary
+from core.statistics.rewards.summary import summary, tasks_of
 from core.statistics.savings.estimate import MIN_FOR_INTERVAL, nothing
 
 MOST_SEGMENTS: Final = 12
 """At most so many, of ten episodes or more each."""
 _FULL: Final = 1 - 1e-9
+_SEPARABLE: Final = 0.1
+"""Least share of the spread of time that lies within tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class EpisodeSegment:
 class Progress:
     """Episodes in the order of time, ``untimed`` of them left out, whose time is unknown.
 
-    ``trend`` is the rank correlation of reward and time, -1 to 1: above 0 it rises.
+    ``trend`` is the rank correlation of reward and time within tasks, -1 to 1: above 0 it rises.
     """
 
     stretches: tuple[EpisodeSegment, ...]
@@ -47,15 +49,17 @@ class Progress:
         return _way(self.trend)
 
 
-def falls(at_ms: Ints, reward: Floats, *, prob: float = 0.95) -> bool:
-    """Return whether the `way` of the rewards is down, without the segments, which cost ten times as much.
+def falls(at_ms: Ints, value: Floats, task: Ints, *, prob: float = 0.95) -> bool:
+    """Return whether the trend of values is down. This skips the segments, which cost ten times as much.
 
     Parameters
     ----------
     at_ms : array of int, shape (n_episodes,)
         When each episode was, UTC milliseconds; -1 unknown.
-    reward : array of float, shape (n_episodes,)
-        What success goes by, of each; NaN where nothing was paid.
+    value : array of float, shape (n_episodes,)
+        Reward of each, or 1 for a success and 0 for a failure; NaN where nothing was paid.
+    task : array of int, shape (n_episodes,)
+        Which task, by any number; -1 unknown.
     prob : float, optional
         Probability that the interval of the trend holds, in (0, 1).
 
@@ -69,12 +73,12 @@ def falls(at_ms: Ints, reward: Floats, *, prob: float = 0.95) -> bool:
 
     Examples
     --------
-    >>> at_ms = np.arange(40)
-    >>> falls(at_ms, 1 - at_ms / 40), falls(at_ms, at_ms / 40)
+    >>> at_ms, task = np.arange(40), np.full(40, -1)
+    >>> falls(at_ms, 1 - at_ms / 40, task), falls(at_ms, at_ms / 40, task)
     (True, False)
     """
     known = at_ms != UNKNOWN
-    return _way(_trend(at_ms[known], reward[known], prob)) == "falls"
+    return _way(_trend(at_ms[known], value[known], task[known], prob)) == "falls"
 
 
 def progress(at_ms: Ints, reward: Floats, succeeded: Bools, task: Ints, *, prob: float = 0.95) -> Progress:
@@ -97,10 +101,17 @@ def progress(at_ms: Ints, reward: Floats, succeeded: Bools, task: Ints, *, prob:
     -------
     Progress
 
+    Notes
+    -----
+    The trend is that within tasks: ranks of reward and time are centred by task. Its error is the larger of two: that
+    of attempts in any order within a task, and that of tasks as clusters. Where less than a tenth of the spread of
+    time lies within tasks, time and task can't be separated, and there is no trend.
+
     References
     ----------
-    D. G. Bonett and T. A. Wright, *Psychometrika* 65, 2000, 23 (doi:10.1007/BF02294183): the interval of a rank
-    correlation.
+    * D. G. Bonett and T. A. Wright, *Psychometrika* 65, 2000, 23 (doi:10.1007/BF02294183): the interval of a rank
+      correlation, where no task is repeated.
+    * K.-Y. Liang and S. L. Zeger, *Biometrika* 73, 1986, 13 (doi:10.1093/biomet/73.1.13): tasks as clusters.
 
     Examples
     --------
@@ -129,7 +140,7 @@ def progress(at_ms: Ints, reward: Floats, succeeded: Bools, task: Ints, *, prob:
     return Progress(
         stretches=tuple(stretches),
         untimed=len(at_ms) - len(known),
-        trend=_trend(at_ms[order], reward[order], prob),
+        trend=_trend(at_ms[order], reward[order], task[order], prob),
     )
 
 
@@ -139,14 +150,17 @@ def _way(trend: Estimate) -> str:
     return "rises" if trend.lower > 0 else "falls"
 
 
-def _trend(at_ms: Ints, reward: Floats, prob: float) -> Estimate:
-    paid = ~np.isnan(reward)
+def _trend(at_ms: Ints, value: Floats, task: Ints, prob: float) -> Estimate:
+    paid = ~np.isnan(value)
     n = int(paid.sum())
     if n < MIN_FOR_INTERVAL:
         return nothing("few_for_interval", prob)
-    one, other = (scipy.stats.rankdata(values[paid]) for values in (at_ms, reward))
+    one, other = (scipy.stats.rankdata(values[paid]) for values in (at_ms, value))
     if not np.ptp(one) or not np.ptp(other):
         return nothing("no_variation", prob)
+    group = tasks_of(task[paid])
+    if int(group.max()) + 1 < n:
+        return _within_tasks(one, other, group, prob)
     one, other = one - one.mean(), other - other.mean()
     # Not corrcoef: a product of matrices wakes every core, to multiply two rows.
     correlation = float(np.sum(one * other) / math.sqrt(np.sum(one * one) * np.sum(other * other)))
@@ -155,3 +169,43 @@ def _trend(at_ms: Ints, reward: Floats, prob: float) -> Estimate:
     return Estimate(
         value=correlation, lower=math.tanh(middle - half), upper=math.tanh(middle + half), prob=prob
     )
+
+
+def _within_tasks(time: Floats, value: Floats, group: Ints, prob: float) -> Estimate:
+    """Return the correlation of ranks within tasks; none where time and task can't be separated."""
+    total = float(np.sum((time - time.mean()) ** 2))
+    time, value = _centred(time, group), _centred(value, group)
+    of_time, of_value = np.sum(time * time), np.sum(value * value)
+    if of_time < _SEPARABLE * total:
+        return nothing("tasks_in_order", prob)
+    if not of_value:
+        return nothing("no_variation", prob)
+    correlation = float(np.sum(time * value) / math.sqrt(of_time * of_value))
+    half = max(_half_by_order(time, value, group, prob), _half_by_task(time, value, group, prob))
+    half /= math.sqrt(of_time * of_value)
+    return Estimate(
+        value=correlation, lower=max(-1.0, correlation - half), upper=min(1.0, correlation + half), prob=prob
+    )
+
+
+def _centred(values: Floats, group: Ints) -> Floats:
+    return np.asarray(values - (np.bincount(group, weights=values) / np.bincount(group))[group])
+
+
+def _half_by_order(time: Floats, value: Floats, group: Ints, prob: float) -> float:
+    """Return half the interval of the sum of products, if the order within each task is by chance."""
+    spread = [np.bincount(group, weights=values * values) for values in (time, value)]
+    n = np.bincount(group)
+    variance = float(np.sum(spread[0] * spread[1] / np.maximum(n - 1, 1)))
+    return float(scipy.special.ndtri((1 + prob) / 2)) * math.sqrt(variance)
+
+
+def _half_by_task(time: Floats, value: Floats, group: Ints, prob: float) -> float:
+    """Return half the interval of the sum of products by tasks as clusters; 0 with too few of them."""
+    n_tasks = int((np.bincount(group) > 1).sum())
+    if n_tasks < MIN_FOR_INTERVAL:
+        return 0.0
+    slope = np.sum(time * value) / np.sum(time * time)
+    by_task = np.bincount(group, weights=time * (value - slope * time))
+    error = math.sqrt(float(by_task @ by_task) * n_tasks / (n_tasks - 1))
+    return float(scipy.special.stdtrit(n_tasks - 1, (1 + prob) / 2)) * error

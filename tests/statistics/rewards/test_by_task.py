@@ -1,0 +1,136 @@
+"""Tests by task: exact where nothing varies, and trends that are not the order of tasks."""
+
+from __future__ import annotations
+
+from itertools import product
+from operator import mul
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from core.columns import Floats, Ints
+from core.statistics.rewards.contest import contest, flipped_chance, paired_shares
+from core.statistics.rewards.progress import falls, progress
+
+_differences = st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=9)
+
+
+@given(_differences)
+def test_the_chance_is_that_of_all_flips(apart: list[float]) -> None:
+    sums = [abs(sum(map(mul, apart, signs))) for signs in product((1, -1), repeat=len(apart))]
+    as_far = [one >= abs(sum(apart)) for one in sums]
+    assert flipped_chance(np.array(apart)) == pytest.approx(sum(as_far) / len(as_far))
+
+
+def test_many_differences_have_the_chance_of_few_by_another_way() -> None:
+    apart = np.random.default_rng(5).normal(0.1, size=400)
+    exact, normal = flipped_chance(apart), flipped_chance(np.append(apart, 0.0))
+    assert exact == pytest.approx(normal, abs=2e-3)
+
+
+def _models(rates: list[Floats], attempts: int, rng: np.random.Generator) -> tuple[Ints, Ints, Floats]:
+    """Return model, task and success of attempts with a rate for each model and task."""
+    n_tasks = len(rates[0])
+    model = np.repeat(np.arange(len(rates)), n_tasks * attempts)
+    task = np.tile(np.repeat(np.arange(n_tasks), attempts), len(rates))
+    rate = np.concatenate([np.repeat(one, attempts) for one in rates])
+    return model, task, (rng.random(len(rate)) < rate).astype(np.float64)
+
+
+def test_forty_to_nothing_is_apart_with_an_interval() -> None:
+    model, task, value = _models([np.ones(40), np.zeros(40)], 1, np.random.default_rng(0))
+    (pair,) = contest(model, task, value, n_models=2)
+    assert pair.apart
+    assert pair.chance == 2 / 2**40
+    assert pair.difference.value == pair.difference.upper == 1.0
+    assert pair.difference.lower is not None
+    assert pair.difference.lower > 0.8
+
+
+def test_nine_tasks_tell_clear_models_apart() -> None:
+    model, task, value = _models([np.full(9, 0.9), np.full(9, 0.1)], 30, np.random.default_rng(3))
+    (pair,) = contest(model, task, value, n_models=2)
+    assert (pair.apart, pair.chance) == (True, 2 / 2**9)
+
+
+@pytest.mark.parametrize(("n_tasks", "tested"), [(5, False), (6, True)])
+def test_six_tasks_are_the_fewest_that_can_tell(n_tasks: int, tested: bool) -> None:
+    model, task, value = _models([np.ones(n_tasks), np.zeros(n_tasks)], 1, np.random.default_rng(0))
+    (pair,) = contest(model, task, value, n_models=2)
+    assert (pair.chance is not None, pair.apart) == (tested, tested)
+
+
+@pytest.mark.parametrize("n_tasks", [6, 15, 40])
+def test_alike_models_are_seldom_apart(n_tasks: int) -> None:
+    rng = np.random.default_rng(n_tasks)
+    apart = 0
+    for _ in range(300):
+        rate = rng.beta(1.2, 1.2, n_tasks)
+        (pair,) = contest(*_models([rate, rate], 2, rng), n_models=2)
+        apart += pair.apart
+    assert apart <= stats.binom.ppf(0.999, 300, 0.05)
+
+
+@pytest.mark.parametrize("n_tasks", [8, 30])
+def test_the_interval_of_paired_shares_holds(n_tasks: int) -> None:
+    rng = np.random.default_rng(n_tasks)
+    shares = np.array([0.25, 0.1, 0.65])  # only the one, only the other, both or none
+    counts = rng.multinomial(n_tasks, shares, size=400)
+    held = [
+        low <= 0.15 <= high
+        for low, high in (paired_shares(int(one), int(other), n_tasks, 0.95) for one, other, _ in counts)
+    ]
+    assert np.mean(held) >= 0.92
+
+
+def test_a_model_without_a_common_task_leaves_the_others_compared() -> None:
+    model, task, value = _models([np.ones(40), np.zeros(40)], 1, np.random.default_rng(0))
+    model, task = np.append(model, [2] * 5), np.append(task, np.arange(100, 105))
+    pairs = contest(model, task, np.append(value, np.ones(5)), n_models=3)
+    assert [(one.one, one.other, one.n_tasks, one.apart) for one in pairs] == [
+        (0, 1, 40, True),
+        (0, 2, 0, False),
+        (1, 2, 0, False),
+    ]
+    assert {one.difference.missing for one in pairs[1:]} == {"no_common_task"}
+
+
+def _attempts(rng: np.random.Generator, *, by_task: bool, n_tasks: int = 12) -> tuple[Ints, Floats, Ints]:
+    """Return time, success and task of 20 attempts at each task, whose chances never change."""
+    task = np.repeat(np.arange(n_tasks), 20)
+    if not by_task:
+        rng.shuffle(task)
+    chance = rng.beta(1.2, 1.2, n_tasks)
+    return np.arange(len(task)) * 600_000, (rng.random(len(task)) < chance[task]).astype(np.float64), task
+
+
+def test_tasks_one_after_the_other_have_no_trend() -> None:
+    rng = np.random.default_rng(400)
+    trends = [progress(at, won, won > 0, task) for at, won, task in _worlds(rng, by_task=True)]
+    assert {(one.way, one.trend.missing) for one in trends} == {("", "tasks_in_order")}
+
+
+def _worlds(rng: np.random.Generator, *, by_task: bool) -> list[tuple[Ints, Floats, Ints]]:
+    return [_attempts(rng, by_task=by_task) for _ in range(200)]
+
+
+def test_tasks_in_any_order_seldom_have_a_trend() -> None:
+    worlds = _worlds(np.random.default_rng(401), by_task=False)
+    moved = sum(progress(at, won, won > 0, task).way != "" for at, won, task in worlds)
+    assert moved <= stats.binom.ppf(0.999, len(worlds), 0.05)
+    fell = sum(falls(at, won, task) for at, won, task in worlds)
+    assert fell <= stats.binom.ppf(0.999, len(worlds), 0.025)
+
+
+def test_a_real_fall_within_tasks_is_found() -> None:
+    rng = np.random.default_rng(402)
+    found = 0
+    for _ in range(40):
+        task = np.tile(np.arange(12), 20)
+        at_ms = np.arange(len(task)) * 600_000
+        chance = rng.beta(1.2, 1.2, 12)[task] * np.linspace(1.0, 0.3, len(task))
+        found += falls(at_ms, (rng.random(len(task)) < chance).astype(np.float64), task)
+    assert found >= 34
