@@ -348,7 +348,7 @@ class EpisodeColumns:
 
     ``environment``, ``split``, ``task`` and ``model`` are indexes of the names next to them, -1 unknown; a task of
     the same name in another environment, split or variant is another one. ``at_ms`` is -1 where unknown; ``total``
-    and ``final`` are NaN where none was paid.
+    and ``final`` are NaN where none was paid, and in a ``broken`` episode, which counts as finished.
     """
 
     environment: Ints
@@ -357,6 +357,7 @@ class EpisodeColumns:
     model: Ints
     at_ms: Ints
     finished: Bools
+    broken: Bools
     total: Floats
     final: Floats
     environments: tuple[str, ...]

@@ -29,7 +29,7 @@ class EpisodeTotals:
     """Totals of the steps of an episode.
 
     ``n_steps`` counts those that were not refused, ``n_paid`` those of them with a reward, 0 included. ``total`` and
-    ``final`` are None where none was paid, at all and by the last step.
+    ``final`` are None where none was paid, at all and by the last step. A broken episode has neither.
     """
 
     n_steps: int
@@ -38,6 +38,7 @@ class EpisodeTotals:
     finished: bool
     total: Decimal | None
     final: Decimal | None
+    broken: bool = False
 
     def base(self, scale: Scale) -> Decimal | None:
         """Return the amount that decides success."""
@@ -166,7 +167,7 @@ def after(totals: EpisodeTotals, step: Step) -> EpisodeTotals:
     )
 
 
-def totals_of(steps: Sequence[Step]) -> EpisodeTotals:
+def totals_of(steps: Sequence[Step], *, broken: bool = False) -> EpisodeTotals:
     """Return the totals of some steps.
 
     >>> steps = [Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True)]
@@ -186,7 +187,13 @@ def totals_of(steps: Sequence[Step]) -> EpisodeTotals:
             n_paid += 1
             total = final if total is None else _EXACT.add(total, final)
     return EpisodeTotals(
-        n_steps=n_steps, n_paid=n_paid, n_refused=n_refused, finished=finished, total=total, final=final
+        n_steps=n_steps,
+        n_paid=n_paid,
+        n_refused=n_refused,
+        finished=finished,
+        total=None if broken else total,
+        final=None if broken else final,
+        broken=broken,
     )
 
 

@@ -33,6 +33,7 @@ def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -
         "environment",
         "episodes",
         "unpaid",
+        "broken",
         "average",
         "95 %",
         "success",
@@ -46,6 +47,7 @@ def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -
             one.environment,
             f"{one.n:,}",
             f"{one.without_reward:,}",
+            f"{one.broken:,}",
             "none paid" if one.average.value is None else f"{one.average.value:.4g}",
             _between(one.average),
             "" if one.success is None else f"{one.success.rate:.0%}",
@@ -56,7 +58,7 @@ def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -
         )
         for one in rows
     ]
-    say_table(heads, table, numbers=(1, 2, 3, 5))
+    say_table(heads, table, numbers=(1, 2, 3, 4, 6))
     for one in rows:
         _say_notes(one, model)
 
@@ -239,7 +241,7 @@ def credited(answer: CreditAnswer, *, will: bool = False) -> str:
     if answer.repeated:
         effect = "would change" if will else "was changed"
         return f"{answer.id} credits {answer.episode} so already; nothing {effect}."
-    replaced = f"; it takes the replaced of {answer.replaces}" if answer.replaces else ""
+    replaced = f"; it replaces {answer.replaces}" if answer.replaces else ""
     if answer.reward is None:
         return f"{answer.episode} is credited to no arm{replaced}."
     arms = number_of(len({share.arm for share in answer.shares}), "arm")

@@ -107,7 +107,7 @@ def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Cre
     """Return the present reward of an episode and its shares by a rule; raise `NotApplicable` outside its scale."""
     if rule == "off":
         return CreditSplit(None)
-    reached = totals_of(line.steps).base(scale)
+    reached = totals_of(line.steps, broken=line.broken).base(scale)
     if reached is None:
         what = "any step" if scale.base == "total" else "its last step"
         return CreditSplit(None, why=f"Nothing was paid for {what}, so there is nothing to credit.")

@@ -103,6 +103,7 @@ environment paid, step by step.
 ``format``, ``split``, ``task``, ``variant``, ``model``, ``at_ms``
                    where it was first read, and what it was an attempt at
 ``incomplete``     true = not everything that was answered could be written
+``broken``         true = an error ended it, so its reward counts in no average
 ``revision``       the counter of the learner that recorded it
 =================  ======================================================================================
 

@@ -157,6 +157,8 @@ class Record:
 
     ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. Reward, usage
     and duration belong to the full record. ``environment`` paid the reward for ``task``; ``parts`` are its parts.
+    A record with an ``environment`` is an episode even where it was not paid. ``broken`` is the type of the error
+    that ended it.
     """
 
     messages: Sequence[Message]
@@ -167,6 +169,7 @@ class Record:
     model: str | None = None
     reward: float | None = None
     environment: str | None = None
+    broken: str | None = None
     task: str | None = None
     parts: tuple[RewardPart, ...] = ()
     usage: Usage | None = None
@@ -325,7 +328,7 @@ class _RecordRuns:
     def _paid(self, runs: tuple[str, ...]) -> Episode | None:
         """Return the record's final reward, the same in every unit; its earlier calls earned nothing."""
         record = self.record
-        if record.reward is None:
+        if record.reward is None and record.environment is None:
             return None
         whole = episode(record.messages, Unknown())
         if whole.n_foreign and not whole.calls:
@@ -342,6 +345,8 @@ class _RecordRuns:
         outcome = Step(
             number=len(calls),
             kind="outcome",
+            name=record.broken or "",
+            note=None if record.broken is None else "error",
             reward=record.reward,
             finished=True,
             at_ms=at_ms,
@@ -355,6 +360,7 @@ class _RecordRuns:
             task=record.task,
             model=record.model,
             at_ms=at_ms,
+            broken=record.broken is not None,
             steps=(*calls, outcome),
             parts=record.parts,
             runs=runs,

@@ -193,6 +193,7 @@ class _Samples:
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=sample.completed_at or _last_time(sample),
             status=_status(sample),
+            broken=None if bytes(sample.error) == b"null" else "error",
         )
 
     def _offered(self, sample: _Sample) -> Inventory | None:

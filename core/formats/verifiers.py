@@ -3,8 +3,9 @@
 Beside ``NAME.results.jsonl`` lies ``NAME.metadata.json``, which names the environment and the model. Every other
 number of a line is a part of its reward or a measure (counts of calls, tokens, times). Calls are in the messages of
 ``completion``, each a JSON text; offered are the tools of ``info.oai_tools``. Lines of one ``example_id`` are
-rollouts of the same task. Where measures count calls and the completion shows none, what was called is known, in
-which step is not, and the answer says so.
+rollouts of the same task. A rollout without a reward is unpaid. One with an ``error``, or with ``is_completed``
+false, is broken with any reward. Where measures count calls and the completion shows none, the called tools are
+known, but not their steps, and the answer says so.
 """
 
 from __future__ import annotations
@@ -71,7 +72,17 @@ class _Line(msgspec.Struct):
     example_id: msgspec.Raw = msgspec.Raw(b"null")
     id: msgspec.Raw = msgspec.Raw(b"null")
     info: msgspec.Raw = msgspec.Raw(b"null")
+    error: msgspec.Raw = msgspec.Raw(b"null")
+    is_completed: bool | None = None
     total_ms: float | None = None
+
+    @property
+    def broken(self) -> str | None:
+        """The type of the error that ended the rollout, None for one that came to its end."""
+        error = bytes(self.error)
+        if error not in _NO_ERROR:
+            return _type_of(error)
+        return "not completed" if self.is_completed is False else None
 
 
 class _Metadata(msgspec.Struct):
@@ -80,6 +91,9 @@ class _Metadata(msgspec.Struct):
     model: str | None = None
 
 
+_NO_ERROR: Final = (b"null", b'""', b"false", b"{}")
+_TYPE_CHARS: Final = 80
+_ANY: Final = msgspec.json.Decoder()
 _TEXT: Final = msgspec.json.Decoder(str)
 _LISTED: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _CALL: Final = msgspec.json.Decoder(ToolCall)
@@ -89,6 +103,19 @@ _MESSAGES: Final = msgspec.json.Decoder(list[_Message] | str | None)
 _INFO: Final = msgspec.json.Decoder(_Info | str | None)
 _NUMBER: Final = msgspec.json.Decoder(float)
 _METADATA_OF: Final = msgspec.json.Decoder(_Metadata)
+
+
+def _type_of(error: bytes) -> str:
+    """Return the type of an error: of an object its name, of a text the part before the colon.
+
+    >>> _type_of(b'{"error": "ModelError", "error_chain_str": "ModelError"}'), _type_of(b'"Timeout: 30 s"')
+    ('ModelError', 'Timeout')
+    """
+    content = _ANY.decode(error)
+    if isinstance(content, dict):
+        content = next((content[key] for key in ("error", "type", "name") if content.get(key)), "error")
+    text = str(content).partition(":")[0].partition("(")[0].strip()
+    return text[:_TYPE_CHARS] or "error"
 
 
 def results_of(path: Path) -> Path | None:
@@ -143,6 +170,8 @@ class _Results:
             reward=line.reward,
             environment=NAME if environment is None else f"{NAME}/{environment}",
             task=named(line.example_id) or named(line.id),
+            broken=line.broken,
+            status="completed" if line.broken is None else "error",
             parts=_parts(_MEMBERS.decode(raw)),
             duration_ms=round(line.total_ms) if line.total_ms and line.total_ms > 0 else None,
         )

@@ -37,7 +37,8 @@ class ScaleGuess:
 class SuccessRate:
     """Share of episodes above the threshold, with its interval, None for the reason ``missing``.
 
-    ``of_paid`` is the share among episodes with a reward.
+    Each is broken, else unpaid, else a success or a failure. ``rate`` and ``of_paid`` are the share of successes
+    among the last two.
     """
 
     rate: float
@@ -63,7 +64,8 @@ class Design:
 class EnvironmentSummary:
     """An environment with the averages of its ``n`` episodes.
 
-    ``average`` covers the episodes with a reward; without any there is no success rate. There is none either while
+    ``broken`` episodes were ended by an error, and ``without_reward`` others were never paid. ``average`` and
+    ``success`` cover the rest; without any there is no success rate. There is none either while
     ``n_off_scale`` episodes lie off the usual scale and no scale was declared; ``guess`` is one to declare.
 
     Intervals are by task where several episodes attempt one (``n_tasks`` tasks; None: each episode counts alone).
@@ -75,6 +77,7 @@ class EnvironmentSummary:
     n: int
     n_finished: int
     without_reward: int
+    broken: int
     n_off_scale: int
     average: Estimate
     success: SuccessRate | None

@@ -35,6 +35,7 @@ from core.records.limits import (
 )
 from core.records.line_checks import check_id, check_storable
 
+EpisodeStatus = Literal["finished", "unfinished", "incomplete", "broken"]
 StepKind = Literal["call", "message", "outcome"]
 """A tool's answer, a message that was paid for by itself, or what the whole was judged to be worth at its end."""
 StepNote = Literal["nan", "infinite", "not_a_number", "error", "cut", "episode_finished"]
@@ -232,6 +233,7 @@ class Episode(
 
     ``uid`` is unique in a learner and never a path: environment and session, or the source's own identity. ``runs``
     are the uids of runs that were made in it. ``incomplete``: not everything that was answered could be written.
+    ``broken``: an error ended it, so its reward counts in no average. The note of its last step names the error.
     Steps are in the order of their numbers, each number once, and all of them after the one that finished are marked
     as refused; parts are sorted by name. ``revision`` is the counter of the learner whose line it is.
 
@@ -250,6 +252,7 @@ class Episode(
     model: Label | None = None
     at_ms: Millis | None = None
     incomplete: bool = False
+    broken: bool = False
     steps: tuple[Step, ...] = ()
     parts: tuple[Part, ...] = ()
     runs: tuple[Label, ...] = ()
@@ -267,6 +270,12 @@ class Episode(
         if self.at_ms is not None:
             force_setattr(self, "at_ms", whole("at_ms", self.at_ms, LAST_MS, where=where))
         flag("incomplete", self.incomplete, where=where)
+        flag("broken", self.broken, where=where)
+        if self.incomplete and self.broken:
+            raise InvalidInput(
+                f"An episode must be incomplete or broken, got both{where}.",
+                next_step="Leave incomplete out: a broken episode counts in no average.",
+            )
         force_setattr(self, "steps", several("steps", self.steps, Step, where=where))
         parts = several("parts", self.parts, Part, where=where)
         force_setattr(self, "parts", tuple(sorted(parts, key=lambda part: part.name)))
@@ -325,10 +334,10 @@ class Episode(
         return any(step.finished and not step.refused for step in self.steps)
 
     @property
-    def status(self) -> Literal["finished", "unfinished", "incomplete"]:
-        """The state: incomplete, finished or running."""
-        if self.incomplete:
-            return "incomplete"
+    def status(self) -> EpisodeStatus:
+        """The state: broken, incomplete, finished or running."""
+        if self.broken or self.incomplete:
+            return "broken" if self.broken else "incomplete"
         return "finished" if self.finished else "unfinished"
 
 

@@ -7,12 +7,11 @@ from typing import Final, Literal, NamedTuple, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from core.records.episode import Base
+from core.records.episode import Base, EpisodeStatus
 from core.records.limits import one_of, text
 
-EpisodeOutcome = Literal["success", "no_success", "unpaid", "unfinished"]
-"""Above the threshold; paid and not above it; without a reward to go by; not at its end."""
-EpisodeStatus = Literal["finished", "unfinished", "incomplete"]
+EpisodeOutcome = Literal["success", "no_success", "unpaid", "broken", "unfinished"]
+"""Above the threshold; paid and not above it; without a reward; ended by an error; not at its end."""
 EPISODE_OUTCOMES: Final[tuple[EpisodeOutcome, ...]] = get_args(EpisodeOutcome)
 
 

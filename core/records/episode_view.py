@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from core.records.episode import Part, Scale, StepKind, StepNote
+from core.records.episode import EpisodeStatus, Part, Scale, StepKind, StepNote
 from core.records.episode_credit import CreditRule, CreditShare
 
 
@@ -64,7 +63,7 @@ class EpisodeView:
     variant: str | None
     model: str | None
     at: str | None
-    status: Literal["finished", "unfinished", "incomplete"]
+    status: EpisodeStatus
     n_steps: int
     n_paid: int
     total: float | None

@@ -358,7 +358,12 @@ def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
         }
         plans = episode_plans(snapshot, chunk)
         expected: dict[int, object] = {
-            number: [*plans[number], episode_digest(line), *Stored.of(totals_of(line.steps)), line.status]
+            number: [
+                *plans[number],
+                episode_digest(line),
+                *Stored.of(totals_of(line.steps, broken=line.broken)),
+                line.status,
+            ]
             for number, line in zip(chunk, read_episodes(snapshot, chunk), strict=True)
         }
         yield from _compare("episode", stored, expected)

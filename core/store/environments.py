@@ -60,6 +60,8 @@ _COUNT_ON: Final = (
 )
 _ENCODER: Final = msgspec.json.Encoder()
 _DIGEST_BYTES: Final = 16
+BROKEN: Final = 2
+"""Value of ``finished`` for an episode that an error ended. Its reward counts in no average."""
 Kind = tuple[int, str | None, str | None, str | None, str | None, int, str | None, str | None]
 """Key of equal episodes: environment, split, task, variant, model, whether they finished, total and final."""
 DayKey = tuple[int, int, str, str, str]
@@ -374,7 +376,7 @@ def count_on(
 
 
 class Stored(NamedTuple):
-    """The sums of an episode in its row."""
+    """The sums of an episode in its row. ``finished`` is 0, 1, or 2 for a broken episode."""
 
     n_steps: int
     n_paid: int
@@ -385,7 +387,7 @@ class Stored(NamedTuple):
     @classmethod
     def of(cls, totals: EpisodeTotals) -> Stored:
         texts = [None if one is None else decimal_text(one) for one in (totals.total, totals.final)]
-        return cls(totals.n_steps, totals.n_paid, int(totals.finished), *texts)
+        return cls(totals.n_steps, totals.n_paid, BROKEN if totals.broken else int(totals.finished), *texts)
 
     @property
     def totals(self) -> EpisodeTotals:
@@ -398,6 +400,7 @@ class Stored(NamedTuple):
             finished=bool(self.finished),
             total=total,
             final=final,
+            broken=self.finished == BROKEN,
         )
 
 

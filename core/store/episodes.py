@@ -274,6 +274,8 @@ def _digest_of(line: Episode, steps: Iterable[tuple[object, ...]]) -> int:
     # Value by value: what a record leaves out as its default goes by identity, which a row does not keep.
     parts = [(part.name, part.value, part.kind) for part in line.parts]
     head = [getattr(line, name) for name in ("uid", "environment", "format", *_NAMES, "incomplete")] + [parts]
+    if line.broken:  # digests of earlier versions stay as they were
+        head.append("broken")
     lines = _ENCODER.encode_lines([head, *steps]).splitlines()  # one call: there may be a hundred thousand
     return _signed(sum([_number(blake2b(line, digest_size=_DIGEST_BYTES).digest(), "big") for line in lines]))
 
@@ -310,7 +312,7 @@ def _values(step: Step) -> tuple[object, ...]:
 
 def _columns(telling: _Telling, environments: Mapping[str, int]) -> tuple[object, ...]:
     line = telling.line
-    totals = totals_of(line.steps)
+    totals = totals_of(line.steps, broken=line.broken)
     return (
         line.format,
         environments[line.environment],
@@ -520,6 +522,7 @@ def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
             format=format_name,
             **dict(zip(_NAMES, names, strict=True)),
             incomplete=status == "incomplete",
+            broken=status == "broken",
             steps=tuple(steps[number]),
             parts=tuple(parts[number]),
         )

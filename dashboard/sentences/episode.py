@@ -26,6 +26,7 @@ _NOTES: Final[dict[StepNote, str]] = {
 _LEFT: Final = {
     "finished": " and finished",
     "unfinished": " and has not finished",
+    "broken": " and was ended by an error, so its reward counts in no average",
     "incomplete": "; not everything that was answered could be written",
 }
 

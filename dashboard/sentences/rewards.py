@@ -59,6 +59,7 @@ OUTCOME_WORDS: Final[dict[EpisodeOutcome, str]] = {
     "success": "success",
     "no_success": "no success",
     "unpaid": "nothing paid",
+    "broken": "broken",
     "unfinished": "unfinished",
 }
 _WHY: Final[dict[Missing, str]] = {
@@ -111,7 +112,9 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
         if one.pattern
         else f"; they are of {name}."
     )
-    if one.average.value is None and one.n == one.without_reward:
+    if one.average.value is None and one.n == one.broken:
+        return (Phrase("Every episode broke"), f" of {such} of {name}: there is no rate of success.")
+    if one.average.value is None and one.n == one.without_reward + one.broken:
         return (Phrase("Nothing was paid"), f" in {such} of {name}: there is no rate of success.")
     if one.success is None:
         off = wording.things(one.n_off_scale, "episode")
@@ -167,7 +170,7 @@ def why(missing: Missing | None) -> str:
 
 def averages_line(one: EnvironmentSummary) -> str:
     """Return average, rate and what was left out of them, on one line."""
-    paid = one.n - one.without_reward
+    paid = one.n - one.without_reward - one.broken
     parts = []
     if one.average.value is not None:
         limits = amount_limits(one.average)
@@ -177,9 +180,9 @@ def averages_line(one: EnvironmentSummary) -> str:
             f"Average {base} {average(one.average)}{between}, of {wording.count(paid)} with a reward"
         )
     if one.without_reward:
-        parts.append(
-            f"{wording.count(one.without_reward)} without any, which are no success and in no average"
-        )
+        parts.append(f"{wording.count(one.without_reward)} unpaid and left out")
+    if one.broken:
+        parts.append(f"{wording.count(one.broken)} broken and left out")
     if one.n > one.n_finished:
         parts.append(f"{wording.count(one.n - one.n_finished)} unfinished, counted as they are")
     if one.n_tasks is not None:

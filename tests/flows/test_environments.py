@@ -27,7 +27,7 @@ MINUTE_MS = 60_000
 
 
 def played(number: int, dice: np.random.Generator) -> Episode:
-    """Of one of two environments, by one of two models, with or without a time, a reward, and an end."""
+    """Of one of two environments, by one of two models, with or without a time, a reward, an end, and an error."""
     ends = bool(dice.random() < 0.8)
     steps = [Step(number=at, name="look", reward=None if at % 2 else 0.0) for at in range(3)]
     reward = None if dice.random() < 0.1 else float(dice.random() < 0.6)
@@ -39,6 +39,7 @@ def played(number: int, dice: np.random.Generator) -> Episode:
         model=str(dice.choice(["large", "small"])),
         at_ms=None if dice.random() < 0.2 else START_MS + int(dice.integers(40)) * MINUTE_MS,
         steps=(*steps, Step(number=3, name="submit", reward=reward, finished=ends)),
+        broken=bool(dice.random() < 0.1),
     )
 
 
@@ -55,12 +56,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Context:
 
 def passes(one: Episode, wanted: EpisodeFilter) -> bool:
     """The same by plain code."""
-    paid = [step.reward for step in one.steps if step.reward is not None]
+    paid = [] if one.broken else [step.reward for step in one.steps if step.reward is not None]
     kinds = {
         "success": bool(paid) and sum(paid) > 0.9,
         "no_success": bool(paid) and sum(paid) <= 0.9,
-        "unpaid": not paid,
-        "unfinished": not one.finished,
+        "unpaid": not paid and not one.broken,
+        "broken": one.broken,
+        "unfinished": not one.finished and not one.broken,
         None: True,
     }
     named = all(
@@ -137,15 +139,21 @@ def test_what_is_counted_is_what_is_listed(world: Context, wanted: EpisodeFilter
     rows = queries.episodes(world, **asked, with_design=False)
     for row in rows:
         of = [one for one in PLAYED if passes(one, wanted) and one.environment == row.environment]
-        paid = [one for one in of if any(step.reward is not None for step in one.steps)]
-        assert (row.n, row.without_reward) == (len(of), len(of) - len(paid))
-        assert row.n_finished == sum(one.finished for one in of)
+        whole = [one for one in of if not one.broken]
+        paid = [one for one in whole if any(step.reward is not None for step in one.steps)]
+        assert (row.n, row.broken, row.without_reward) == (
+            len(of),
+            len(of) - len(whole),
+            len(whole) - len(paid),
+        )
+        assert row.n_finished == sum(one.finished or one.broken for one in of)
         assert row.models == tuple(sorted({str(one.model) for one in of}))
     assert sum(row.n for row in rows) == sum(passes(one, wanted) for one in PLAYED)
 
 
 def test_a_line_shows_what_had_been_paid_and_gaps_before_it(world: Context) -> None:
-    (row,) = (row for row in queries.episode_list(world, limit=500).rows if row.uid == PLAYED[0].uid)
+    whole = next(one for one in PLAYED if not one.broken)
+    (row,) = (row for row in queries.episode_list(world, limit=500).rows if row.uid == whole.uid)
     assert row.running is not None
     assert row.running[:3] == (0.0, 0.0, 0.0)
     assert (row.n_steps, len(row.running), row.total) == (4, 4, row.running[-1])
@@ -157,9 +165,12 @@ def test_an_environment_tells_how_it_pays_and_what_was_left_out(world: Context) 
     assert story.summary.n == len(of)
     assert [one.pattern for one in story.design.patterns] == ["sparse", "binary"]
     assert [one.kind for one in story.design.findings] == ["delayed"]
-    assert story.design.looked_at == len(of)
+    assert story.design.looked_at == sum(not one.broken for one in of)
     assert [(bar.lo, bar.normalised_hi) for bar in story.distribution] == [(0.0, 0.0), (1.0, 1.0)]
-    assert sum(bar.n for bar in story.distribution) == len(of) - story.left_out.without_reward
+    assert (
+        sum(bar.n for bar in story.distribution)
+        == len(of) - story.left_out.without_reward - story.left_out.broken
+    )
     assert story.left_out.untimed == sum(one.at_ms is None for one in of) == story.progress.untimed
     assert sum(one.n for one in story.progress.stretches) == len(of) - story.left_out.untimed
     for kind in ("split", "task", "model"):

@@ -346,7 +346,7 @@ def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
     wide = declare(context, "sums", hi=2)
     sums, unpaid = queries.episodes(context)
     assert sums.success is not None
-    assert (sums.success.rate, sums.success.of_paid, sums.success.base) == (0.5, 1.0, "total")
+    assert (sums.success.rate, sums.success.of_paid, sums.success.base) == (1.0, 1.0, "total")
     assert sums.success.missing == "few_for_interval"
     assert [one.n for one in queries.episodes(context, model="large")] == [1]
     seen = queries.episode(context, "sums/1")

@@ -12,9 +12,11 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows import queries
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Remark, open_sources, recognise
 from core.records.episode import Episode, Scale
+from core.records.episode_page import EpisodeFilter
 from core.records.run import Run
 from tests.flows.test_episodes import held
 from tests.flows.world import context_at
@@ -103,10 +105,10 @@ def test_info_may_be_a_text_and_a_completion_too(tmp_path: Path) -> None:
     assert found[1].texts == ("said",)
 
 
-def test_no_reward_is_no_episode_and_zero_is_one(tmp_path: Path) -> None:
+def test_no_reward_is_unpaid_and_zero_is_paid(tmp_path: Path) -> None:
     entries = read(results(tmp_path, [rollout(0, None), rollout(1, 0)]))
     assert [run.reward for run in runs(entries)] == [None, 0.0]
-    assert [one.steps[-1].reward for one in episodes(entries)] == [0.0]
+    assert [one.steps[-1].reward for one in episodes(entries)] == [None, 0.0]
 
 
 def test_identical_rollouts_of_a_task_are_several(tmp_path: Path) -> None:
@@ -210,3 +212,46 @@ def _compare(entries: list[Any], said: dict[str, Any], metadata: dict[str, Any])
     parts = [{part.name: part.value for part in one.parts if not part.name.endswith("_ms")} for one in told]
     means = {name: sum(each[name] for each in parts) / len(parts) for name in parts[0]}
     assert means == pytest.approx(said["metrics_mean"], abs=1e-9)
+
+
+ERROR = {"error": "ModelError", "error_chain_str": "ModelError -> TimeoutError"}
+
+
+def test_each_rollout_is_counted_once(tmp_path: Path) -> None:
+    rows = [rollout(1, 1.0), rollout(2, None), rollout(3, None, error=ERROR)]
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [results(tmp_path, rows, {"env_id": "wiki"})])
+    (one,) = queries.episodes(context)
+    assert (one.n, one.without_reward, one.broken, one.average.value) == (3, 1, 1, 1.0)
+    assert one.success is not None
+    assert one.success.rate == 1.0
+    page = queries.episode_list(context, EpisodeFilter(outcome="broken"))
+    assert [(row.task, row.status) for row in page.rows] == [("3", "broken")]
+    unpaid = queries.episode_list(context, EpisodeFilter(outcome="unpaid"))
+    assert [row.task for row in unpaid.rows] == ["2"]
+    seen = queries.episode(context, page.rows[0].uid)
+    assert (seen.status, seen.total, seen.success) == ("broken", None, None)
+    assert (seen.steps[-1].name, seen.steps[-1].note) == ("ModelError", "error")
+    assert queries.verify(context).clean
+
+
+@pytest.mark.parametrize("more", [{"error": ERROR}, {"is_completed": False}, {"error": "Timeout: 30 s"}])
+def test_a_broken_rollout_is_no_honest_nothing(tmp_path: Path, more: Json) -> None:
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [results(tmp_path, [rollout(1, 1.0), rollout(2, 0.0, **more)])])
+    (one,) = queries.episodes(context)
+    assert (one.n, one.without_reward, one.broken, one.average.value) == (2, 0, 1, 1.0)
+    assert one.success is not None
+    assert one.success.rate == 1.0
+
+
+def test_a_broken_rollout_survives_the_export(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [results(tmp_path, [rollout(1, 1.0), rollout(2, 0.0, error=ERROR)])])
+    export_file(context, tmp_path / "whole.jsonl")
+
+    other = context_at(tmp_path / "b.db")
+    import_files(other, [tmp_path / "whole.jsonl"])
+    (one,) = queries.episodes(other)
+    assert (one.n, one.broken, one.average.value) == (2, 1, 1.0)
+    assert queries.verify(other).clean

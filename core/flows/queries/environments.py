@@ -69,6 +69,7 @@ class EpisodesLeftOut:
     """Episodes that are left out of an average, or of what is charted by time."""
 
     without_reward: int
+    broken: int
     unfinished: int
     off_scale: int
     untimed: int
@@ -118,6 +119,7 @@ def environment(
         n_groups=n_groups,
         left_out=EpisodesLeftOut(
             without_reward=summary.without_reward,
+            broken=summary.broken,
             unfinished=summary.n - summary.n_finished,
             off_scale=summary.n_off_scale,
             untimed=int((rows.at_ms == UNKNOWN).sum()),

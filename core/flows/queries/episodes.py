@@ -155,7 +155,8 @@ def of_environment(
         keep &= {
             "success": reached > scale.threshold,
             "no_success": reached <= scale.threshold,
-            "unpaid": np.isnan(reached),
+            "unpaid": np.isnan(reached) & ~columns.broken,
+            "broken": columns.broken,
             "unfinished": ~columns.finished,
         }[filters.outcome]
     return columns.where(keep)
@@ -172,15 +173,15 @@ def reached_by(columns: EpisodeColumns, scale: Scale) -> Floats:
 
 
 def summed(columns: EpisodeColumns, scale: Scale) -> RewardSummary:
-    """Return average and success of episodes."""
+    """Return average and success of episodes; ``without_reward`` counts broken ones too."""
     reached = reached_by(columns, scale)
     return summary(reached, reached > scale.threshold, columns.finished, columns.task)
 
 
 def rate_of(totals: RewardSummary, scale: Scale) -> SuccessRate | None:
     """Return the success rate of a summary; None if no episode was paid."""
-    success, of_paid = totals.success, totals.success_if_paid
-    if success.value is None or of_paid.value is None:
+    success = totals.success
+    if success.value is None:
         return None
     return SuccessRate(
         rate=success.value,
@@ -188,7 +189,7 @@ def rate_of(totals: RewardSummary, scale: Scale) -> SuccessRate | None:
         upper=success.upper,
         prob=success.prob,
         missing=success.missing,
-        of_paid=of_paid.value,
+        of_paid=success.value,
         threshold=scale.threshold,
         base=scale.base,
     )
@@ -205,7 +206,8 @@ def environment_summary(
         environment=name,
         n=totals.n,
         n_finished=totals.n - totals.unfinished,
-        without_reward=totals.without_reward,
+        without_reward=totals.without_reward - int(rows.broken.sum()),
+        broken=int(rows.broken.sum()),
         n_off_scale=0 if off is None else off.n_outside,
         average=totals.average,
         success=rate_of(totals, scale) if is_known else None,
@@ -302,7 +304,7 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
         scale = declared or Scale()
         credit = _credit_view(snapshot, line, scale)
         older, newer = episodes_beside(snapshot, uid)
-    sums = totals_of(line.steps)
+    sums = totals_of(line.steps, broken=line.broken)
     rewards = [None if step.refused else step.reward for step in line.steps]
     counted = [step.reward for step in line.steps if not step.refused]
     reached = sums.base(scale)

@@ -119,7 +119,7 @@ class Paid:
 
 
 def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
-    """Return episodes as columns.
+    """Return episodes as columns, without those that broke.
 
     Examples
     --------
@@ -128,6 +128,7 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     >>> result.n, result.n_midway.tolist(), result.ended.tolist(), result.succeeded.tolist()
     (1, [1], [1.0], [True])
     """
+    episodes = [one for one in episodes if not one.broken]
     totals = [totals_of(one.steps) for one in episodes]
     steps = [step for one in episodes for step in one.steps]
     tool, tools = coded(step.name for step in steps)

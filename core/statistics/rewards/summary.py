@@ -38,9 +38,8 @@ class Attempts:
 class RewardSummary:
     """Summary of ``n`` episodes, ``without_reward`` of them without any reward.
 
-    ``average`` is over those that were paid, ``success`` over all (an episode without any reward did not succeed) and
-    ``success_if_paid`` over those that were paid; where no episode was, none has a figure. ``n_tasks`` is how many
-    tasks they were attempts at, None where they are counted one by one.
+    ``average``, ``success`` and ``attempts`` are over those that were paid; where no episode was, none has a figure.
+    ``n_tasks`` is how many tasks they were attempts at, None where they are counted one by one.
     """
 
     n: int
@@ -49,7 +48,6 @@ class RewardSummary:
     average: Estimate
     average_interval: AverageInterval
     success: Estimate
-    success_if_paid: Estimate
     n_tasks: int | None
     attempts: tuple[Attempts, ...]
 
@@ -108,17 +106,15 @@ def summary(
     repeated = len(reward) > 0 and int(group.max()) + 1 < len(reward)
     values, of_values = reward[known], group[known]
     two = len(np.unique(values)) <= 2
-    nobody = not len(values)
     return RewardSummary(
         n=len(reward),
         without_reward=int((~known).sum()),
         unfinished=int((~finished).sum()),
         average=_of_two(values, of_values, prob) if two else mean_of_tasks(values, of_values, prob),
         average_interval="wilson" if two else "student-t",
-        success=nothing("few_runs", prob) if nobody else _share(succeeded, group, prob),
-        success_if_paid=_share(succeeded[known], of_values, prob),
+        success=_share(succeeded[known], of_values, prob),
         n_tasks=int(group.max()) + 1 if repeated else None,
-        attempts=attempts(succeeded, task),
+        attempts=attempts(succeeded[known], task[known]),
     )
 
 

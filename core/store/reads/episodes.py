@@ -31,7 +31,7 @@ from core.records.episode_page import (
 from core.records.run_page import Direction
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, EPISODES_BY_TIME
-from core.store.environments import declared_scales
+from core.store.environments import BROKEN, declared_scales
 from core.store.reads.arrays import ints
 from core.store.transaction import Facts, Snapshot
 
@@ -90,6 +90,7 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
         model=model[0],
         at_ms=ints(times),
         finished=np.array(finished, dtype=np.bool_),
+        broken=ints(finished) == BROKEN,
         total=np.array(total, dtype=np.float64),  # None is NaN
         final=np.array(final, dtype=np.float64),
         environments=tuple(named[number] for number in known),
@@ -123,6 +124,7 @@ def alike_columns(
         model=np.repeat(model[0], n),
         at_ms=np.full(int(n.sum()), UNKNOWN),
         finished=np.repeat(np.array(finished, dtype=np.bool_), n),
+        broken=np.repeat(ints(finished) == BROKEN, n),
         total=np.repeat(_floats(totals), n),
         final=np.repeat(_floats(finals), n),
         environments=tuple(named[number] for number in known.tolist()),
@@ -218,10 +220,11 @@ def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int)
 
 
 def newest_episodes(snapshot: Snapshot, environment_no: int, *, most: int, most_steps: int) -> list[Newest]:
-    """The newest episodes of an environment: so many of them, with so many steps, at most; one in any case."""
+    """Return the newest episodes that did not break: at most so many, with so many steps, and one in any case."""
+    fits: Fits = (" AND finished < ?", [BROKEN])
     newest: list[Newest] = []
     left = most_steps
-    for row in islice(_stream(snapshot, environment_no, _ANY, None, "older"), most):
+    for row in islice(_stream(snapshot, environment_no, fits, None, "older"), most):
         _, number, uid, *_, n_steps, total, final, finished = row
         left -= n_steps
         if left < 0 and newest:
@@ -321,7 +324,8 @@ def _fits(episode_filter: EpisodeFilter, scale: Scale) -> Fits:
     outcomes: dict[EpisodeOutcome, tuple[str, list[float]]] = {
         "success": (f"{scale.base} > ?", [scale.threshold]),
         "no_success": (f"{scale.base} <= ?", [scale.threshold]),
-        "unpaid": (f"{scale.base} IS NULL", []),
+        "unpaid": (f"{scale.base} IS NULL AND finished < ?", [BROKEN]),
+        "broken": ("finished = ?", [BROKEN]),
         "unfinished": ("finished = 0", []),
     }
     if episode_filter.outcome is None:

@@ -68,11 +68,13 @@ def figures(environment: EnvironmentStory) -> None:
     with st.container(horizontal=True, gap="medium"):
         st.metric("Success", "unknown" if rate is None else wording.percent(rate.rate, 0))
         st.metric("95% interval", rewards.share_limits(rate) or "none")
-        if rate is not None and one.without_reward:
-            st.metric("Of those paid", wording.percent(rate.of_paid, 0))
         st.metric("Average", "none paid" if one.average.value is None else rewards.average(one.average))
         st.metric("95% of average", rewards.amount_limits(one.average) or "none")
         st.metric("Episodes", wording.count(one.n))
+        if one.without_reward:
+            st.metric("Unpaid", wording.count(one.without_reward))
+        if one.broken:
+            st.metric("Broken", wording.count(one.broken))
     if environment.attempts and rate is not None:
         facts = [
             f"of {attempt.k} attempts at a task any succeeds in {wording.percent(attempt.any_succeeds, 0)} of tasks "
