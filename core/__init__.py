@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from core.records.arm import Arm, Prior
     from core.records.arm_summary import JudgedArm
     from core.records.audit import AuditEntry
-    from core.records.batch import BatchAnswer, BatchLine
+    from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer
     from core.records.candidate import (
         file_candidate,
         memory_candidate,
@@ -112,6 +112,7 @@ else:
         "core.records.batch": (
             "BatchAnswer",
             "BatchLine",
+            "RunRewardAnswer",
         ),
         "core.records.candidate": (
             "file_candidate",
@@ -245,6 +246,7 @@ __all__ = [
     "RestoreAnswer",
     "RewardAnswer",
     "Run",
+    "RunRewardAnswer",
     "RunRow",
     "RunStory",
     "RunUnderWay",

@@ -18,7 +18,7 @@ import streamlit as st
 from core.doors.alerting import send_test
 from core.errors import ArmscopeError, Denied, InvalidInput
 from core.flows import maintenance, webhooks
-from core.flows.batch import reward_batch
+from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context
 from core.flows.credit import credit_episode
 from core.flows.episode import declare
@@ -33,7 +33,7 @@ from core.flows.settings import change_all
 from core.flows.undo import redo, undo
 from core.records.alert import PAGES_AT, WebhookRow
 from core.records.arm import ArmType
-from core.records.batch import BatchLine
+from core.records.batch import BatchLine, RunRewardRule
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
@@ -201,6 +201,23 @@ def send_batch(
         return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.", act=answer.id)
 
     tried("Nothing was sent.", act, reported_elsewhere=reported_elsewhere)
+
+
+def send_run_reward(
+    run: str, value: float, rule: RunRewardRule, *, correct: bool, key: str, after: Callable[[], None]
+) -> None:
+    """Reward arms of a run as one act under the form's ``key``; ``after`` begins a new form."""
+
+    def act() -> Flash:
+        answer = reward_run(reading().context, run, value, rule=rule, correct=correct, key=key)
+        if answer.why is not None:
+            return Flash(text=wording.literal(answer.why), failed=True)
+        after()
+        return Flash(
+            text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.", act=answer.id
+        )
+
+    tried("The reward was not sent.", act)
 
 
 def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:

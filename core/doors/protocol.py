@@ -43,7 +43,7 @@ from core.records.answers import (
 from core.records.arm import Arm, ArmType
 from core.records.arm_summary import JudgedArm
 from core.records.audit import AuditEntry
-from core.records.batch import BatchAnswer, BatchLine
+from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
 from core.records.candidate import tool_candidate
 from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
@@ -459,23 +459,35 @@ class LearnerProtocol(Protocol):
         run: str,
         value: float | None = None,
         *,
+        rule: RunRewardRule = "referenced",
         outcome: RewardOutcome | None = None,
         reason: str | None = None,
+        correct: bool = False,
         key: str | None = None,
-    ) -> BatchAnswer:
-        """Give every arm of a run's prompt the same reward from 0 to 1, as one act with one undo.
+    ) -> RunRewardAnswer:
+        """Give the arms that a run referenced the same reward from 0 to 1, as one act with one undo.
 
-        Arms that the run observed are corrected; the others get feedback. The default outcome is accepted.
+        Each gets one observation beside its automatic one; ``correct`` replaces that. ``rule`` "step" is for the
+        tools that the run called, "equal" for every arm in its prompt. The default outcome is accepted. If no arm
+        matches, nothing is recorded, and ``why`` has the reason.
 
         >>> import tempfile
         >>> from core import open_learner
         >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
         ...     _ = learner.record("r1", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
         ...     [(one.arm, one.mean) for one in learner.reward_run("r1", 0.5, reason="half an answer").rewards]
-        [('tool:fs:Read', 0.7), ('tool:web:search', 0.7)]
+        [('tool:fs:Read', 0.75)]
         """
         return self._call(
-            "reward_run", BatchAnswer, run=run, value=value, outcome=outcome, reason=reason, key=key
+            "reward_run",
+            RunRewardAnswer,
+            run=run,
+            value=value,
+            rule=rule,
+            outcome=outcome,
+            reason=reason,
+            correct=correct,
+            key=key,
         )
 
     def evaluate(

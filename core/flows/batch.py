@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple, assert_never
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
 from core.flows.context import Context
 from core.flows.requests import USE_A_LISTED_ARM, repeated, unknown_arm
 from core.flows.reward import OrderFacts, active_run, active_run_of, admit, known_of, record_in, refuse_newer
+from core.records.arm import arm_type
 from core.records.batch import (
+    RUN_REWARD_RULES,
     BatchAnswer,
     BatchLine,
     RewardKind,
+    RunRewardAnswer,
+    RunRewardRule,
     check_batch_key,
     check_size,
     key_of_line,
     refused,
 )
-from core.records.judged import OBSERVED
+from core.records.judged import OBSERVED, REFERENCED
+from core.records.limits import one_of
 from core.records.observation import reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue
 from core.records.reward import RewardAnswer, RewardOrder
 from core.store.reads import RunMatch, included_arms
-from core.store.replies import replies_of, reply_of
+from core.store.replies import Reply, replies_of, reply_of, taken
 from core.store.transaction import Facts, Transaction
+
+_REPLIES_READ: Final = 100
+"""Stored answers of one key that are read at a time."""
 
 _MEANT: Final = 20
 """Unknown arms for which near matches are read: each is compared with every arm."""
@@ -64,45 +73,168 @@ def reward_run(
     run: Annotated[str, Meta(description="The run whose arms get the reward: uid or number.")],
     value: RewardValue = None,
     *,
+    rule: Annotated[RunRewardRule, Meta(description="Which arms of the run get it.")] = "referenced",
     outcome: RewardOutcomeName = None,
     reason: Reason = None,
+    correct: Annotated[bool, Meta(description="Replace that run's automatic reward.")] = False,
     key: RequestKey = None,
-) -> BatchAnswer:
-    """Give every arm of a run's prompt the same reward, as one act.
+) -> RunRewardAnswer:
+    """Give arms of a run the same reward, as one act.
 
-    Arms that the run observed are corrected; the others get feedback. ``value`` wins over ``outcome``; the default
-    is accepted. Raises `UnknownRun`, `NotApplicable` for a run without arms, and the errors of `reward_batch`.
+    Each chosen arm gets one observation of weight 1 beside its automatic one. ``value`` wins over ``outcome``; the
+    default is accepted. A repeat under the same ``key`` returns the first answer, by the rule of that time.
+
+    Parameters
+    ----------
+    rule
+        ``referenced``: the arms that the run referenced; ``step``: the tools that it called; ``equal``: every arm
+        in its prompt, where observed arms are corrected. If no arm matches, nothing is recorded, and ``why`` has
+        the reason.
+    correct
+        The reward replaces the automatic observation of each chosen arm.
+
+    Raises
+    ------
+    UnknownRun
+        There is no active run with this name.
+    NotApplicable
+        By ``equal``: the run had no arm in its prompt.
+    InvalidBatch
+        The run admits no correction: it was not observed.
+    Conflict
+        The key is used for other content.
     """
-    reward = reward_of(value, outcome)
+    one_of("A run reward's rule", rule, RUN_REWARD_RULES)
     check_batch_key(key)
-
-    def work(txn: Transaction) -> BatchAnswer:
-        active = active_run(txn, run)
-        arms = included_arms(txn, active.run_no)
-        if not arms:
-            raise NotApplicable(
-                f"Run {active.run_no} had no arm in its prompt, so there is nothing to reward.",
-                next_step="Choose another run, or reward an arm by itself.",
-            )
-        check_size(len(arms))
-        return _record(txn, [BatchLine(arm=arm, value=reward, run=run, reason=reason) for arm in arms], key)
-
-    return context.write("reward", work)
+    request = _RunRequest(rule, run, reward_of(value, outcome), reason, correct)
+    return context.write("reward", lambda txn: _record_run(txn, request, key))
 
 
 def _record(txn: Transaction, lines: Sequence[BatchLine], key: str | None) -> BatchAnswer:
     first = None if key is None else _first_answer(txn, lines, key)
-    if first is not None:
-        return first
-    checked = check_lines(txn, lines, key=key)
+    return _answer(_new_rewards(txn, lines, key)) if first is None else first
+
+
+def _new_rewards(
+    txn: Transaction, lines: Sequence[BatchLine], key: str | None, rule: str | None = None
+) -> list[RewardAnswer]:
+    checked = check_lines(txn, lines, key=key, rule=rule)
     if checked.bad:
         raise refused(checked.bad, len(lines))
-    return _answer(record_in(txn, list(checked.orders.values()), checked.known))
+    return record_in(txn, list(checked.orders.values()), checked.known)
 
 
 def _answer(rewards: Sequence[RewardAnswer]) -> BatchAnswer:
-    first = rewards[0].id.rpartition("-")[2]
-    return BatchAnswer(id=f"rewards-{first}", count=len(rewards), rewards=tuple(rewards))
+    return BatchAnswer(id=_act_of(rewards), count=len(rewards), rewards=tuple(rewards))
+
+
+def _act_of(rewards: Sequence[RewardAnswer]) -> str:
+    """Return the id that undoes all rewards of an act."""
+    return f"rewards-{rewards[0].id.rpartition('-')[2]}"
+
+
+# Reward of a run
+
+
+class _RunRequest(NamedTuple):
+    """Checked request to reward a run."""
+
+    rule: RunRewardRule
+    run: str
+    reward: float
+    reason: str | None
+    correct: bool
+
+    @property
+    def stored_rule(self) -> str | None:
+        """The rule in the digest of its orders. ``equal`` has the digest of requests from before there were rules."""
+        return None if self.rule == "equal" else self.rule
+
+    def line(self, arm: str) -> BatchLine:
+        """Return the reward of one arm."""
+        kind: RewardKind | None = "feedback" if self.stored_rule else None
+        if self.correct:
+            kind = "correction"
+        return BatchLine(arm=arm, value=self.reward, run=self.run, reason=self.reason, kind=kind)
+
+    def chooses(self, arm: str, flags: int) -> bool:
+        """Return whether an arm in the prompt gets the reward."""
+        match self.rule:
+            case "equal":
+                return True
+            case "referenced":
+                return bool(flags & REFERENCED)
+            case "step":
+                return arm_type(arm) == "tool" and bool(flags & REFERENCED)
+            case _:
+                assert_never(self.rule)
+
+    def matches(self, reply: Reply, answer: RewardAnswer) -> bool:
+        """Return whether a stored reward of one arm belongs to this request."""
+        line = self.line(answer.arm)
+        order = _order_of(line, answer.kind, None, self.stored_rule)
+        return line.kind in (None, answer.kind) and order.payload() == reply.payload
+
+
+def _record_run(txn: Transaction, request: _RunRequest, key: str | None) -> RunRewardAnswer:
+    first = None if key is None else _first_run_answer(txn, request, key)
+    if first is not None:
+        return first
+    active = active_run(txn, request.run)
+    flags_by_arm = included_arms(txn, active.run_no)
+    arms = [arm for arm, flags in flags_by_arm.items() if request.chooses(arm, flags)]
+    if not arms and request.rule == "equal":
+        raise NotApplicable(
+            f"Run {active.run_no} had no arm in its prompt, so there is nothing to reward.",
+            next_step="Choose another run, or reward an arm by itself.",
+        )
+    if not arms:
+        why = f"Run {active.run_no} {_NOTHING[request.rule]}, so nothing was recorded."
+        return RunRewardAnswer(id=None, rule=request.rule, count=0, why=why)
+    check_size(len(arms))
+    lines = [request.line(arm) for arm in arms]
+    return _run_answer(request.rule, _new_rewards(txn, lines, key, request.stored_rule))
+
+
+_NOTHING: Final[Mapping[RunRewardRule, str]] = {
+    "referenced": "referenced no arm of its prompt",
+    "step": "called no tool of its prompt",
+}
+
+
+def _run_answer(rule: RunRewardRule, rewards: Sequence[RewardAnswer]) -> RunRewardAnswer:
+    return RunRewardAnswer(id=_act_of(rewards), rule=rule, count=len(rewards), rewards=tuple(rewards))
+
+
+def _first_run_answer(txn: Transaction, request: _RunRequest, key: str) -> RunRewardAnswer | None:
+    """Return the stored answer of a key, or None; raises `Conflict` if its request had other content.
+
+    A request by the defaults also repeats one by ``equal``, the only rule of earlier versions.
+    """
+    replies = _replies_of_lines(txn, key)
+    if not replies:
+        return None
+    if all(one.kind == "reward" for one in replies):
+        answers = [msgspec.json.decode(one.answer, type=RewardAnswer) for one in replies]
+        is_default = request.rule == "referenced" and not request.correct
+        rules: tuple[RunRewardRule, ...] = (request.rule, "equal") if is_default else (request.rule,)
+        for rule in rules:
+            if all(map(request._replace(rule=rule).matches, replies, answers)):
+                return _run_answer(rule, answers)
+    raise taken(key, replies[0])
+
+
+def _replies_of_lines(txn: Transaction, key: str) -> list[Reply]:
+    """Return the stored replies of a batch's key in the order of its lines."""
+    replies: list[Reply] = []
+    while len(replies) % _REPLIES_READ == 0:
+        keys = [str(key_of_line(key, len(replies) + more)) for more in range(1, _REPLIES_READ + 1)]
+        stored = replies_of(txn, keys)
+        read = [stored[one] for one in keys if one in stored]
+        if not read:
+            break
+        replies += read
+    return replies
 
 
 def _first_answer(txn: Transaction, lines: Sequence[BatchLine], key: str) -> BatchAnswer | None:
@@ -148,15 +280,18 @@ class CheckedLines:
     bad: dict[int, ArmscopeError] = field(default_factory=dict)
 
 
-def check_lines(facts: Facts, lines: Sequence[BatchLine], *, key: str | None = None) -> CheckedLines:
-    """Check every line; nothing is written."""
+def check_lines(
+    facts: Facts, lines: Sequence[BatchLine], *, key: str | None = None, rule: str | None = None
+) -> CheckedLines:
+    """Check every line; nothing is written. ``rule`` chose the lines of a reward of a run."""
     known = known_of(facts, lines)
     checked, records = CheckedLines(known=known), _Records(facts, known)
     corrected: dict[tuple[int, int], int] = {}
     for position, line in enumerate(lines, 1):
         number = line.line or position
         try:
-            checked.orders[number] = _order(records, line, number, key_of_line(key, position), corrected)
+            order = _order(records, line, number, key_of_line(key, position), corrected)
+            checked.orders[number] = order if rule is None else replace(order, rule=rule)
         except ArmscopeError as problem:
             checked.bad[number] = problem
     return checked
@@ -211,7 +346,7 @@ def _order(
     return order if order.correct else _order_of(line, "correction", key)
 
 
-def _order_of(line: BatchLine, kind: RewardKind, key: str | None) -> RewardOrder:
+def _order_of(line: BatchLine, kind: RewardKind, key: str | None, rule: str | None = None) -> RewardOrder:
     """Return the order of a line; raises its errors, and `InvalidReward` for a line without a reward."""
     if line.value is None and line.outcome is None:
         raise InvalidReward(
@@ -227,4 +362,5 @@ def _order_of(line: BatchLine, kind: RewardKind, key: str | None) -> RewardOrder
         correct=kind == "correction",
         key=key,
         seen=line.seen,
+        rule=rule,
     )

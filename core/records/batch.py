@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,9 @@ _SHOWN: Final = 10
 """Bad lines that a message names; the answer for programs has all of them."""
 
 RewardKind = Literal["feedback", "correction"]
+RunRewardRule = Literal["referenced", "equal", "step"]
+RUN_REWARD_RULES: Final[tuple[RunRewardRule, ...]] = get_args(RunRewardRule)
+"""Rules that choose the arms of a run that share its reward, the default first."""
 
 
 class BatchLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,6 +49,19 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     count: int
     rewards: tuple[RewardAnswer, ...]
+
+
+class RunRewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to a reward of a run. ``id`` undoes all of it.
+
+    No arm has a reward by the rule: ``id`` is None, ``count`` 0, and ``why`` is the reason.
+    """
+
+    id: str | None
+    rule: RunRewardRule
+    count: int
+    rewards: tuple[RewardAnswer, ...] = ()
+    why: str | None = None
 
 
 def refused(bad: Mapping[int, ArmscopeError], n_lines: int) -> InvalidBatch:

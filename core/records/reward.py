@@ -43,7 +43,8 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     ``value`` wins over ``outcome``; the default is accepted. ``correct`` replaces the automatic observation of the
     arm in ``run``; else the reward is one more observation, in that run's epoch. ``seen`` is the newest reward by
-    hand about the arm in that run that the caller has read ("" = none): a newer one is a conflict.
+    hand about the arm in that run that the caller has read ("" = none): a newer one is a conflict. ``rule``
+    chose the arm in a reward of a whole run. None: the caller named the arm, or every arm of the run has the reward.
 
     >>> RewardOrder(arm="tool:fs:Read", outcome="rejected").reward
     0.0
@@ -58,6 +59,7 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     create: bool = False
     seen: str | msgspec.UnsetType = msgspec.UNSET
+    rule: str | None = None
 
     def __post_init__(self) -> None:
         check_key(self.arm)
@@ -87,6 +89,8 @@ class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):
         """Return a digest of the order without its key and ``seen``; 1 and 1.0 have the same."""
         fields = msgspec.structs.asdict(self) | {"key": None}
         del fields["seen"]
+        if self.rule is None:  # the digest of requests from before there were rules
+            del fields["rule"]
         return digest(fields if self.value is None else fields | {"value": self.reward})
 
 

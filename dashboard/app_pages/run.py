@@ -34,6 +34,9 @@ def page() -> None:
     if judging.may_judge(story_of_run):
         with panel("Judge"):
             judging.panel_of(story_of_run)
+    if story.may_reward(story_of_run):
+        with panel("Reward this run"):
+            story.reward_form(story_of_run)
     with panel("Feedback of people"):
         story.by_hand(story_of_run)
     with panel("Evaluations"):

@@ -210,3 +210,29 @@ def test_who_was_quicker_is_named_before_it_is_sent_and_replaced_after(
     assert "its undo moves nothing" in table["why"][1]
     undo(context, queries.rewards(context)[0].id)
     assert [one.counts for one in queries.rewards(context)] == [False, True]
+
+
+# A run as a whole
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    return next(button for button in page.button if button.label == label).click().run()
+
+
+def test_a_run_is_rewarded_once_in_its_referenced_arms(open_page: Open, context: Context) -> None:
+    page = open_page("run", run="judged")
+    check(page)
+    page = press(page, "Rejected: 0")
+    assert "1 arm" in page.toast[0].value
+    (only,) = queries.rewards(context)
+    assert (only.arm, only.kind, only.reward, only.run) == (READ, "feedback", 0.0, "judged")
+    page.button_group(key="rule 1").set_value("Every arm in the prompt").run()
+    press(page, "Partial: 0.5")
+    assert [(one.kind, one.reward) for one in queries.rewards(context)[:3]] == [("correction", 0.5)] * 3
+
+
+def test_a_run_without_a_referenced_arm_is_not_rewarded(open_page: Open, context: Context) -> None:
+    page = open_page("run", run="talk")
+    page = press(page, "Accepted: 1")
+    assert "no arm" in page.toast[0].value
+    assert not queries.rewards(context)

@@ -70,7 +70,10 @@ def test_a_file_that_is_no_table_is_refused(filled: Shell, table: Callable[[str]
 
 
 def test_a_run_is_rewarded_as_a_whole(filled: Shell) -> None:
-    found = document(filled("reward", "--run", "r1", "--all", "Partial", "--reason", "half", "--json"))
+    line = ("reward", "--run", "r1", "--all", "Partial", "--reason", "half", "--json")
+    (only,) = document(filled(*line))["rewards"]
+    assert (only["arm"], only["kind"], only["reward"]) == (A, "feedback", 0.5)
+    found = document(filled(*line, "--rule", "equal"))
     assert [(one["arm"], one["kind"], one["reward"]) for one in found["rewards"]] == [
         (A, "correction", 0.5),
         (B, "correction", 0.5),
@@ -86,7 +89,8 @@ def test_a_run_is_rewarded_as_a_whole(filled: Shell) -> None:
         ["--run", "r1", "--all", "2"],
         ["--run", "r1", "--all", "nan"],
         [A, "--run", "r1", "--all", "1"],
-        ["--run", "r1", "--all", "1", "--correct"],
+        ["--run", "r1", "--all", "1", "--rule", "some"],
+        [A, "1", "--rule", "equal"],
         [A, "1", "--file", "rewards.csv"],
         ["--file", "rewards.csv", "--run", "r1"],
         ["--file", "rewards.csv", "--all", "1"],

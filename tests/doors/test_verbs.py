@@ -132,7 +132,7 @@ FIELDS: Mapping[str, str] = {
     "change": "name value",
     "reward": "arm value outcome reason run correct key create seen",
     "reward_batch": "rewards key",
-    "reward_run": "run value outcome reason key",
+    "reward_run": "run value rule outcome reason correct key",
     "evaluate": "subject outcome score feedback rater model rubric arm key create",
     "evaluations": "wanted limit",
     "agreement": "wanted",

@@ -28,9 +28,14 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
-from core.records.batch import MAX_BATCH, BatchLine
+from core.records.arm import Arm
+from core.records.batch import MAX_BATCH, RUN_REWARD_RULES, BatchLine, RunRewardRule
+from core.records.reward import RewardOrder
+from core.records.run import Call, Inventory, Run
 from tests.flows.world import context_at, run_of
 
+GOLDEN = -6590339906000085899
+"""Digest of one correction, as the version before rules computed it."""
 A, B, C = (f"tool:other:{name}" for name in "abc")
 TABLE = (
     BatchLine(arm=A, value=0.0, run="run-1"),
@@ -183,14 +188,87 @@ def test_what_somebody_said_meanwhile_is_told_of_each_line(context: Context) -> 
 
 
 def test_a_run_is_rewarded_in_all_its_arms(context: Context) -> None:
-    answer = reward_run(context, "run-1", 0.5, reason="half")
+    answer = reward_run(context, "run-1", 0.5, rule="equal", reason="half")
     assert [(one.arm, one.kind, one.reward) for one in answer.rewards] == [
         (arm, "correction", 0.5) for arm in (A, B, C)
     ]
-    assert {one.kind for one in reward_run(context, "talk", outcome="rejected").rewards} == {"feedback"}
-    assert {one.reward for one in reward_run(context, "talk").rewards} == {1.0}
+    talk = reward_run(context, "talk", outcome="rejected", rule="equal")
+    assert {(one.kind, one.reward) for one in talk.rewards} == {("feedback", 0.0)}
+    assert {one.reward for one in reward_run(context, "talk", rule="equal").rewards} == {1.0}
+    assert answer.id is not None
     undo(context, answer.id)
     assert all(row.undone for row in queries.rewards(context, limit=99)[-3:])
+
+
+def test_only_referenced_arms_are_rewarded_beside_what_was_observed(context: Context) -> None:
+    before = {one.arm: one for one in queries.posteriors(context)}
+    answer = reward_run(context, "run-1", 0.5, reason="half")
+    assert (answer.rule, answer.count, answer.why) == ("referenced", 1, None)
+    assert [(one.arm, one.kind, one.reward) for one in answer.rewards] == [(A, "feedback", 0.5)]
+    after = {one.arm: one for one in queries.posteriors(context)}
+    assert (after[A].pulls, after[A].alpha) == (before[A].pulls + 1, before[A].alpha + 0.5)
+    assert {arm: after[arm] for arm in (B, C)} == {arm: before[arm] for arm in (B, C)}
+    assert answer.id is not None
+    undo(context, answer.id)
+    assert beliefs(context) == [(one.arm, one.alpha, one.beta, one.pulls) for one in before.values()]
+    redo(context, answer.id)
+    assert {one.arm: one for one in queries.posteriors(context)}[A].alpha == after[A].alpha
+
+
+def test_sixty_thumbs_move_the_used_arm_alone(context: Context) -> None:
+    """The others stay as they are, bit for bit."""
+    for number in range(60):
+        record(context, run_of(f"seen-{number}"))
+    before = {one.arm: one for one in queries.posteriors(context)}
+    ups = [reward_run(context, f"seen-{number}", 1.0).id for number in range(60)]
+    up = {one.arm: one for one in queries.posteriors(context)}
+    assert up[A].mean > before[A].mean
+    for act in ups:
+        undo(context, str(act))
+    for number in range(60):
+        reward_run(context, f"seen-{number}", outcome="rejected")
+    down = {one.arm: one for one in queries.posteriors(context)}
+    assert down[A].mean < before[A].mean
+    assert (up[A].alpha - before[A].alpha, down[A].beta - before[A].beta) == (60.0, 60.0)
+    for arm in (B, C):
+        assert up[arm] == down[arm] == before[arm]
+    assert queries.verify(context).clean
+
+
+def test_a_correction_of_a_run_replaces_what_was_observed(context: Context) -> None:
+    before = {one.arm: one for one in queries.posteriors(context)}
+    answer = reward_run(context, "run-1", 0.0, correct=True)
+    assert [(one.arm, one.kind) for one in answer.rewards] == [(A, "correction")]
+    after = {one.arm: one for one in queries.posteriors(context)}
+    assert (after[A].pulls, after[A].alpha, after[A].beta) == (1, before[A].alpha - 1, before[A].beta + 1)
+    assert after[B] == before[B]
+    reward_run(context, "run-1", 0.25, rule="equal", correct=True)
+    with pytest.raises(InvalidBatch, match="was not observed"):
+        reward_run(context, "talk", 0.0, rule="equal", correct=True)
+
+
+def test_where_nothing_was_referenced_nothing_is_recorded(context: Context) -> None:
+    record(context, run_of("bare", arms=()))
+    before = everything(context)
+    for run in ("talk", "bare"):
+        for rule in RUN_REWARD_RULES[::2]:
+            answer = reward_run(context, run, 1.0, rule=rule, key="none")
+            assert (answer.id, answer.count, answer.rewards) == (None, 0, ())
+            assert answer.why is not None
+            assert "nothing" in answer.why
+    assert everything(context) == before
+
+
+def test_by_step_the_called_tools_are_rewarded(context: Context) -> None:
+    both = Inventory(kind="declared", arms=(Arm(key=A), Arm(key="skill:review:main")))
+    record(context, Run(uid="both", inventory=both, calls=(Call(name="a", metadata="review"),)))
+    assert [one.arm for one in reward_run(context, "both", 1.0, rule="step").rewards] == [A]
+    assert {one.arm for one in reward_run(context, "both", 1.0).rewards} == {A, "skill:review:main"}
+
+
+def test_a_rule_that_is_unknown_is_refused(context: Context) -> None:
+    with pytest.raises(InvalidInput, match="referenced, equal, step"):
+        reward_run(context, "run-1", 1.0, rule="all")  # type: ignore[arg-type]
 
 
 def test_a_run_that_is_not_there_or_empty_is_refused(context: Context) -> None:
@@ -199,7 +277,7 @@ def test_a_run_that_is_not_there_or_empty_is_refused(context: Context) -> None:
     with pytest.raises(UnknownRun):
         reward_run(context, "nowhere", 1.0)
     with pytest.raises(NotApplicable):
-        reward_run(context, "bare", 1.0)
+        reward_run(context, "bare", 1.0, rule="equal")
     with pytest.raises(InvalidInput):
         reward_run(context, "run-1", float("nan"))
     assert everything(context) == before
@@ -218,6 +296,38 @@ def test_under_a_key_it_counts_once_whatever_happened_since(context: Context) ->
     assert reward_batch(context, TABLE, key="k") == first
     run = reward_run(context, "run-1", 1.0, key="whole")
     assert reward_run(context, "run-1", 1.0, key="whole") == run
+
+
+def test_the_key_of_a_run_keeps_the_rule_of_its_first_request(context: Context) -> None:
+    """A request of a version without rules is answered as stored, also after its run has grown."""
+    old = reward_run(context, "run-1", 0.5, rule="equal", reason="half", key="k")
+    before = everything(context)
+    record(context, run_of("run-1", arms=("a", "b", "c", "d"), calls=("a", "b"), rank=1))
+    grown = everything(context)
+    assert reward_run(context, "run-1", 0.5, reason="half", key="k") == old
+    assert reward_run(context, "run-1", 0.5, rule="equal", reason="half", key="k") == old
+    new = reward_run(context, "run-1", 1.0, key="n")
+    assert reward_run(context, "run-1", 1.0, key="n") == new
+    last = everything(context)
+    others: list[tuple[float, str, RunRewardRule, bool]] = [
+        (0.5, "k", "step", False),
+        (0.75, "k", "referenced", False),
+        (0.5, "k", "referenced", True),
+        (1.0, "n", "equal", False),
+        (1.0, "n", "referenced", True),
+    ]
+    for value, key, rule, correct in others:
+        reason = "half" if key == "k" else None
+        with pytest.raises(Conflict):
+            reward_run(context, "run-1", value, rule=rule, reason=reason, correct=correct, key=key)
+    assert everything(context) == last
+    assert len({before, grown, last}) == 3
+
+
+def test_a_request_without_a_rule_has_the_digest_it_always_had() -> None:
+    order = RewardOrder(arm=A, value=0.5, reason="half", run="run-1", correct=True, key="k/1")
+    assert order.payload() == GOLDEN
+    assert msgspec.structs.replace(order, rule="referenced").payload() != GOLDEN
 
 
 @pytest.mark.parametrize(

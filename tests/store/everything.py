@@ -147,7 +147,7 @@ def do(context: Context, folder: Path) -> None:
     orders = [RewardOrder(arm=A, key=f"key {number}", value=0.5) for number in range(3)]
     assert reward_all(context, orders) == reward_all(context, orders)
     reward(context, A, 0.5, run="r", correct=True)
-    undo_and_redo(context, reward_run(context, "r", 0.5).id)
+    undo_and_redo(context, str(reward_run(context, "r", 0.5, rule="equal").id))
     table = [BatchLine(arm=A, value=0.5), BatchLine(arm=A, value=0, run="r")]
     assert reward_batch(context, table, key="table") == reward_batch(context, table, key="table")
     undo(context, redo(context, undo(context, reward_batch(context, table).id).undone).id)

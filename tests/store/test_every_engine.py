@@ -582,7 +582,7 @@ def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], 
         "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 4),
         "reward of a run": (lambda: reward(context, "tool:other:a1", 0.5, run="first 1"), 4),
         "correction": (lambda: reward(context, "tool:other:a1", 0.5, run="first 2", correct=True), 5),
-        "all rewards of a run": (lambda: reward_run(context, "first 3", 0.5), 7),
+        "all rewards of a run": (lambda: reward_run(context, "first 3", 0.5, rule="equal"), 7),
         "a batch of corrections": (
             lambda: reward_batch(
                 context,

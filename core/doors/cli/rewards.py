@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Fields, command, context_of, written
+from core.doors.cli.program.app import Fields, answer, command, context_of, written
 from core.doors.cli.program.arguments import KEY, REASON
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.signatures import parameters_of
-from core.doors.terminal import mean_words
+from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb
 from core.errors import InvalidReward
+from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule
 
 if TYPE_CHECKING:
     from core.flows.context import Context
     from core.formats.reward_table import RewardTable
-    from core.records.batch import BatchAnswer
     from core.records.reward import RewardAnswer
 
 
@@ -37,6 +37,7 @@ def plain_number(text: str) -> float:
         'reward tool:web:search --outcome rejected --reason "wrong page" --run request-1 --correct',
         "reward --file rewards.csv",
         "reward --run request-1 --all 0.5",
+        "reward --run request-1 --all rejected --rule step",
     ],
     options={
         "value": typer.Argument(metavar="VALUE", help="0 to 1; wins over --outcome.", parser=plain_number),
@@ -63,18 +64,24 @@ def reward(
         typer.Option(
             "--all",
             metavar="VALUE",
-            help="0 to 1 or an outcome, for every arm in the prompt of --run, as one act.",
+            help="0 to 1 or an outcome, for the arms of --run that --rule names, as one act.",
         ),
+    ] = None,
+    rule: Annotated[
+        RunRewardRule | None,
+        typer.Option("--rule", help=words("reward_run", "rule"), show_default="referenced"),
     ] = None,
     values: Fields,
 ) -> None:
-    """Rewards of --file and --all that name a run correct what it observed; of other arms they are feedback."""
+    """Rewards of --file that name a run correct observed arms. With --all, --correct does."""
+    if rule is not None and every is None:
+        raise typer.BadParameter("--rule goes with --all only")
     if file is not None:
         _only(arm, values, "--file", {"key"}, also=every)
         _table(line, file, values["key"])
     elif every is not None:
-        _only(arm, values, "--all", {"key", "run", "reason"})
-        _whole_run(line, values, every)
+        _only(arm, values, "--all", {"key", "run", "reason", "correct"})
+        _whole_run(line, values, every, rule or RUN_REWARD_RULES[0])
     elif arm is None:
         raise typer.BadParameter("name an ARM, or a table with --file, or a run with --run and --all")
     else:
@@ -118,7 +125,7 @@ def _table(line: typer.Context, file: Path, key: str | None) -> None:
     _print_batch(line, context, verb("reward_batch").call(context, rewards=table.lines, key=key))
 
 
-def _whole_run(line: typer.Context, values: Fields, every: str) -> None:
+def _whole_run(line: typer.Context, values: Fields, every: str, rule: RunRewardRule) -> None:
     from core.formats.reward_table import judged
 
     if values["run"] is None:
@@ -128,11 +135,17 @@ def _whole_run(line: typer.Context, values: Fields, every: str) -> None:
     except InvalidReward as problem:
         raise typer.BadParameter(f"--all: {problem.problem}") from None
     context = context_of(line)
-    rest = {name: values[name] for name in ("run", "reason", "key")}
-    _print_batch(line, context, verb("reward_run").call(context, value=value, outcome=outcome, **rest))
+    rest = {name: values[name] for name in ("run", "reason", "correct", "key")}
+    result: RunRewardAnswer = verb("reward_run").call(
+        context, value=value, outcome=outcome, rule=rule, **rest
+    )
+    if result.id is None:  # no arm by the rule
+        answer(line, result, lambda: say(result.why or ""))
+        return
+    _print_batch(line, context, result)
 
 
-def _print_batch(line: typer.Context, context: Context, result: BatchAnswer) -> None:
+def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | RunRewardAnswer) -> None:
     n_corrections = sum(one.kind == "correction" for one in result.rewards)
     n_rounded = sum(one.rounded for one in result.rewards)
     rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""

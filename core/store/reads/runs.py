@@ -109,14 +109,14 @@ def _flags_of(facts: Facts, arm_no: int, run_nos: Collection[int]) -> list[tuple
     return [((run_no, arm_no), flags) for run_no, flags in rows]
 
 
-def included_arms(facts: Facts, run_no: int) -> tuple[str, ...]:
-    """Ids of the arms that were in the prompt of a run, by number."""
+def included_arms(facts: Facts, run_no: int) -> dict[str, int]:
+    """Return the flags of the arms in the prompt of a run by id, in the order of their numbers."""
     rows = facts.connection.rows(
-        "SELECT a.key FROM outcome o JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
+        "SELECT a.key, o.flags FROM outcome o JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
         f" WHERE o.learner_id = ? AND o.run_no = ? AND o.flags & {INCLUDED} <> 0 ORDER BY o.arm_no",
         [facts.learner_id, run_no],
     )
-    return tuple(key for (key,) in rows)
+    return dict(rows)
 
 
 _ROWS: Final = (

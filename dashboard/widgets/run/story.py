@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -9,8 +12,10 @@ import streamlit as st
 from core import explained
 from core.errors import UnknownRun
 from core.flows.queries import RunStory
+from core.records.batch import RUN_REWARD_RULES, RunRewardRule
 from core.records.evaluation_page import EvaluationFilter
-from dashboard import pages, queries, sentences, wording
+from core.records.observation import OUTCOME_REWARDS
+from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
@@ -22,6 +27,11 @@ from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
 
 _EPISODES_LINKED: Final = 1
 """A run is made in one; a file may say otherwise, and the page of the episode leads on."""
+_RULES: Final[Mapping[RunRewardRule, str]] = {
+    "referenced": "Referenced arms",
+    "step": "Called tools",
+    "equal": "Every arm in the prompt",
+}
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
@@ -64,7 +74,7 @@ def links(story: RunStory) -> None:
         for uid in story.episodes[:_EPISODES_LINKED]:
             link(pages.EPISODE, "Its episode", **{address.EPISODE: uid})
         st.space("stretch")
-        if reading().may("reward") and story.facts.standing and story.facts.outcome != "empty":
+        if may_reward(story):
             link(pages.REWARDS, "Give a reward about this run", **{address.REWARDS_RUN: story.facts.uid})
 
 
@@ -98,6 +108,47 @@ def verdict(story: RunStory) -> None:
     missing = explained.not_offered(story)
     if missing is not None:
         st.text(wording.plain(missing))
+
+
+def may_reward(story: RunStory) -> bool:
+    """Return whether the signed-in person can reward this run."""
+    return (
+        reading().may("reward") and story.facts.standing and story.facts.outcome != "empty" and story.n_in > 0
+    )
+
+
+def reward_form(story: RunStory) -> None:
+    """Draw the reward of the full run: which arms get it, and one button for each outcome."""
+    section("Reward this run", "one act with one undo")
+    rule: RunRewardRule = st.segmented_control(
+        "Which arms get it",
+        RUN_REWARD_RULES,
+        default=RUN_REWARD_RULES[0],
+        required=True,
+        format_func=_RULES.__getitem__,
+        key=f"rule {story.facts.run_no}",
+    )
+    correct = st.toggle(
+        "Replace the automatic rewards",
+        disabled=story.facts.outcome != "observed",
+        help="Off: one more observation for each arm. On: it counts instead of the automatic one.",
+        key=f"correct {story.facts.run_no}",
+    )
+    key_name = f"reward key {story.facts.run_no}"
+    key = str(st.session_state.setdefault(key_name, uuid.uuid4().hex))
+    with st.container(horizontal=True, gap="small"):
+        for outcome, value in OUTCOME_REWARDS.items():
+            st.button(
+                f"{outcome.capitalize()}: {value:g}",
+                key=f"{outcome} {key}",
+                on_click=actions.send_run_reward,
+                args=(story.facts.uid, value, rule),
+                kwargs={
+                    "correct": correct,
+                    "key": key,
+                    "after": partial(st.session_state.pop, key_name, None),
+                },
+            )
 
 
 def by_hand(story: RunStory) -> None:
