@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Context, Decimal
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from core.records.arm import MICRO, ArmType
 from core.records.evaluation_page import Grader
+from core.records.observation import KINDS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -93,6 +94,39 @@ class ArmColumns:
     @property
     def beta(self) -> Floats:
         return (self.base_beta_micro + self.failure_micro) / 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSums:
+    """Sums of the counting ledger rows of arms in their present epoch.
+
+    ``n``, ``success_micro`` and ``failure_micro`` have the shape (n_kinds, n_arms), kinds in the order of `KINDS`.
+    ``replaced`` counts the automatic observations that corrections replace, by arm; ``replaced_successes`` those of
+    them that were references.
+    """
+
+    n: Ints
+    success_micro: Ints
+    failure_micro: Ints
+    replaced: Ints
+    replaced_successes: Ints
+
+    @classmethod
+    def none(cls, n_arms: int) -> LedgerSums:
+        """Return the sums of no rows."""
+        by_kind, by_arm = (len(KINDS), n_arms), n_arms
+        return cls(
+            n=np.zeros(by_kind, dtype=np.int64),
+            success_micro=np.zeros(by_kind, dtype=np.int64),
+            failure_micro=np.zeros(by_kind, dtype=np.int64),
+            replaced=np.zeros(by_arm, dtype=np.int64),
+            replaced_successes=np.zeros(by_arm, dtype=np.int64),
+        )
+
+    def of(self, places: Sequence[int]) -> LedgerSums:
+        """Return the sums of the arms at these indexes."""
+        at = np.array(places, dtype=np.int64)
+        return LedgerSums(**{field.name: getattr(self, field.name)[..., at] for field in fields(self)})
 
 
 CandidateRuns = Literal["chosen", "latest", "none"]

@@ -20,7 +20,7 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a na
         case "stale":
             return f"stale: not observed since {since}"
         case "never_referenced":
-            return f"never referenced in {one.pulls:,} pulls"
+            return f"never referenced in {number_of(one.n_observed, 'run')}"
         case "section":
             return "always counted as used"
         case "seed":

@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from core.records.observation import Source
 from core.records.posterior import Interval, Posterior
 
 JudgementName = Literal[
@@ -30,7 +31,7 @@ JudgementName = Literal[
 - ``rival``: referenced less since another arm joined the prompt and took its work
 - ``drifting``: referenced less for some time; ``rising``: more
 - ``stale``: still included, and not observed for long
-- ``never_referenced``: never referenced in at least 20 observations
+- ``never_referenced``: referenced in none of at least 20 observed runs
 - ``section``: counted as used whenever it is included, which proves nothing
 - ``seed``: always included by rule
 - ``too_early``: fewer than 20 pulls, or not more than its prior weighs
@@ -65,6 +66,24 @@ class RecentMean(msgspec.Struct, frozen=True, kw_only=True):
     n_before: int
 
 
+class SourceSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a belief that one source gave: ``n`` observations, and what they add to alpha and beta in millionths.
+
+    The parts of an arm, its prior included, add up to its alpha and beta exactly.
+    """
+
+    source: Source
+    n: int
+    alpha_micro: int
+    beta_micro: int
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of its observations, or of the prior."""
+        weight = self.alpha_micro + self.beta_micro
+        return self.alpha_micro / weight if weight else None
+
+
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The judgement of one arm.
 
@@ -72,7 +91,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     0 or 1, because equal tails leave out the likeliest values there. ``prior_weight`` is the weight of its prior in
     pulls. ``missing_pulls`` are needed before it is judged by its value. ``recent`` exists where the arm changed.
     ``others`` are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole
-    number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists.
+    number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists. ``n_observed`` runs
+    were observed in its epoch, and ``n_referenced`` of them referenced it, corrected ones included. ``sources`` are
+    the parts of its belief, without empty ones.
     """
 
     arm: str
@@ -91,6 +112,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     chance_error: float | None = None
     break_even: float | None = None
     no_break_even: NoBreakEven | None = None
+    n_observed: int = 0
+    n_referenced: int = 0
+    sources: tuple[SourceSum, ...] = ()
 
     @property
     def since_ms(self) -> int | None:
@@ -102,7 +126,8 @@ class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     """One arm's belief and judgement in one flat record (see `Judgement`).
 
     ``others`` are the arms poisoned with it, or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where
-    it changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones.
+    it changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones. ``sources`` add up to
+    alpha and beta exactly.
     """
 
     judgement: JudgementName
@@ -118,3 +143,6 @@ class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     mean_since: float | None
     n_before: int | None
     mean_before: float | None
+    n_observed: int
+    n_referenced: int
+    sources: tuple[SourceSum, ...]

@@ -6,8 +6,9 @@ people, evaluations, episode credit, reports of clients, carried beliefs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -16,6 +17,23 @@ from core.records.arm import MICRO
 from core.records.limits import shown, storable
 
 Kind = Literal["feedback", "correction", "evaluation", "episode", "reported", "carried"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+Source = Literal["prior", "detector", "person", "grader", "credit", "carried"]
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+"""Sources of a belief: its prior, and those of its observations.
+
+The detector's are the automatic ones of runs and the reports of agents, a person's the feedback and corrections by
+hand, a grader's the evaluations by reviewers and models.
+"""
+SOURCE_OF: Final[Mapping[Kind, Source]] = {
+    "feedback": "person",
+    "correction": "person",
+    "evaluation": "grader",
+    "episode": "credit",
+    "reported": "detector",
+    "carried": "carried",
+}
+"""Source of a ledger row by its kind."""
 RewardOutcome = Literal["accepted", "partial", "rejected"]
 OUTCOME_REWARDS: Final[dict[RewardOutcome, float]] = {"accepted": 1.0, "partial": 0.5, "rejected": 0.0}
 MAX_REQUEST_KEY_CHARS: Final = 200

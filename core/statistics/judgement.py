@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints
+from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, LedgerSums
 from core.posterior.beta import highest_density
 from core.records.arm import MICRO
 from core.records.judgement import ENOUGH_PULLS, Judgement, JudgementName, RecentMean
@@ -17,6 +17,7 @@ from core.records.posterior import Interval
 from core.records.times import DAY_MS
 from core.statistics.change import Changes, Shift
 from core.statistics.inclusion import Chance
+from core.statistics.sources import observed, sources
 from core.statistics.summary import Summary
 
 STALE_DAYS: Final = 14
@@ -29,7 +30,9 @@ _NOT_OFFERED: Final = Chance(
 )
 
 
-def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, JudgementName]:
+def alarms(
+    columns: ArmColumns, changes: Changes, stale: Bools, ledger: LedgerSums | None = None
+) -> dict[str, JudgementName]:
     """Return the alarm of each arm that has one, by arm.
 
     Parameters
@@ -40,6 +43,8 @@ def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, Jud
         Arms that changed, of the same revision.
     stale : array of bool, shape (n_arms,)
         Whether each is stale.
+    ledger : LedgerSums of n_arms, or None, optional
+        Ledger rows of the same arms; None: there are none.
 
     Returns
     -------
@@ -47,7 +52,7 @@ def alarms(columns: ArmColumns, changes: Changes, stale: Bools) -> dict[str, Jud
         The name of what is wrong, by arm.
     """
     names: dict[str, JudgementName] = {}
-    never = never_referenced(columns)
+    never = never_referenced(columns, ledger)
     for index in np.flatnonzero(stale | never).tolist():
         names[columns.keys[index]] = "stale" if stale[index] else "never_referenced"
     names |= {shift.arm: shift.kind for shift in changes.shifts}
@@ -77,9 +82,10 @@ def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None)
     return np.asarray((recent_inclusions > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * DAY_MS))
 
 
-def never_referenced(columns: ArmColumns) -> Bools:
-    """Return the arms that at least 20 observations never referenced."""
-    return np.asarray((columns.pulls >= ENOUGH_PULLS) & (columns.success_micro == 0))
+def never_referenced(columns: ArmColumns, ledger: LedgerSums | None = None) -> Bools:
+    """Return the arms that none of at least 20 observed runs referenced; what people gave does not count."""
+    runs = observed(columns, LedgerSums.none(len(columns)) if ledger is None else ledger)
+    return np.asarray((runs.n >= ENOUGH_PULLS) & (runs.n_referenced == 0))
 
 
 def judge(
@@ -90,6 +96,7 @@ def judge(
     changes: Changes,
     stale: Bools,
     chances: Mapping[str, Chance],
+    ledger: LedgerSums | None = None,
 ) -> tuple[Judgement, ...]:
     """Return every arm's judgement, aligned with the columns.
 
@@ -110,13 +117,17 @@ def judge(
         Whether each is stale.
     chances : mapping of str to Chance
         Chances of inclusion; arms may be missing.
+    ledger : LedgerSums of n_arms, or None, optional
+        Ledger rows of the same arms; None: there are none.
 
     Returns
     -------
     tuple of Judgement, n_arms long
         Judgement of each arm.
     """
-    alarmed = alarms(columns, changes, stale)
+    ledger = LedgerSums.none(len(columns)) if ledger is None else ledger
+    alarmed = alarms(columns, changes, stale, ledger)
+    runs, parts = observed(columns, ledger), sources(columns, ledger)
     shifts = {shift.arm: shift for shift in changes.shifts}
     shifts |= {shift.arm: shift for group in changes.poisoned for shift in group.shifts}
     groups = {arm: group.arms for group in changes.poisoned for arm in group.arms}
@@ -153,6 +164,9 @@ def judge(
                 chance_error=chance.standard_error,
                 break_even=chance.break_even_mean,
                 no_break_even=chance.no_break_even,
+                n_observed=int(runs.n[index]),
+                n_referenced=int(runs.n_referenced[index]),
+                sources=parts[index],
             )
         )
     return tuple(judgements)

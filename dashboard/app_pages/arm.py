@@ -33,6 +33,8 @@ def page() -> None:
         belief.now(row, path, then)
     with right, panel("How it got there"):
         belief.path(row, path)
+    with panel("Where the belief comes from"):
+        belief.sources(judged)
     with panel("In or left out"):
         in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")

@@ -21,6 +21,7 @@ from dashboard.sentences.arm import (
     marks_line,
     mean_moved,
     source,
+    source_table,
 )
 from dashboard.sentences.changes import act, change, folded, many_changes
 from dashboard.sentences.confidence import (

@@ -9,8 +9,9 @@ from typing import Final
 
 from core import explained
 from core.flows.queries import ArmInRun, ArmObservation, ArmPath, HistoryMark
-from core.records.judgement import Judgement
-from core.records.observation import Kind
+from core.records.arm import MICRO
+from core.records.judgement import Judgement, SourceSum
+from core.records.observation import Kind, Source
 from core.records.posterior import Band
 from core.records.selection import Reason
 from dashboard import wording
@@ -87,6 +88,40 @@ def _happened(mark: HistoryMark) -> str:
 
 def _literal(text: str) -> str:
     return wording.literal(wording.cut_middle(wording.plain(text), _VALUE_CHARS))
+
+
+def source_table(one: Judgement) -> dict[str, list[str]]:
+    """Return the parts of a belief by source; the last row is their sum."""
+    alpha, beta = (sum(getattr(part, name) for part in one.sources) for name in ("alpha_micro", "beta_micro"))
+    parts = [(_PARTS[part.source], wording.count(part.n), part) for part in one.sources]
+    total = SourceSum(source="prior", n=0, alpha_micro=alpha, beta_micro=beta)
+    rows = [*parts, ("together", wording.count(sum(part.n for part in one.sources)), total)]
+    return {
+        "source": [name for name, _, _ in rows],
+        "observations": [n for _, n, _ in rows],
+        "adds to alpha": [_exact(part.alpha_micro) for _, _, part in rows],
+        "adds to beta": [_exact(part.beta_micro) for _, _, part in rows],
+        "mean": [wording.MISSING if part.mean is None else wording.mean(part.mean) for _, _, part in rows],
+    }
+
+
+_PARTS: Final[Mapping[Source, str]] = {
+    "prior": "its prior",
+    "detector": "detector, in runs",
+    "person": "people, by hand",
+    "grader": "graders",
+    "credit": "credit of episodes",
+    "carried": "carried beliefs",
+}
+
+
+def _exact(micro: int) -> str:
+    """Return millionths as an exact decimal.
+
+    >>> _exact(3_000_000), _exact(333_333), _exact(12_500_000)
+    ('3', '0.333333', '12.5')
+    """
+    return f"{micro / MICRO:,.6f}".rstrip("0").rstrip(".")
 
 
 # The ledger: plain text, for cells

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from core import explained
-from core.records.judgement import ALARMS, JUDGEMENTS, Judgement, JudgementName, RecentMean
+from core.records.judgement import ALARMS, JUDGEMENTS, Judgement, JudgementName, RecentMean, SourceSum
+from core.records.observation import Source
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
@@ -51,37 +52,70 @@ def _since(one: Judgement, year_of_ms: int | None) -> str:
 
 
 def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None = None) -> Sentence:
-    """Return how often the arm was referenced, and the consequence; a recent figure comes first after a change."""
+    """Return what runs showed of the arm, what people and graders gave, the belief, and the consequence."""
     inside = f"; in the prompt of {wording.things(one.inclusions, 'run')}."
     if one.name == "section":
         return (Phrase("Always counted as used"), " when it is in, which says nothing of its worth", inside)
-    if one.pulls == 0:
+    if one.pulls == 0 and not any(part.n for part in one.sources):
         share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
         return ("Nothing is observed of it yet: ", share, " runs is its prior, not a finding", inside)
-    if one.name == "too_early":
-        return _too_early(one, inside)
     since = _since(one, year_of_ms)
-    if one.recent is not None:
-        return (*_changed(one.recent, since), inside, " ", *_verdict(one, token_cost, since))
-    if one.name == "never_referenced":
-        return ("Referenced in ", Phrase(f"none of {wording.count(one.pulls)}"), f" {_TOOL_CALLED}", inside)
-    share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
-    return (
-        "Referenced in ",
-        share,
-        f" of the {_TOOL_CALLED}",
-        inside,
-        " ",
-        *_verdict(one, token_cost, since),
-    )
+    is_changed = one.recent is not None and one.name != "too_early"
+    runs = _changed(one.recent, since) if is_changed and one.recent is not None else _referenced(one)
+    belief = (" Believed useful: ", Phrase(wording.mean(one.mean)), ", prior included.")
+    verdict = _too_early(one) if one.name == "too_early" else _verdict(one, token_cost, since)
+    return (*runs, inside, _beside(one), *belief, " " if verdict else "", *verdict)
 
 
-def _too_early(one: Judgement, inside: str) -> Sentence:
+def _referenced(one: Judgement) -> Sentence:
+    """Return the runs that referenced the arm, of those that observed it."""
+    if not one.n_observed:
+        return (Phrase("Observed in no run"),)
+    share = f"{wording.count(one.n_referenced) if one.n_referenced else 'none'} of {wording.count(one.n_observed)}"
+    return ("Referenced in ", Phrase(share), f" {_TOOL_CALLED}")
+
+
+def _beside(one: Judgement) -> str:
+    """Return what people, graders, episodes and agents gave; "" = nothing."""
+    gave = [part for part in one.sources if part.n > 0 and part.source in _GAVE]
+    parts = [_part(part) for part in gave if part.source != "detector" or not one.n_observed]
+    return f" {wording.capital('; '.join(parts))}." if parts else ""
+
+
+def _part(part: SourceSum) -> str:
+    """Return the number and the mean of one source.
+
+    >>> _part(SourceSum(source="person", n=40, alpha_micro=40_000_000, beta_micro=0))
+    '40 accepts by hand, mean 1.0'
+    """
+    noun, origin = _GAVE[part.source]
+    if part.source == "person":
+        noun = (
+            "reward"
+            if part.alpha_micro and part.beta_micro
+            else "accept"
+            if part.alpha_micro
+            else "rejection"
+        )
+    return f"{wording.things(part.n, noun)}{origin}, mean {round(part.mean or 0.0, 2)}"
+
+
+_GAVE: Final[Mapping[Source, tuple[str, str]]] = {
+    "detector": ("report", " of its agent"),
+    "person": ("reward", " by hand"),
+    "grader": ("evaluation", ""),
+    "credit": ("credit", " of episodes"),
+    "carried": ("carried belief", ""),
+}
+"""Noun and origin of observations beside those of runs."""
+
+
+def _too_early(one: Judgement) -> Sentence:
     """Return how many pulls are missing until there are enough, or until they outweigh the prior."""
     so_far = f" to say what it is worth: {wording.things(one.pulls, 'pull')} so far, "
     missing = Phrase(f"{wording.count(one.missing_pulls)} more")
     weight = wording.things(round(one.prior_weight), "pull")
-    return (Phrase("Too early"), so_far, missing, " needed", inside, f" Its prior weighs {weight}.")
+    return (Phrase("Too early"), so_far, missing, f" needed. Its prior weighs {weight}.")
 
 
 def _changed(recent: RecentMean, since: str) -> Sentence:

@@ -11,7 +11,7 @@ import pytest
 from core.flows import queries
 from core.flows.learn import record_all
 from core.flows.settings import change
-from core.records.judgement import Judgement, JudgementName, RecentMean
+from core.records.judgement import Judgement, JudgementName, RecentMean, SourceSum
 from core.records.posterior import Interval
 from core.records.times import DAY_MS
 from core.records.view import View
@@ -33,6 +33,8 @@ JUDGED: Final = Judgement(
     chance=0.43,
     chance_error=0.009,
     break_even=0.46,
+    n_observed=1_356,
+    n_referenced=786,
 )
 FELL: Final = RecentMean(since_ms=20_000 * DAY_MS, mean=0.497, n=915, mean_before=0.76, n_before=441)
 
@@ -49,7 +51,8 @@ def told(name: JudgementName, **changes: object) -> str:
 
 def test_worth_is_said_with_its_interval_its_break_even_and_of_what() -> None:
     assert told("worth") == (
-        "Referenced in 58 of 100 of the runs in which a tool was called; in the prompt of 1,632 runs. "
+        "Referenced in 786 of 1,356 runs in which a tool was called; in the prompt of 1,632 runs. "
+        "Believed useful: 0.58, prior included. "
         "It earns its place: its interval, 0.55–0.62, lies above 0.46, where it breaks even at 310 tokens."
     )
     assert "does not earn its place: its interval, 0.55–0.62, lies below 0.70" in told(
@@ -77,7 +80,7 @@ def test_nothing_but_worth_earns_a_place(name: JudgementName) -> None:
 def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
     assert told("drifting", recent=FELL) == (
         "Referenced in 50 of 100 of the runs in which a tool was called since 4 Oct, in 76 of 100 before; in the "
-        "prompt of 1,632 runs. It is drifting."
+        "prompt of 1,632 runs. Believed useful: 0.58, prior included. It is drifting."
     )
     gone = msgspec.structs.replace(FELL, mean=0.0)
     assert told("drifting", recent=gone).startswith(
@@ -96,14 +99,31 @@ def test_what_was_not_measured_is_not_said() -> None:
     assert told("section") == (
         "Always counted as used when it is in, which says nothing of its worth; in the prompt of 1,632 runs."
     )
-    assert told("too_early", pulls=8, missing_pulls=12, inclusions=9) == (
-        "Too early to say what it is worth: 8 pulls so far, 12 more needed; in the prompt of 9 runs. "
-        "Its prior weighs 4 pulls."
+    assert told("too_early", pulls=8, missing_pulls=12, inclusions=9, n_observed=8, n_referenced=0) == (
+        "Referenced in none of 8 runs in which a tool was called; in the prompt of 9 runs. Believed useful: 0.58, "
+        "prior included. Too early to say what it is worth: 8 pulls so far, 12 more needed. Its prior weighs 4 pulls."
     )
     assert told("too_early", pulls=0, missing_pulls=20, inclusions=0).startswith(
         "Nothing is observed of it yet: 58 of 100 runs is its prior, not a finding; "
     )
-    assert told("never_referenced", mean=0.001).startswith("Referenced in none of 1,356 runs in which")
+    assert told("never_referenced", mean=0.001, n_referenced=0).startswith(
+        "Referenced in none of 1,356 runs in which"
+    )
+
+
+def test_what_people_and_graders_gave_is_apart_from_what_was_seen() -> None:
+    gave = (
+        SourceSum(source="person", n=40, alpha_micro=40_000_000, beta_micro=0),
+        SourceSum(source="grader", n=2, alpha_micro=500_000, beta_micro=1_500_000),
+        SourceSum(source="carried", n=1, alpha_micro=0, beta_micro=3_000_000),
+    )
+    whole = (
+        "Referenced in none of 40 runs in which a tool was called; in the prompt of 1,632 runs. 40 accepts by hand, "
+        "mean 1.0; 2 evaluations, mean 0.25; 1 carried belief, mean 0.0. Believed useful: 0.51, prior included. It "
+    )
+    by_hand = "Observed in no run; in the prompt of 0 runs. 40 accepts by hand"
+    assert told("worth", n_observed=40, n_referenced=0, sources=gave, mean=0.51).startswith(whole)
+    assert told("open", n_observed=0, inclusions=0, sources=gave[:1]).startswith(by_hand)
 
 
 def many(**counts: int) -> list[Judgement]:

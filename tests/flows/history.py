@@ -22,6 +22,7 @@ from core.records.reset import Target
 from core.records.run import Inventory, Run
 from core.store.export_rows import arm_lines
 from tests.flows.model import Model, Reset, Reward, Saying, Telling
+from tests.flows.sources import check_sources
 from tests.flows.world import START_MS, context_at, run_of
 
 ARMS = [f"tool:other:{letter}" for letter in "abcdef"]
@@ -139,6 +140,8 @@ class History:
 
     def check(self) -> None:
         assert said(self.context) == folded(self.model)
+        check_sources(self.context)
+        check_sources(self.context, START_MS + self.random.randrange(40) * 1_000_000)
         assert described(self.context) == self.model.descriptions()
         verification = queries.verify(self.context)
         assert verification.clean, verification.differences

@@ -40,6 +40,7 @@ from core.records.judging import EvaluationOrder
 from core.records.quality import Rated
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
+from tests.flows.sources import check_sources
 from tests.flows.world import context_at, memory_folder, run_of
 from tests.store.worlds import lines_file
 
@@ -307,6 +308,7 @@ class Machine(RuleBasedStateMachine):
                 base = one.prior
                 found = (round((one.alpha - base.alpha) * MICRO), round((one.beta - base.beta) * MICRO))
                 assert found == wanted[one.arm], one.arm
+        check_sources(self.context)
 
     @invariant()
     def layers_are_worth_what_the_model_says(self) -> None:

@@ -40,6 +40,7 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from tests.flows.history import ARMS, described, folded, line_of, made_of, said, sayings_of, told_as, told_by
 from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
+from tests.flows.sources import check_sources
 from tests.flows.world import context_at, memory_folder
 from tests.store.worlds import THIRDS, lines_file, part_line
 
@@ -334,6 +335,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def every_posterior_is_what_the_rules_say(self) -> None:
         assert said(self.context) == folded(self.model)
+        check_sources(self.context)
 
     @invariant()
     def every_arm_is_described_as_those_say_who_stand(self) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from core.columns import ArmColumns, Ints
+from core.columns import ArmColumns, Ints, LedgerSums
 from core.flows.context import Context
 from core.flows.queries.arms import arms
 from core.flows.queries.belief import belief_in, posteriors
@@ -32,12 +32,13 @@ _RECENT_MS: Final = STALE_DAYS * DAY_MS
 
 @dataclass(frozen=True, kw_only=True)
 class RecentEvents:
-    """Recent events of all arms: the end of the data, inclusions in its last 14 days, and changes."""
+    """Recent events of all arms: the end of the data, inclusions in its last 14 days, changes, and ledger rows."""
 
     columns: ArmColumns
     end_ms: int | None
     inclusions: Ints
     changes: Changes
+    ledger: LedgerSums
 
 
 def judgements(
@@ -65,6 +66,7 @@ def judgements(
             changes=lately.changes,
             stale=stale_arms(beliefs.columns, lately.inclusions, lately.end_ms),
             chances=chances.arms,
+            ledger=lately.ledger,
         )
     types = view.types or beliefs.columns.types
     return {one.arm: one for one, of in zip(judged, beliefs.columns.types, strict=True) if of in types}
@@ -118,6 +120,9 @@ def _judged_posterior(believed: Posterior, judged: Judgement) -> JudgedPosterior
         mean_since=None if recent is None else recent.mean,
         n_before=None if recent is None else recent.n_before,
         mean_before=None if recent is None else recent.mean_before,
+        n_observed=judged.n_observed,
+        n_referenced=judged.n_referenced,
+        sources=judged.sources,
     )
 
 
@@ -128,14 +133,17 @@ def end_in(snapshot: Snapshot, view: View) -> int | None:
 
 def recent_events_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> RecentEvents:
     """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time."""
-    recent, changes = snapshot.together(
-        lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
+    recent, changes, ledger = snapshot.together(
+        lambda: _recent(snapshot, view, end_ms),
+        lambda: changes_in(snapshot, columns, view, end_ms),
+        lambda: reads.ledger_sums(snapshot, columns, until_ms=view.until_ms),
     )
     return RecentEvents(
         columns=columns,
         end_ms=end_ms,
         inclusions=np.array([recent.get(key, 0) for key in columns.keys], dtype=np.int64),
         changes=changes,
+        ledger=ledger,
     )
 
 

@@ -53,7 +53,12 @@ def overview(context: Context, view: View = View()) -> overview_of.Overview:  # 
             counts_by_day=pulls.where(_days_in(pulls.day, view)),
             recent_inclusions=_of(lately, beliefs.columns.keys),
             calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
-            happened=replace(happened, changes=lately.changes, end_ms=lately.end_ms),
+            happened=replace(
+                happened,
+                changes=lately.changes,
+                end_ms=lately.end_ms,
+                ledger=lately.ledger.of(_places(lately, beliefs.columns.keys)),
+            ),
         )
 
 
@@ -109,7 +114,11 @@ def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue,
 
 def _of(lately: RecentEvents, keys: tuple[str, ...]) -> Ints:
     """Return the recent inclusions of these arms."""
-    return lately.inclusions[[lately.columns.places[key] for key in keys]]
+    return lately.inclusions[_places(lately, keys)]
+
+
+def _places(lately: RecentEvents, keys: tuple[str, ...]) -> list[int]:
+    return [lately.columns.places[key] for key in keys]
 
 
 def _passive_since(snapshot: Snapshot) -> int | None:

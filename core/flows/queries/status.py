@@ -68,7 +68,12 @@ def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[Judgemen
     totals, columns = snapshot.together(lambda: reads.totals(snapshot), lambda: reads.arm_columns(snapshot))
     lately = recent_events_in(snapshot, columns, View(), totals.last_at_ms)
     counts = Counter(
-        alarms(columns, lately.changes, stale_arms(columns, lately.inclusions, lately.end_ms)).values()
+        alarms(
+            columns,
+            lately.changes,
+            stale_arms(columns, lately.inclusions, lately.end_ms),
+            lately.ledger,
+        ).values()
     )
     return totals, columns, {name: counts[name] for name in JUDGEMENTS if name in counts}
 

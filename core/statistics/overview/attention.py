@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Ints, UsageColumns
+from core.columns import UNKNOWN, ArmColumns, Ints, LedgerSums, UsageColumns
 from core.records.arm import ArmType, arm_type
 from core.records.judgement import JudgementName
 from core.records.learner import LearnerSettings
@@ -17,6 +17,7 @@ from core.statistics.change import NOTHING_CHANGED, Changes, Shift
 from core.statistics.judgement import alarms, stale_arms
 from core.statistics.parting import PartingGrader
 from core.statistics.savings import Savings
+from core.statistics.sources import observed
 
 Severity = Literal["critical", "warning", "notice", "info"]
 
@@ -126,7 +127,7 @@ class ArmEvidence:
 class Happened:
     """Facts that only the store knows. They are the arms that changed, the lines that imports rejected, outlier
     raters, overdue queues and environments with suspect rewards. Also the start of the passive phase, the end
-    of all data, and the time now (None: an earlier time, in a demo).
+    of all data, and the time now (None: an earlier time, in a demo). ``ledger`` has the rows of the same arms.
     """
 
     changes: Changes = NOTHING_CHANGED
@@ -137,6 +138,7 @@ class Happened:
     passive_since_ms: int | None = None
     end_ms: int | None = None
     now_ms: int | None = None
+    ledger: LedgerSums | None = None
 
 
 NOTHING_HAPPENED: Final = Happened()
@@ -158,7 +160,8 @@ def attention(
     included = columns.inclusions if recent is None else recent
     changed = happened.changes.among(columns.places)
     end_ms = data_end_ms(columns, usage) if happened.end_ms is None else happened.end_ms
-    alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms))
+    ledger = LedgerSums.none(len(columns)) if happened.ledger is None else happened.ledger
+    alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms), ledger)
     candidates = [
         *_about_poison(changed),
         *_about_shifts(changed),
@@ -167,7 +170,7 @@ def attention(
         _about_share(saved),
         _about_stale(columns, _places(columns, alarmed, "stale")),
         _about_under_explored(columns, settings.min_pulls),
-        _about_never(columns, _places(columns, alarmed, "never_referenced")),
+        _about_never(columns, _places(columns, alarmed, "never_referenced"), observed(columns, ledger).n),
         _about_rejected(happened),
         _about_graders(happened),
         _about_queues(happened),
@@ -344,14 +347,14 @@ def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | No
     return Attention(kind="under_explored", severity="notice", count=len(keys), arms=keys)
 
 
-def _about_never(columns: ArmColumns, never: Ints) -> Attention | None:
-    """Return the arms that many observations never referenced, the most expensive first."""
+def _about_never(columns: ArmColumns, never: Ints, n_observed: Ints) -> Attention | None:
+    """Return the arms that none of many observed runs referenced, the most expensive first."""
     if not len(never):
         return None
     cost = columns.token_cost[never]
     keys = _keys(columns, never[np.argsort(-cost, kind="stable")])
     evidence = ArmEvidence(
-        n=int(columns.pulls[never].sum()),
+        n=int(n_observed[never].sum()),
         reward=0.0,
         token_cost=None if (cost == UNKNOWN).any() else int(cost.sum()),
     )

@@ -20,6 +20,7 @@ from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting
 from core.store.reads.ledger import (
     Correction,
     ledger_of_arm,
+    ledger_sums,
     newest_about,
     observations,
     resets,

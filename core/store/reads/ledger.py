@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
+from core.columns import ArmColumns, LedgerSums
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.records.observation import Observation, Replacement, plain_reward
+from core.records.observation import KINDS, Observation, Replacement, plain_reward
 from core.records.reset import Reset
+from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN
 from core.store.reads.hidden import leaving_out
@@ -115,6 +117,54 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
         return None
     number, kind, success, failure, actor = row
     return number, kind, success / (success + failure), actor
+
+
+_SUMS: Final = (
+    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.referenced, a.arm_no FROM"
+    " (SELECT b.arm_no, b.kind, {since} AS since, count(*) AS n, sum(b.success_micro) AS success,"
+    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {REFERENCED} <> 0 THEN 1 ELSE 0 END) AS referenced"
+    " FROM observation b JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no"
+    " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
+    " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
+    f" WHERE b.learner_id = ?1 AND b.undone = 0 AND b.{ACTIVE} AND b.revision <= ? AND {{condition}}"
+    f" AND (b.run_no = 0 OR (r.{ACTIVE} AND r.revision <= ? AND o.flags & {INCLUDED} <> 0))"
+    f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVED} <> 0 AND NOT EXISTS (SELECT 1 FROM observation c"
+    f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no"
+    f" AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no)))"
+    " GROUP BY b.arm_no, b.kind, {since}) s JOIN arm a ON a.learner_id = ?1 AND a.arm_no = s.arm_no"
+)
+"""Sums of the rows that count, by arm and kind. Of several corrections the latest counts, as in the caches."""
+_REVISION: Final = "CASE WHEN b.run_no = 0 THEN b.revision ELSE r.revision END"
+_PRESENT_SUMS: Final = _SUMS.replace("{since}", "p.epoch").replace("{condition}", f"{_REVISION} > p.epoch")
+_SUMS_UNTIL: Final = _SUMS.replace("{since}", _REVISION).replace("{condition}", "b.at_ms < ?")
+
+
+def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None) -> LedgerSums:
+    """Return the ledger rows of arms in the epochs of their columns, by kind; as of a time by full hours."""
+    if until_ms is None:
+        rows = snapshot.connection.rows(
+            _PRESENT_SUMS, [snapshot.learner_id, snapshot.revision, snapshot.revision]
+        )
+    else:
+        end_ms = until_ms // HOUR_MS * HOUR_MS
+        values = [snapshot.learner_id, snapshot.revision, end_ms, snapshot.revision]
+        rows = snapshot.connection.rows(_SUMS_UNTIL, values)
+        snapshot.epochs.load(row[7] for row in rows)
+    sums = LedgerSums.none(len(columns))
+    for key, kind, since, n, success, failure, referenced, arm_no in rows:
+        index = columns.places.get(key)
+        if index is None:
+            continue
+        if until_ms is not None and snapshot.epochs.of(arm_no, since) != columns.epoch[index]:
+            continue
+        at = (KINDS.index(kind), index)
+        sums.n[at] += n
+        sums.success_micro[at] += success
+        sums.failure_micro[at] += failure
+        if kind == "correction":
+            sums.replaced[index] += n
+            sums.replaced_successes[index] += referenced
+    return sums
 
 
 def ledger_of_arm(

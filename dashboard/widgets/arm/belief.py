@@ -19,7 +19,7 @@ from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart
 from dashboard.widgets.popover import in_use, lazy_popover
-from dashboard.widgets.words import gray, muted, paragraphs, section, small
+from dashboard.widgets.words import gray, muted, paragraphs, section, small, small_table
 
 THEN: Final = "then"
 _BACK_DAYS: Final = 7
@@ -63,6 +63,12 @@ def now(row: ArmRow, arm_path: ArmPath, then: int | None) -> None:
     if then is not None:
         _picker(arm_path, then)
     st.markdown(small("Runs of one session resemble each other, so the true interval may be wider."))
+
+
+def sources(judged: Judgement) -> None:
+    """Draw the parts of the belief by source."""
+    section("Where the belief comes from", "the parts add up to alpha and beta exactly")
+    small_table(sentences.source_table(judged), alt="Parts of the belief by source")
 
 
 def _called(arm_path: ArmPath, then: int) -> str:

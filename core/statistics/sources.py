@@ -1,0 +1,64 @@
+"""Sources of an arm's belief: the parts of its posterior, and the runs that its detector saw."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from core.columns import ArmColumns, Ints, LedgerSums
+from core.records.arm import MICRO
+from core.records.judgement import SourceSum
+from core.records.observation import KINDS, SOURCE_OF, SOURCES
+
+_OF_SOURCE: Final = {
+    source: [index for index, kind in enumerate(KINDS) if SOURCE_OF[kind] == source] for source in SOURCES
+}
+
+
+class Observed(NamedTuple):
+    """Runs that observed each arm in its present epoch, and those of them that referenced it, shape (n_arms,)."""
+
+    n: Ints
+    n_referenced: Ints
+
+
+def observed(columns: ArmColumns, ledger: LedgerSums) -> Observed:
+    """Return the observed runs of each arm; corrected ones count as they were seen."""
+    success, failure = _automatic(columns, ledger)
+    return Observed(
+        n=(success + failure) // MICRO + ledger.replaced,
+        n_referenced=success // MICRO + ledger.replaced_successes,
+    )
+
+
+def sources(columns: ArmColumns, ledger: LedgerSums) -> list[tuple[SourceSum, ...]]:
+    """Return the parts of each arm's belief by source, in the order of `SOURCES` and without empty ones."""
+    success, failure = _automatic(columns, ledger)
+    parts = []
+    for source in SOURCES:
+        kinds = _OF_SOURCE[source]
+        n, alpha, beta = (
+            sums[kinds].sum(axis=0) for sums in (ledger.n, ledger.success_micro, ledger.failure_micro)
+        )
+        if source == "prior":
+            alpha, beta = columns.base_alpha_micro, columns.base_beta_micro
+        elif source == "detector":
+            n, alpha, beta = n + (success + failure) // MICRO, alpha + success, beta + failure
+        parts.append((source, n.tolist(), alpha.tolist(), beta.tolist()))
+    return [
+        tuple(
+            SourceSum(source=source, n=n[index], alpha_micro=alpha[index], beta_micro=beta[index])
+            for source, n, alpha, beta in parts
+            if n[index] or alpha[index] or beta[index]
+        )
+        for index in range(len(columns))
+    ]
+
+
+def _automatic(columns: ArmColumns, ledger: LedgerSums) -> tuple[Ints, Ints]:
+    """Return success and failure, in millionths, of the automatic observations that count."""
+    return (
+        np.asarray(columns.success_micro - ledger.success_micro.sum(axis=0)),
+        np.asarray(columns.failure_micro - ledger.failure_micro.sum(axis=0)),
+    )

@@ -1,0 +1,177 @@
+"""Each source apart: what runs showed, what people and graders gave, and sums that add up to the belief."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.credit import credit_episode
+from core.flows.episode import record_step
+from core.flows.evaluate import evaluate
+from core.flows.learn import record, record_all
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.settings import change
+from core.flows.undo import undo
+from core.records.arm import Arm
+from core.records.judgement import Judgement
+from core.records.run import Call, Inventory, Run
+from dashboard import sentences
+from dashboard.sentences import Phrase
+from tests.flows.sources import check_sources
+from tests.flows.world import START_MS, context_at, run_of
+
+A, B = "tool:other:a", "tool:other:b"
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "a.db")
+
+
+def judged(context: Context, arm: str) -> Judgement:
+    check_sources(context)
+    return queries.judgements(context)[arm]
+
+
+def title(one: Judgement) -> str:
+    return "".join(part.text if isinstance(part, Phrase) else part for part in sentences.arm(one))
+
+
+def means(one: Judgement) -> dict[str, tuple[int, float]]:
+    return {part.source: (part.n, part.mean or 0.0) for part in one.sources if part.n}
+
+
+# The table of the finding
+
+
+def test_accepts_without_a_run_are_no_references(context: Context) -> None:
+    reward(context, "skill:review:main", 1.0, create=True)
+    for _ in range(29):
+        reward(context, "skill:review:main", 1.0)
+    found = judged(context, "skill:review:main")
+    assert (found.n_observed, means(found)) == (0, {"person": (30, 1.0)})
+    assert title(found).startswith("Observed in no")
+
+
+def test_accepts_do_not_hide_that_a_tool_is_never_referenced(context: Context) -> None:
+    record_all(context, [run_of(f"r{number}", arms=("a", "b"), calls=("a",)) for number in range(40)])
+    for _ in range(40):
+        reward(context, B, 1.0)
+    found = judged(context, B)
+    assert (found.name, found.n_referenced, found.n_observed) == ("never_referenced", 0, 40)
+    assert means(found) == {"detector": (40, 0.0), "person": (40, 1.0)}
+    assert "none of 40" in title(found)
+
+
+def test_rejections_do_not_make_an_arm_never_referenced(context: Context) -> None:
+    reward(context, B, 0.0, create=True)
+    for _ in range(29):
+        reward(context, B, 0.0)
+    assert judged(context, B).name != "never_referenced"
+
+
+def test_failures_of_graders_are_no_runs(context: Context) -> None:
+    for number in range(30):
+        record(context, run_of(f"r{number}", arms=("a",)))
+        evaluate(context, f"r{number}", "failure", score=0.9, rater="mara", arm=A)
+    found = judged(context, A)
+    assert (found.n_referenced, found.n_observed) == (30, 30)
+    assert means(found) == {"detector": (30, 1.0), "grader": (30, 0.0)}
+
+
+def test_a_prior_is_no_reference(context: Context) -> None:
+    record_all(
+        context,
+        [run_of(f"r{at}", arms=("a", "b"), calls=("b", "a") if at < 2 else ("b",)) for at in range(22)],
+    )
+    found = judged(context, A)
+    assert (found.n_referenced, found.n_observed) == (2, 22)
+    assert "2 of 22" in title(found)
+    assert "0.19, prior included" in title(found)
+
+
+# Every kind, corrections, epochs, undo
+
+
+def test_every_kind_of_observation_is_of_its_source(context: Context) -> None:
+    change(context, "evaluation_credit", "equal")
+    both = Inventory(kind="declared", arms=(Arm(key=A), Arm(key=B)))
+    for number in range(4):
+        record(
+            context,
+            Run(uid=f"r{number}", inventory=both, calls=(Call(name="a"),), ended_at_ms=START_MS + number),
+        )
+    record_step(context, "e1", environment="sums", run="r1", name="a", reward=0.4, finished=True)
+    credit_episode(context, "e1", "equal")
+    evaluate(context, "r2", "success", score=0.8, model="judge-1")
+    reward(context, A, 0.25, run="r0", correct=True)
+    last = reward(context, A, 0.75, run="r0", correct=True)
+    reward(context, B, 0.5, run="r3")
+    found = judged(context, A)
+    assert {part.source for part in found.sources} == {"prior", "detector", "person", "grader", "credit"}
+    assert (found.n_observed, found.n_referenced) == (4, 4)
+    assert means(found)["detector"] == (3, 1.0)
+    undo(context, last.id)
+    assert means(judged(context, A))["person"] == (1, 0.25)
+    reset(context, arms=[A])
+    assert [part.source for part in judged(context, A).sources] == ["prior"]
+    reward(context, A, 1.0, run="r3")  # of a run before the reset: of the earlier epoch
+    assert means(judged(context, A)) == {}
+
+
+def test_the_record_behind_every_door_adds_up(context: Context) -> None:
+    record_all(context, [run_of(f"r{number}") for number in range(5)])
+    reward(context, A, 1 / 3)
+    for one in queries.judged_posteriors(context):
+        assert sum(part.alpha_micro for part in one.sources) / 1_000_000 == one.alpha
+        assert sum(part.beta_micro for part in one.sources) / 1_000_000 == one.beta
+
+
+# Random worlds
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_share_in_every_title_is_that_of_the_rows(tmp_path: Path, seed: int) -> None:
+    """250 arms a world: runs, rewards, corrections and evaluations at random."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{number}" for number in range(250)]
+    context = context_at(tmp_path / "a.db")
+    rates = rng.beta(0.7, 1.2, len(names))
+    runs = []
+    for number in range(60):
+        inside = rng.random(len(names)) < 0.5
+        calls = [
+            name
+            for name, is_in, rate in zip(names, inside, rates, strict=True)
+            if is_in and rng.random() < rate
+        ]
+        arms = [name for name, is_in in zip(names, inside, strict=True) if is_in]
+        runs.append(run_of(f"r{number}", arms=arms, calls=calls[: rng.integers(0, 40)]))
+    record_all(context, runs)
+    by_run = {run.uid: [arm.key for arm in run.inventory.arms] for run in runs if run.calls}
+    for _ in range(120):
+        uid = str(rng.choice(list(by_run)))
+        arm = str(rng.choice(by_run[uid]))
+        value = float(rng.choice([0.0, 1.0, 0.37]))
+        if rng.random() < 0.3:
+            evaluate(context, uid, "success", score=value, rater="mara", arm=arm)
+        else:
+            reward(context, arm, value, run=uid, correct=bool(rng.random() < 0.5))
+    check_sources(context)
+    with context.reading() as snapshot:
+        rows = snapshot.connection.rows(
+            "SELECT a.key, sum(CASE WHEN o.flags & 4 <> 0 THEN 1 ELSE 0 END),"
+            " sum(CASE WHEN o.flags & 6 = 6 THEN 1 ELSE 0 END) FROM outcome o JOIN arm a"
+            " ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no WHERE o.learner_id = ? GROUP BY a.key",
+            [snapshot.learner_id],
+        )
+    found = queries.judgements(context)
+    assert len(rows) == len(names)
+    for arm, n, referenced in rows:
+        share = f"Referenced in {referenced or 'none'} of {n} runs" if n else "Observed in no run"
+        assert title(found[arm]).startswith(share) == bool(n or found[arm].pulls)
