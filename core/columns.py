@@ -166,12 +166,26 @@ class CandidateSets:
         return counts
 
 
+DECLARED_COIN: Final = 1 << 20
+"""Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
+
+
+def is_recorded_coin(prob_micro: Ints) -> Bools:
+    """Return whether our own selection drew the class, for each probability.
+
+    >>> is_recorded_coin(np.array([-1, 0, 100_000, DECLARED_COIN + 100_000])).tolist()
+    [False, True, True, False]
+    """
+    return np.asarray((prob_micro >= 0) & (prob_micro < DECLARED_COIN))
+
+
 @dataclass(frozen=True, kw_only=True)
 class UsageColumns:
     """Runs added up by time, class, model, channel, status, outcome, baseline probability and size.
 
     ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``prob_micro`` is the
-    probability with which the coin made a baseline run, in millionths, -1 where none was stored. ``bucket`` is the
+    probability with which the coin made a baseline run, in millionths, -1 where none was stored. A probability that
+    only a file declares is larger by `DECLARED_COIN`. ``bucket`` is the
     size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared``, and the sums of
     their natural logarithms and of the squares of these, are over the row's ``n`` runs (0 where unknown).
     ``n_truncated`` of them left arms out though they were baseline runs. ``n_timed`` have a known duration, summed in
@@ -208,12 +222,14 @@ class UsageColumns:
 class SessionRuns:
     """Runs whose class a coin decided, with the sessions they are of.
 
-    ``session`` numbers the sessions; a run without one has a number of its own. ``hour``, ``prob_micro``, ``tokens``
+    ``session`` numbers the sessions; a run without one has a number of its own. ``draw`` numbers the draws; a draw
+    that several runs share has one number. ``hour``, ``prob_micro``, ``tokens``
     and ``duration_ms`` are -1 where unknown, as in `UsageColumns`. ``is_all``: none is missing; else they are
     sessions drawn at random, with all their runs.
     """
 
     session: Ints
+    draw: Ints
     hour: Ints
     run_class: tuple[str, ...]
     model: tuple[str, ...]

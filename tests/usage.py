@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.columns import UNKNOWN, SessionRuns, UsageColumns, log_micro, token_bucket
+from core.columns import UNKNOWN, SessionRuns, UsageColumns, coded, log_micro, token_bucket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class Counted:
     prob: float | None = None
     truncated: bool = False
     session: str | None = None
+    draw: str | None = None
 
 
 def usage_of(runs: Sequence[Counted]) -> UsageColumns:
@@ -60,6 +61,7 @@ def sessions_of(runs: Sequence[Counted]) -> SessionRuns:
     kept = [runs[place] for place in decided]
     return SessionRuns(
         session=_ints([numbers[names[place]] for place in decided]),
+        draw=coded(place if run.draw is None else run.draw for place, run in enumerate(kept))[0],
         hour=_ints([run.hour for run in kept]),
         run_class=tuple(run.run_class for run in kept),
         model=tuple(run.model for run in kept),
@@ -69,6 +71,14 @@ def sessions_of(runs: Sequence[Counted]) -> SessionRuns:
         tokens=_ints([UNKNOWN if run.tokens is None else run.tokens for run in kept]),
         duration_ms=_ints([UNKNOWN if run.duration_ms is None else run.duration_ms for run in kept]),
     )
+
+
+def tossed(runs: Sequence[Counted], seed: int = 0) -> list[Counted]:
+    """The same runs in a random order, as if a coin with their share of baseline runs had drawn each class."""
+    decided = [run.run_class for run in runs if run.run_class in {"baseline", "selected"}]
+    prob = decided.count("baseline") / max(len(decided), 1)
+    order = np.random.default_rng(seed).permutation(len(runs)).tolist()
+    return [replace(runs[place], prob=prob) for place in order]
 
 
 def group(run_class: str, tokens: Sequence[int], **rest: object) -> list[Counted]:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from core.columns import UNKNOWN
+from core.columns import DECLARED_COIN, UNKNOWN
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
@@ -30,7 +30,7 @@ CHUNK: Final = 2_000
 """Runs handled at a time, so that memory stays flat."""
 
 _RUN_SQL: Final = (
-    "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice"
+    "SELECT run_no, revision, at_ms, class, model, channel, status, outcome, tokens, duration_ms, choice, import_no"
     f" FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE} AND run_no IN ({{}})"
 )
 _OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND run_no IN ({})"
@@ -66,19 +66,28 @@ def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int]
 
 
 def run_facts(row: Row) -> RunFacts:
-    """(at, class, model, channel, status, outcome, tokens, duration, choice) → what the usage rollup needs."""
-    *plain, stored = row
-    return RunFacts._make((*plain, *coin_of(stored)))
+    """Return the facts of a run for the usage rollup.
+
+    ``row`` holds time, class, model, channel, status, outcome, tokens, duration, choice and import number.
+    """
+    *plain, stored, import_no = row
+    return RunFacts._make((*plain, *coin_of(stored, import_no)))
 
 
-def coin_of(stored: str | None) -> tuple[int, bool]:
-    """From a run's choice: the chance of the baseline in millionths, -1 where no coin decided, and whether the choice
-    was cut short.
+def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
+    """Return the baseline probability in millionths from a run's choice, and whether the choice was cut short.
+
+    The probability is -1 where no coin decided. For an imported run it is larger by `DECLARED_COIN`.
     """
     if stored is None:
         return UNKNOWN, False
     choice = _CHOICE.decode(stored)
-    return prob_micro(choice.baseline_prob), choice.truncated
+    return prob_micro(choice.baseline_prob) + (DECLARED_COIN if import_no else 0), choice.truncated
+
+
+def seed_of(stored: str | None, run_no: int) -> str | int:
+    """Return the seed of a run's choice, which runs of one draw share; without a choice the run's number."""
+    return run_no if stored is None else _CHOICE.decode(stored).seed
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:

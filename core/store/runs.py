@@ -170,15 +170,15 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
     txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])
-    apply(txn, _rollup_new(txn, [(judged, telling.version) for judged, telling in fresh]))
+    apply(txn, _rollup_new(txn, [(judged, telling.version) for judged, telling in fresh], import_no))
 
 
-def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]]) -> Rollup:
+def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> Rollup:
     """Return the sums of new runs; those of one hour with the same inventory are added together."""
     rollup = Rollup()
     groups: dict[tuple[int, int, tuple[str, ...]], list[Judged]] = defaultdict(list)
     for judged, version in fresh:
-        rollup.add_run(run_facts(_usage_row(version.columns)))
+        rollup.add_run(run_facts((*_usage_row(version.columns), import_no)))
         if version.flags:
             run = judged.run
             groups[id(run.inventory), hour_of(run.ended_at_ms), run.unobserved].append(judged)

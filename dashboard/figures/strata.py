@@ -100,8 +100,8 @@ def _stratum(part: Comparison, estimate: Estimate, name: str, *, is_whole: bool)
         value=estimate.value,
         lower=estimate.lower,
         upper=estimate.upper,
-        n_baseline=part.baseline.n_known,
-        n_selected=part.selected.n_known,
+        n_baseline=part.n_compared[0],
+        n_selected=part.n_compared[1],
     )
 
 

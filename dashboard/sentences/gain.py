@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import Final
 
 from core.statistics.savings import Comparison, Estimate
-from core.statistics.savings.verdict import CLAIMS
+from core.statistics.savings.verdict import CLAIMS, VerdictReason
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
 
 ONE_LOOK: Final = "for one look"
 """Words for intervals of a single look; the verdict's holds at every look."""
 
+_NO_DESIGN: Final[dict[VerdictReason, str]] = {
+    "no_coin": "no coin decided which runs were baseline runs",
+    "declared_coin": "the coin is as declared by its source, not drawn here",
+    "unbalanced": "the classes don't look drawn by the coin",
+}
 _BARELY: Final = 2.0
 """Failure rates of baseline runs that the limit of more failures may be at most, to be worth saying first."""
 
 
-def against(saved: Comparison) -> str:
-    """Return the comparison group: everything in the prompt, or as much as fitted."""
-    if saved.baseline.n_truncated:
-        return "with as much in its prompt as fits"
-    return "with everything in its prompt"
+AGAINST: Final = "with as much in its prompt as fits"
+"""The comparison group: baseline runs have as many arms in the prompt as fit."""
+
+
+def compared(saved: Comparison, n_runs: int) -> str:
+    """Return the number of runs that were compared, and of how many."""
+    n = sum(saved.n_compared)
+    if n == n_runs:
+        return wording.things(n, "compared run")
+    return f"{wording.count(n)} compared runs of {wording.count(n_runs)}"
 
 
 def gain(saved: Comparison) -> Sentence:
@@ -30,9 +40,9 @@ def gain(saved: Comparison) -> Sentence:
     direction = "fewer" if value >= 0 else "more"
     if saved.verdict == "proven":
         amount = Phrase(f"{share} fewer tokens")
-        return ("the agent uses ", amount, f" than {against(saved)}{counted(saved)}{failures(saved)}")
+        return ("the agent uses ", amount, f" than {AGAINST}{counted(saved)}{failures(saved)}")
     if saved.verdict == "costs_more":
-        return ("the agent uses ", Phrase(f"{share} more tokens"), f" than {against(saved)}{counted(saved)}")
+        return ("the agent uses ", Phrase(f"{share} more tokens"), f" than {AGAINST}{counted(saved)}")
     if saved.verdict == "mixed":
         return apart(saved)
     why = withheld(saved)
@@ -61,6 +71,8 @@ def apart(saved: Comparison) -> Sentence:
 def withheld(saved: Comparison) -> str:
     """Return why a claim is withheld although tokens allow it; empty otherwise."""
     base, chosen = saved.baseline, saved.selected
+    if saved.reason in _NO_DESIGN:
+        return _NO_DESIGN[saved.reason]
     if saved.reason == "unfinished_differ":
         ends = [rate(one.unfinished_rate) for one in (chosen, base)]
         more = "more" if (saved.unfinished_difference.value or 0.0) > 0 else "less"

@@ -11,22 +11,20 @@ from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigu
 from core.statistics.savings import Comparison, Savings
 from dashboard import wording
 from dashboard.sentences.episode import short
-from dashboard.sentences.gain import gain
+from dashboard.sentences.gain import compared, gain
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.phrase import Phrase, Sentence
-from dashboard.sentences.savings import limits, named
+from dashboard.sentences.savings import groups, limits, named
 
 
 def overview(summary: Overview) -> Sentence:
-    """Return the agent's gain, and how much needs attention."""
-    runs = f"After {wording.things(summary.n_runs, 'run')} "
-    return (runs, *_gain(summary.savings, summary), " ", needs(len(summary.attention)))
-
-
-def _gain(saved: Comparison, summary: Overview) -> Sentence:
-    if saved.saved_percent.value is None:
-        return _learned(saved, summary)
-    return (*gain(saved), ".")
+    """Return the agent's gain by the runs that were compared, and how much needs attention."""
+    saved = summary.savings
+    if saved.shown.lower is None:
+        words: Sentence = (f"After {wording.things(summary.n_runs, 'run')} ", *_learned(saved, summary))
+    else:
+        words = (f"By {compared(saved, summary.n_runs)} ", *gain(saved), ".")
+    return (*words, " ", needs(len(summary.attention)))
 
 
 def _learned(saved: Comparison, summary: Overview) -> Sentence:
@@ -34,18 +32,16 @@ def _learned(saved: Comparison, summary: Overview) -> Sentence:
     total, known = sum(summary.bands), sum(summary.bands[3:])
     arms = f"{wording.count(known)} of {wording.things(total, 'arm')}"
     has = "has" if total == 1 else "have"
-    why = "without baseline runs" if saved.baseline.n_runs == 0 else "yet"
     if known == 0:
-        return (
-            "the learner knows ",
-            Phrase(wording.things(total, "arm")),
-            f", none of them well; {_none(why)}",
-        )
-    return (Phrase(arms), f" {has} at least {ENOUGH_PULLS} pulls; {_none(why)}")
+        well = ", none of them well"
+        return ("the learner knows ", Phrase(wording.things(total, "arm")), f"{well}; {_no_savings(saved)}")
+    return (Phrase(arms), f" {has} at least {ENOUGH_PULLS} pulls; {_no_savings(saved)}")
 
 
-def _none(why: str) -> str:
-    return f"savings cannot be claimed {why}."
+def _no_savings(saved: Comparison) -> str:
+    if all(saved.n_compared):
+        return f"{groups(saved)} are too few to claim savings."
+    return f"savings cannot be claimed {'without baseline runs' if saved.baseline.n_runs == 0 else 'yet'}."
 
 
 def needs(n_things: int) -> str:
@@ -75,12 +71,12 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "costs_more":
             return Claim("Selecting costs more", f"savings {limits(overall.shown)}", "See savings")
         case "savings_not_proven":
-            n_baseline, n_selected = overall.baseline.n_known, overall.selected.n_known
-            groups = f"{wording.count(n_baseline)} baseline, {wording.count(n_selected)} selected runs"
-            return Claim("Savings are not proven", f"{limits(overall.shown)}; {groups}", "See savings")
+            return Claim(
+                "Savings are not proven", f"{limits(overall.shown)}; {groups(overall)}", "See savings"
+            )
         case "no_baseline_runs":
             return Claim(
-                "No baseline runs yet", "savings need runs with everything in the prompt", "See savings"
+                "No baseline runs yet", "savings need runs with as much in the prompt as fits", "See savings"
             )
         case "baseline_share_off":
             return Claim(*_share_claim(saved), "See savings")
@@ -114,6 +110,9 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
         case "unknown_usage":
             runs = wording.things(item.count, "run")
             return Claim(f"{runs} without known tokens", "left out of the savings", "See savings")
+        case "uncompared":
+            why = "no baseline run has their model, channel and baseline rate"
+            return Claim(f"{wording.things(item.count, 'run')} can't be compared", why, "See savings")
         case "passive":
             since = (
                 ""

@@ -21,15 +21,17 @@ _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, cha
 
 def savings_line(saved: Comparison) -> str:
     """Return the numbers under the overview's sentence."""
-    groups = (
-        f"{wording.count(saved.baseline.n_known)} baseline{truncated(saved)} and "
-        f"{wording.count(saved.selected.n_known)} selected runs"
-    )
-    if saved.saved_percent.value is None or saved.shown.value is None:
-        return f"Savings need at least 2 runs with known tokens in each group; so far {groups}."
+    if saved.shown.value is None or saved.shown.lower is None:
+        return f"It is too early to name savings: so far {groups(saved)} were compared."
     share = wording.percent(saved.shown.value / 100)
-    line = f"Savings {share}{counted(saved)}, {limits(saved.shown)}, from {groups}."
+    line = f"Savings {share}{counted(saved)}, {limits(saved.shown)}, from {groups(saved)}."
     return f"{line} {error_line(saved)}".strip()
+
+
+def groups(saved: Comparison) -> str:
+    """Return the baseline and selected runs behind the figures."""
+    n_baseline, n_selected = saved.n_compared
+    return f"{wording.count(n_baseline)} baseline{truncated(saved)} and {wording.count(n_selected)} selected runs"
 
 
 def truncated(saved: Comparison) -> str:
@@ -56,7 +58,7 @@ def savings(saved: Savings) -> Sentence:
     if overall.saved_percent.value is None:
         return (*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
     if overall.verdict == "no_interval":
-        return (*_so_far(overall), f"; {_why_no_interval(overall)}, so ", Phrase("nothing is proven"), ".")
+        return ("It is ", Phrase("too early to name savings"), f": {_why_no_interval(overall)}.")
     if overall.verdict == "not_proven":
         return _not_proven(overall)
     if overall.verdict == "mixed":
@@ -83,7 +85,7 @@ def _not_proven(overall: Comparison) -> Sentence:
     if why:
         return ("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
     if comparison.lower is None or comparison.upper is None:
-        return (*_so_far(overall), ", which is ", Phrase("not proven"), ".")
+        return ("Whether selecting saves tokens is ", Phrase("not proven"), ".")
     between = f"{named(comparison)} {wording.percent_interval(comparison.lower, comparison.upper)}"
     if overall.reason in {"few_for_proof", "few_sessions"}:
         what = "runs" if overall.reason == "few_for_proof" else "sessions"
@@ -96,7 +98,7 @@ def _not_proven(overall: Comparison) -> Sentence:
 
 def _why_no_interval(overall: Comparison) -> str:
     if overall.reason == "few_runs":
-        return "the runs are too few for an interval"
+        return f"{groups(overall)} are too few for an interval"
     if overall.reason == "few_sessions":
         return (
             f"the {'sessions' if overall.in_sessions else 'runs'} of some strata are too few for an interval"
@@ -189,23 +191,14 @@ def savings_numbers(saved: Savings) -> str:
     line = ""
     if means[0] is not None and means[1] is not None:
         line = (
-            f"{wording.count(means[0])} tokens {_with(overall)}, "
+            f"{wording.count(means[0])} tokens with as much in as fits, "
             f"{wording.count(means[1])} with the selection{_other_mix(overall)}. "
         )
-    groups = (
-        f"{wording.count(overall.baseline.n_known)} baseline{truncated(overall)} and "
-        f"{wording.count(overall.selected.n_known)} selected runs; "
-    )
     kinds = [f"{wording.count(number)} {name}" for name, number, _ in left_out(saved) if number]
     noun = "run is" if out.total == 1 else "runs are"
     left = f"{wording.listed(kinds)} {noun} left out" if kinds else "none is left out"
     unknown = "" if out.unknown_usage else ", no run had unknown usage"
-    return f"{line}{groups}{left}{unknown}."
-
-
-def _with(overall: Comparison) -> str:
-    """Return the prompt content of the baseline runs."""
-    return "with as much in as fits" if overall.baseline.n_truncated else "with everything in"
+    return f"{line}{groups(overall)}; {left}{unknown}."
 
 
 def _other_mix(overall: Comparison) -> str:

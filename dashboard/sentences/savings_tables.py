@@ -28,8 +28,8 @@ def left_out(saved: Savings) -> list[tuple[str, int, str]]:
 def left_out_table(saved: Savings) -> dict[str, list[object]]:
     """Return the left-out runs with reasons, and the rest."""
     rows = left_out(saved)
-    overall, out = saved.overall, saved.left_out
-    used = overall.baseline.n_known + overall.selected.n_known - out.uncompared
+    overall = saved.overall
+    used = sum(overall.n_compared)
     return {
         "runs": [*[wording.capital(name.replace("-", " ")) for name, _, _ in rows], "Compared"],
         "number": [*[number for _, number, _ in rows], used],

@@ -38,7 +38,7 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "baseline_rate": SettingWords(
         label="Baseline rate, %",
-        explains="How often a coin puts everything in, so that savings have something to be compared with.",
+        explains="How often a coin puts in as many arms as fit, so that savings have something to be compared with.",
         allowed="0 to 100",
     ),
     "budget_tokens": SettingWords(
@@ -159,7 +159,11 @@ def settings(chosen: LearnerSettings) -> Sentence:
     if chosen.k:
         limits.append(f"at most {wording.things(chosen.k, 'arm')}")
     limit = " and ".join(limits) if limits else "without a budget"
-    return (f"{rate} of runs are baseline runs with everything in; the others pick arms ", Phrase(limit), ".")
+    return (
+        f"{rate} of runs are baseline runs with as much in as fits; the others pick arms ",
+        Phrase(limit),
+        ".",
+    )
 
 
 def setting_value(name: str, value: object) -> str:

@@ -59,7 +59,7 @@ def _saved(baseline: Sequence[int], selected: Sequence[int]) -> Savings:
         (
             [9_000, 9_100],
             [6_000, 6_100],
-            "So far selected runs used 33.1% fewer tokens; the runs are too few for an interval, so nothing is",
+            "It is too early to name savings: 2 baseline and 2 selected runs are too few for an interval.",
         ),
     ],
 )
@@ -97,8 +97,8 @@ def test_too_few_runs_for_a_proof_claim_nothing_of_the_future() -> None:
 
 def test_money_is_named_where_a_price_is_set_and_its_interval_is_clear_of_zero() -> None:
     def at(prices: dict[str, float], selected: int) -> Savings:
-        runs = [Counted(run_class="baseline", tokens=18_000 + 90 * at) for at in range(40)]
-        runs += [Counted(tokens=selected + 60 * at, model="m") for at in range(60)]
+        runs = [Counted(run_class="baseline", tokens=18_000 + 90 * at, prob=0.4) for at in range(40)]
+        runs += [Counted(tokens=selected + 60 * at, model="m", prob=0.4) for at in range(60)]
         return savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices=prices)
 
     assert "money" not in _said(sentences.savings(at({}, 11_000)))
@@ -149,7 +149,7 @@ def test_means_that_do_not_give_the_savings_say_why() -> None:
     )
     found = savings(usage, baseline_rate=0.1, n_arms=10)
     assert sentences.savings_numbers(found).startswith(
-        "1,910 tokens with everything in, 4,573 with the selection, 139.5% more as the runs came; the savings "
+        "1,910 tokens with as much in as fits, 4,573 with the selection, 139.5% more as the runs came; the savings "
         "compare both at the same mix of models, channels and baseline rates. "
     )
 

@@ -18,6 +18,8 @@ from sqlalchemy import CheckConstraint, create_engine
 from sqlalchemy.pool import NullPool
 
 import core.store
+from core import open_learner
+from core.columns import DECLARED_COIN
 from core.errors import SchemaMismatch, StoreUnusable
 from core.flows import maintenance, queries
 from core.flows.context import Context
@@ -252,6 +254,36 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
     found = {name: [dict(row) for row in driver.execute(f'SELECT * FROM "{name}"')] for name in names}
     driver.close()
     return found
+
+
+def test_coins_that_a_file_declares_are_marked(tmp_path: Path) -> None:
+    """Schema 0020 kept the coin of an imported run like one of our own."""
+    path, lines = tmp_path / "declared.db", tmp_path / "ours.jsonl"
+    with open_learner(tmp_path / "ours.db") as ours:
+        for _ in range(12):
+            with ours.run(["tool:fs:Read", "tool:web:search"]) as run:
+                run.called("search")
+        ours.export(lines)
+    with open_learner(path) as learner:
+        learner.import_files(lines)
+        assert learner.verify().clean
+    tables = ("usage_hour", "usage_day")
+    with closing(sqlite3.connect(path)) as driver:
+        marked = [driver.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables]
+        assert {row[0] >= DECLARED_COIN for row in driver.execute("SELECT prob_micro FROM usage_hour")} == {
+            True
+        }
+    execute(
+        path,
+        *(f"UPDATE {table} SET prob_micro = prob_micro - {DECLARED_COIN}" for table in tables),
+        "UPDATE alembic_version SET version_num = '0020'",
+    )
+    assert maintenance.upgrade(path).before == "0020"
+    with closing(sqlite3.connect(path)) as driver:
+        upgraded = [driver.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables]
+    assert upgraded == marked
+    with open_learner(path) as learner:
+        assert learner.verify().clean
 
 
 def test_upgrading_what_is_up_to_date_changes_nothing(fresh: Path) -> None:

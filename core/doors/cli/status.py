@@ -84,10 +84,8 @@ def _offers(result: queries.Status) -> str:
 
 
 def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
-    if percent is None:
-        return "no figure"
-    if interval is None:
-        return f"{percent:.1f}% of the tokens, no interval"
+    if percent is None or interval is None:
+        return "too early to name a figure"
     return f"{percent:.1f}% of the tokens, 95% interval for one look {interval[0]:.1f}% to {interval[1]:.1f}%"
 
 

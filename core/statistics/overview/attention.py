@@ -40,6 +40,7 @@ AttentionKind = Literal[
     "stale_arms",
     "under_explored",
     "unknown_usage",
+    "uncompared",
     "passive",
 ]
 
@@ -50,6 +51,9 @@ SILENT_DAYS: Final = 7
 
 MANY_UNKNOWN: Final = 0.2
 """Share of completed runs with unknown usage from which it is a warning."""
+
+MANY_UNCOMPARED: Final = 0.2
+"""Share of runs with known tokens and no counterpart from which the list says so."""
 
 MAX_SHIFTS: Final = 3
 """Largest number of arms with the same kind of change that have a row each; more share one."""
@@ -176,6 +180,7 @@ def attention(
         _about_queues(happened),
         *_about_rewards(happened),
         _about_usage(saved),
+        _about_uncompared(saved),
         _about_phase(usage, settings, happened.passive_since_ms),
     ]
     items = [item for item in candidates if item is not None]
@@ -242,7 +247,7 @@ def _about_shift(shift: Shift, severity: Severity) -> Attention:
 
 def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | None:
     overall = saved.overall
-    n_compared = overall.baseline.n_known + overall.selected.n_known
+    n_compared = sum(overall.n_compared)
     if overall.verdict == "costs_more":
         return Attention(kind="costs_more", severity="critical", count=n_compared)
     if overall.verdict == "proven" or settings.phase == "passive":
@@ -381,6 +386,14 @@ def _about_usage(saved: Savings) -> Attention | None:
         return None
     severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"
     return Attention(kind="unknown_usage", severity=severity, count=n_unknown)
+
+
+def _about_uncompared(saved: Savings) -> Attention | None:
+    """Return the runs with known tokens that have no counterpart in the other group."""
+    n, compared = saved.overall.n_uncompared, sum(saved.overall.n_compared)
+    if not compared or n < MANY_UNCOMPARED * (n + compared):
+        return None
+    return Attention(kind="uncompared", severity="notice", count=n)
 
 
 def _about_phase(usage: UsageColumns, settings: LearnerSettings, since_ms: int | None) -> Attention | None:

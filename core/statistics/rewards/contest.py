@@ -267,16 +267,6 @@ def flipped_chance(apart: Floats) -> float:
     The magnitudes are rounded to 1/5,040 of the largest (1/840 of more than 100). The test of the rounded magnitudes
     is exact. Above 400 differences it takes the normal distribution, which then differs by less than .002.
 
-    Parameters
-    ----------
-    apart : array of float, shape (n_tasks,)
-        Differences by task.
-
-    Returns
-    -------
-    float
-        In (0, 1]. It is 1 where all differences are 0.
-
     References
     ----------
     R. A. Fisher, *The Design of Experiments*, 1935, section 21.
@@ -307,20 +297,6 @@ def flipped_chance(apart: Floats) -> float:
 
 def paired_shares(one_only: int, other_only: int, n: int, prob: float) -> tuple[float, float]:
     """Return Tango's score interval of the difference of two paired shares.
-
-    Parameters
-    ----------
-    one_only, other_only : int
-        Tasks that only the one, or only the other, solved.
-    n : int
-        Common tasks, 1 or more.
-    prob : float
-        Probability that the interval holds, in (0, 1).
-
-    Returns
-    -------
-    tuple of float
-        Lower and upper end, in [-1, 1].
 
     References
     ----------

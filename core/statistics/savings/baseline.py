@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from core.columns import UNKNOWN, UsageColumns
+from core.columns import DECLARED_COIN, UNKNOWN, UsageColumns
 from core.records.arm import MICRO
 from core.records.estimate import Estimate, Missing
 from core.statistics.savings.ratio import Compared
@@ -70,9 +70,10 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
     classes = np.array(usage.run_class, dtype=np.str_)
     decided = np.isin(classes, _GROUPS)
     decided &= usage.prob_micro != UNKNOWN
+    prob_micro = usage.prob_micro % DECLARED_COIN
     n_runs = int(usage.n[decided].sum())
     n_baseline = int(usage.n[decided & (classes == "baseline")].sum())
-    n_expected = int((usage.n[decided] * usage.prob_micro[decided]).sum()) / MICRO
+    n_expected = int((usage.n[decided] * prob_micro[decided]).sum()) / MICRO
     expected = n_expected / n_runs if n_runs else None
     as_far = None if expected is None else exact_tails(n_baseline, n_runs, min(expected, 1.0))
     observed = exact_limits(n_baseline, n_runs, prob=SHARE_PROB)

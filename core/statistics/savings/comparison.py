@@ -18,7 +18,7 @@ from core.statistics.savings.ratio import Compared, compare, estimated, saved, s
 from core.statistics.savings.runs import ComparedRuns
 from core.statistics.savings.spread import is_narrow
 from core.statistics.savings.sums import BASELINE, GROUPS, SELECTED
-from core.statistics.savings.verdict import VerdictReason, claims, verdict, withheld
+from core.statistics.savings.verdict import CLAIMS, VerdictReason, claims, verdict, withheld
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,8 @@ class Comparison:
     failed, did not end normally, or have unknown tokens, selected minus baseline, in percentage points;
     ``runs_to_tell_errors`` runs in all would separate the two error rates, were they as observed, with power .8.
     ``n_sessions`` are those of baseline and selected runs compared, a run without one counted as one.
-    ``n_uncompared`` runs lie in strata where a group has too few. ``claimed`` is the claim of the tokens alone,
+    ``n_compared`` baseline and selected runs are behind the figures; ``n_uncompared`` runs with known tokens are not,
+    because a group of their stratum has too few. ``claimed`` is the claim of the tokens alone,
     ``verdict`` the claim that holds.
     """
 
@@ -94,6 +95,7 @@ class Comparison:
     runs_to_tell_errors: int | None
     n_strata: int
     n_sessions: tuple[int, int]
+    n_compared: tuple[int, int]
     n_uncompared: int
     claimed: tuple[SavingsVerdict, VerdictReason]
     verdict: SavingsVerdict
@@ -112,8 +114,7 @@ class Comparison:
     @property
     def in_sessions(self) -> bool:
         """True if sessions have more than one run."""
-        n_compared = self.baseline.n_known + self.selected.n_known - self.n_uncompared
-        return sum(self.n_sessions) < n_compared
+        return sum(self.n_sessions) < sum(self.n_compared)
 
     @property
     def unfinished_differ(self) -> bool:
@@ -155,11 +156,19 @@ def comparison(
         rate_difference(part.sums, part.sessions, prob)
         for part in (one.strata(mask) for one in (runs.failed, runs.unfinished, runs.unknown))
     ]
-    claimed = verdict(figure, one_look, claims(plain, cut, prob), n_least=int(plain.n.min()))
+    claimed = _randomised_claim(
+        runs, mask, prob, verdict(figure, one_look, claims(plain, cut, prob), n_least=int(plain.n.min()))
+    )
+    is_randomised, is_declared = bool(runs.is_randomised[mask].any()), bool(runs.is_declared[mask].any())
     conclusion, reason = withheld(
         claimed,
-        unfinished_differ=_excludes_zero(ends[1]) and not runs.has_unfinished,
-        unknown_differ=_excludes_zero(ends[2]),
+        {
+            "declared_coin": not is_randomised and is_declared,
+            "no_coin": not is_randomised,
+            "unbalanced": runs.balance.fails,
+            "unfinished_differ": _excludes_zero(ends[1]) and not runs.has_unfinished,
+            "unknown_differ": _excludes_zero(ends[2]),
+        },
     )
     duration = runs.durations.strata(mask)
     timed, quick = duration.compared(), _is_narrow_in_time(runs, mask)
@@ -187,11 +196,26 @@ def comparison(
         runs_to_tell_errors=_runs_to_tell(figures, prob),
         n_strata=int(mask.sum()),
         n_sessions=(round(float(cut.n_sessions[BASELINE])), round(float(cut.n_sessions[SELECTED]))),
+        n_compared=(int(plain.n[BASELINE]), int(plain.n[SELECTED])),
         n_uncompared=int(tokens.sums.n.sum() - plain.n.sum()),
         claimed=claimed,
         verdict=conclusion,
         reason=reason,
     )
+
+
+def _randomised_claim(
+    runs: ComparedRuns, mask: Bools, prob: float, claimed: tuple[SavingsVerdict, VerdictReason]
+) -> tuple[SavingsVerdict, VerdictReason]:
+    """Return the claim if the strata that our own selection drew support it alone, else what they support."""
+    randomised = mask & runs.is_randomised
+    if claimed[0] not in CLAIMS or not randomised.any() or bool((randomised == mask).all()):
+        return claimed
+    tokens, capped = runs.tokens.strata(randomised), runs.capped.strata(randomised)
+    plain, cut = tokens.compared(), capped.compared()
+    figures = saved_percent(plain, tokens.sums, prob), saved_percent(cut, capped.sums, prob)
+    own = verdict(*figures, claims(plain, cut, prob), n_least=int(plain.n.min()))
+    return own if own[0] in {claimed[0], "not_proven"} else ("not_proven", "few_for_proof")
 
 
 def agreed(completed: Comparison, all_runs: Comparison) -> Comparison:

@@ -12,9 +12,19 @@ from functools import cached_property
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
+from core.columns import (
+    UNKNOWN,
+    Bools,
+    Floats,
+    Ints,
+    SessionRuns,
+    UsageColumns,
+    bucket_bounds,
+    is_recorded_coin,
+)
 from core.records.times import DAY_HOURS
 from core.statistics.savings.cap import Capped, capped, relative_caps
+from core.statistics.savings.design import Balance, balance
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums, session_sums
 from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
@@ -22,7 +32,7 @@ from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 TokenAmount = Callable[[Floats, Ints], Floats]
 
 Stratum = tuple[str, str, int]
-"""Model, channel, baseline probability in millionths."""
+"""Model, channel, baseline probability in millionths (`core.columns.UsageColumns`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +78,9 @@ class ComparedRuns:
         self.channels = np.array([channel for _, channel, _ in strata], dtype=np.str_)
         self.strata: tuple[Stratum, ...] = tuple(strata)
         self.n_strata = len(strata)
+        self.is_randomised = is_recorded_coin(np.array([prob for *_, prob in strata], dtype=np.int64))
+        self.is_declared = ~self.is_randomised & (np.array([prob for *_, prob in strata]) != UNKNOWN)
+        self.balance = Balance(n_draws=0, wealth=1.0, by=None) if sampled is None else balance(sampled)
         pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
         self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
         self._sampled = None if sampled is None else _SampledRuns(sampled, places, unfinished=unfinished)

@@ -1,12 +1,14 @@
 """Verdict: what may be claimed of the tokens, and why no more, from two comparisons, capped and plain.
 
-A claim rests on the capped mean, whose interval holds on the spread of real runs, and on an interval that holds
-however often one looks. The plain mean must not contradict it, nor the runaway runs, which the cap hides: a
-selection may make ordinary runs cheaper and cause a few that cost more than all of that.
+A claim needs runs that our own selection drew, and classes that look drawn (`design`). It rests on the capped mean,
+whose interval holds on the spread of real runs, and on an interval that holds however often one looks. The plain mean
+must not contradict it, nor the runaway runs, which the cap hides: a selection may make ordinary runs cheaper and
+cause a few that cost more than all of that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -25,6 +27,9 @@ VerdictReason = Literal[
     "interval_holds_zero",
     "few_for_proof",
     "few_sessions",
+    "no_coin",
+    "declared_coin",
+    "unbalanced",
     "unfinished_differ",
     "unknown_differ",
     "runaways_cost",
@@ -112,15 +117,14 @@ def _why_no_interval(missing: Missing | None) -> VerdictReason:
 
 
 def withheld(
-    claim: tuple[SavingsVerdict, VerdictReason], *, unfinished_differ: bool, unknown_differ: bool
+    claim: tuple[SavingsVerdict, VerdictReason], objections: Mapping[VerdictReason, bool]
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """Return the verdict, without a claim if the runs compared are another part of all runs in each group.
+    """Return the verdict, without a claim if one of the objections holds; the first that holds is the reason.
 
     Examples
     --------
-    >>> withheld(("proven", "interval_above_zero"), unfinished_differ=True, unknown_differ=False)
+    >>> withheld(("proven", "interval_above_zero"), {"no_coin": False, "unfinished_differ": True})
     ('not_proven', 'unfinished_differ')
     """
-    if claim[0] not in CLAIMS or not (unfinished_differ or unknown_differ):
-        return claim
-    return "not_proven", "unfinished_differ" if unfinished_differ else "unknown_differ"
+    objection = next((reason for reason, holds in objections.items() if holds), None)
+    return claim if claim[0] not in CLAIMS or objection is None else ("not_proven", objection)

@@ -26,6 +26,7 @@ from core.statistics.savings.comparison import (
     comparisons_by_channel,
     comparisons_by_model,
 )
+from core.statistics.savings.design import Balance
 from core.statistics.savings.distribution import TokenDistribution, distribution
 from core.statistics.savings.left_out import LeftOut, left_out
 from core.statistics.savings.over_time import SavingsOverTime, over_time, running
@@ -51,6 +52,7 @@ class Savings:
     by_channel: tuple[Comparison, ...]
     left_out: LeftOut
     share: BaselineShare
+    balance: Balance
     need: BaselineNeed
     recommended_rate: float | None
     over_time: SavingsOverTime
@@ -119,6 +121,7 @@ def savings(
         by_channel=comparisons_by_channel(runs, prob),
         left_out=left_out(usage, runs, overall.n_uncompared),
         share=baseline_share(usage),
+        balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
         recommended_rate=recommended_rate(n_arms),
         over_time=over_time(so_far, prob),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.columns import UNKNOWN, SessionRuns
+from core.columns import UNKNOWN, SessionRuns, coded
 from core.records.times import HOUR_MS
-from core.store.caches import coin_of
+from core.store.caches import coin_of, seed_of
 from core.store.engine.words import ACTIVE, BY_SESSION, BY_TIME
 from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
@@ -22,7 +22,7 @@ _SEEKS: Final = 10 * SAMPLED
 
 _RUNS: Final = (
     f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
-    f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice FROM run {{}}"
+    f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no FROM run {{}}"
     f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
     " AND outcome <> 'empty' {}"
 )
@@ -38,15 +38,18 @@ def session_runs(
     """
     limit = _ALL_KEYS if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
     columns = _columns(snapshot, n_runs, limit, since_ms, until_ms)
-    session, hour, run_class, model, channel, status, tokens, duration_ms, choice = columns
+    session, hour, run_class, model, channel, status, tokens, duration_ms, choice, import_nos, run_nos = (
+        columns
+    )
     return SessionRuns(
         session=ints(session),
+        draw=coded(map(seed_of, choice, run_nos))[0],
         hour=ints(hour),
         run_class=tuple(run_class),
         model=tuple(model),
         channel=tuple(channel),
         status=tuple(status),
-        prob_micro=ints([coin_of(one)[0] for one in choice]),
+        prob_micro=ints([coin_of(*one)[0] for one in zip(choice, import_nos, strict=True)]),
         tokens=ints(tokens),
         duration_ms=ints(duration_ms),
         is_all=limit == _ALL_KEYS,

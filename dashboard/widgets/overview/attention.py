@@ -51,6 +51,7 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "stale_arms": pages.POSTERIORS,
     "under_explored": pages.CONFIDENCE,
     "unknown_usage": pages.SAVINGS,
+    "uncompared": pages.SAVINGS,
     "passive": pages.SETTINGS,
 }
 """Page with the details or the remedy of each claim."""

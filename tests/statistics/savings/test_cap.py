@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.columns import Floats, Ints, token_bucket
 from core.statistics.savings import Comparison, savings
 from core.statistics.savings.cap import capped, relative_caps
-from tests.usage import Counted, sessions_of, usage_of
+from tests.usage import Counted, sessions_of, tossed, usage_of
 
 
 def buckets(tokens: Ints) -> Ints:
@@ -83,7 +83,8 @@ def world(cheap: float, dear: float) -> Comparison:
         tokens *= 1.0 if is_baseline else dear if is_dear else cheap
         name = "baseline" if is_baseline else "selected"
         runs.append(Counted(run_class=name, tokens=round(tokens), model="dear" if is_dear else "cheap"))
-    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5).overall
+    drawn = tossed(runs)
+    return savings(usage_of(drawn), sessions_of(drawn), baseline_rate=0.1, n_arms=5).overall
 
 
 def test_a_cap_fabricates_no_savings_from_a_dear_model() -> None:

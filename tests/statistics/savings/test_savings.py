@@ -13,7 +13,7 @@ from core.statistics.savings import Savings, recommended_rate, savings
 from core.statistics.savings.ratio import compare, saved_percent
 from core.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
 from core.statistics.savings.sums import StratumSums
-from tests.usage import Counted, group, sessions_of, usage_of
+from tests.usage import Counted, group, sessions_of, tossed, usage_of
 
 
 def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
@@ -33,7 +33,7 @@ def log_limits(drawn: list[int]) -> tuple[float, float]:
 
 def test_one_stratum_is_the_plain_formula_and_welch() -> None:
     baseline, selected = amounts(1, 60, 9_000), amounts(2, 400, 6_000)
-    overall = found(group("baseline", baseline) + group("selected", selected)).overall
+    overall = found(tossed(group("baseline", baseline) + group("selected", selected))).overall
     plain = (np.mean(baseline) - np.mean(selected)) / np.mean(baseline) * 100
     assert overall.saved_percent.value == pytest.approx(plain, rel=1e-12)
     assert overall.plain_percent == pytest.approx(plain, rel=1e-12)
@@ -114,7 +114,7 @@ def test_what_may_be_claimed_depends_on_the_runs(
     runs = group("baseline", amounts(1, n_baseline, 9_000, 0.1)) + group(
         "selected", amounts(2, n_selected, 3_000, 0.1)
     )
-    overall = found(runs).overall
+    overall = found(tossed(runs)).overall
     assert overall.saved_percent.missing == missing
     assert (overall.verdict, overall.reason) == (verdict, reason)
     assert (overall.saved_percent.value is None) == (verdict == "no_figure")
@@ -122,7 +122,7 @@ def test_what_may_be_claimed_depends_on_the_runs(
 
 
 def test_a_loss_and_a_draw_are_named() -> None:
-    worse = found(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 900)))
+    worse = found(tossed(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 900))))
     assert (worse.overall.verdict, worse.overall.reason) == ("costs_more", "interval_below_zero")
     same = found(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 500)))
     assert (same.overall.verdict, same.overall.reason) == ("not_proven", "interval_holds_zero")

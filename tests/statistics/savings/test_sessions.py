@@ -153,7 +153,8 @@ def sticky(n_sessions: int, n_runs: int) -> list[Counted]:
         for _ in range(n_runs):
             tokens = round(9_000 * factor * chance.lognormal(0, 0.2) * (1.0 if session % 2 else 0.5))
             name = "baseline" if session % 2 else "selected"
-            runs.append(Counted(run_class=name, tokens=tokens, session=f"s{session}", prob=0.5))
+            own = f"s{session}"
+            runs.append(Counted(run_class=name, tokens=tokens, session=own, draw=own, prob=0.5))
     return runs
 
 

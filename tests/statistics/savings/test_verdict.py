@@ -14,11 +14,12 @@ from core.statistics.savings.failures import rate_difference, runs_to_tell
 from core.statistics.savings.ratio import compare
 from core.statistics.savings.sums import StratumSums
 from core.statistics.savings.verdict import claims, verdict, withheld
-from tests.usage import Counted, sessions_of, usage_of
+from tests.usage import Counted, sessions_of, tossed, usage_of
 
 
 def told(runs: list[Counted]) -> Savings:
-    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5)
+    drawn = tossed(runs)
+    return savings(usage_of(drawn), sessions_of(drawn), baseline_rate=0.1, n_arms=5)
 
 
 def lognormal(seed: int, n: int, tokens: float, **rest: object) -> list[Counted]:
@@ -84,7 +85,7 @@ def test_a_claim_is_made_only_where_nothing_contradicts_it() -> None:
 def test_a_claim_is_withheld_where_other_runs_are_compared(
     said: tuple[SavingsVerdict, VerdictReason], differ: tuple[bool, bool], result: tuple[str, str]
 ) -> None:
-    assert withheld(said, unfinished_differ=differ[0], unknown_differ=differ[1]) == result
+    assert withheld(said, {"unfinished_differ": differ[0], "unknown_differ": differ[1]}) == result
 
 
 def test_runs_too_few_for_a_claim_have_none() -> None:
