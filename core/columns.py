@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from core.records.arm import MICRO, ArmType
 from core.records.evaluation_page import Grader
 from core.records.observation import KINDS
+from core.records.times import DAY_HOURS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -269,24 +270,25 @@ class ArmDays:
 
 @dataclass(frozen=True, kw_only=True)
 class RecentDays:
-    """Sums of arms by day in their present epochs, lately, one entry per arm and day, in any order.
+    """Sums of arms by day in their present epochs, lately, in any order; an arm may have several entries a day.
 
-    ``arm`` is the arm's index in its columns. Amounts are in millionths, ``part_micro`` those of observations of
-    weight below 1, which are no whole ``pulls``. ``day`` counts days since 1970 UTC; -1 (unknown) holds all
-    observations without a time.
+    ``arm`` is the arm's index in its columns. Amounts are in millionths. ``day`` counts days since 1970 UTC; -1
+    (unknown) holds all observations without a time.
     """
 
     arm: Ints
     day: Ints
-    pulls: Ints
-    part_micro: Ints
     success_micro: Ints
     failure_micro: Ints
 
-    @property
-    def pulls_micro(self) -> Ints:
-        """The exact sum of the pulls of each entry, in millionths."""
-        return self.pulls * MICRO + self.part_micro
+    def less(self, given: ArmHours) -> RecentDays:
+        """Return the days without other sums of the same arms."""
+        return RecentDays(
+            arm=np.concatenate((self.arm, given.arm)),
+            day=np.concatenate((self.day, given.hour // DAY_HOURS)),
+            success_micro=np.concatenate((self.success_micro, -given.success_micro)),
+            failure_micro=np.concatenate((self.failure_micro, -given.failure_micro)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,12 +296,14 @@ class ArmSessions:
     """Sums of some arms by session in their present epochs, one entry per arm and session, in any order.
 
     ``arm`` is the arm's index in its columns, ``day`` that of the first of these observations, amounts are in
-    millionths. A run without a session is one of its own, and so is what one person gave on one day. Sessions were
-    read from ``since_day`` on, some of that day perhaps not; all of them where it is None.
+    millionths. A run without a session is one of its own, and so is what one client reported on one day. Only
+    automatic observations count. ``stratum`` numbers the models and channels; a session of two strata is one of
+    each. Sessions were read from ``since_day`` on, some of that day perhaps not; all of them where it is None.
     """
 
     arm: Ints
     day: Ints
+    stratum: Ints
     success_micro: Ints
     failure_micro: Ints
     since_day: int | None
@@ -333,6 +337,15 @@ class ArmHours:
     hour: Ints
     success_micro: Ints
     failure_micro: Ints
+
+    def less(self, given: ArmHours) -> ArmHours:
+        """Return the hours without other sums of the same arms."""
+        pairs = np.stack((np.append(self.hour, given.hour), np.append(self.arm, given.arm)))
+        (hour, arm), row = np.unique(pairs, axis=1, return_inverse=True)
+        success, failure = np.zeros((2, len(hour)), dtype=np.int64)
+        np.add.at(success, row.reshape(-1), np.append(self.success_micro, -given.success_micro))
+        np.add.at(failure, row.reshape(-1), np.append(self.failure_micro, -given.failure_micro))
+        return ArmHours(arm=arm, hour=hour, success_micro=success, failure_micro=failure)
 
     def of(self, *places: int) -> ArmHours:
         """Return the hours of some of the arms."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,17 @@ def observed(columns: ArmColumns, ledger: LedgerSums) -> Observed:
     return Observed(
         n=(success + failure) // MICRO + ledger.replaced,
         n_referenced=success // MICRO + ledger.replaced_successes,
+    )
+
+
+def automatic_columns(columns: ArmColumns, ledger: LedgerSums) -> ArmColumns:
+    """Return the columns with the sums of automatic observations alone; corrected ones count as they were seen."""
+    reported = KINDS.index("reported")
+    runs = observed(columns, ledger)
+    return replace(
+        columns,
+        success_micro=runs.n_referenced * MICRO + ledger.success_micro[reported],
+        failure_micro=(runs.n - runs.n_referenced) * MICRO + ledger.failure_micro[reported],
     )
 
 

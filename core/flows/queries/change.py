@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, ArmHours
+from core.columns import ArmColumns, ArmHours, LedgerSums
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics import change
+from core.statistics.sources import automatic_columns
 from core.store import reads
 from core.store.transaction import Snapshot
 
@@ -21,32 +22,41 @@ _MOST_EXPLAINED: Final = 20
 """
 
 
-def changes_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> change.Changes:
-    """Return the arms that changed, the rivals of arms that fell, and groups that fell to nothing together.
+def changes_in(
+    snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None
+) -> tuple[change.Changes, LedgerSums]:
+    """Return the arms that changed, with the ledger rows of all arms, which do not count: automatic ones alone do.
 
-    ``columns`` hold all arms at the view's end. ``end_ms`` is the end of the data by then (None: nothing is dated).
+    Falls have their rivals; groups fell together. ``columns`` hold all arms at the view's end. ``end_ms`` is the end
+    of the data by then (None: nothing is dated).
     """
+    until_ms = view.until_ms
     if end_ms is None:
-        return change.Changes()
-    days, walk = snapshot.together(
+        return change.Changes(), reads.ledger_sums(snapshot, columns, until_ms=until_ms)
+    since_day = end_ms // DAY_MS - change.WINDOW_DAYS + 1
+    days, walk, ledger, by_hand = snapshot.together(
         lambda: reads.recent_days(
             snapshot,
             columns,
-            since_day=end_ms // DAY_MS - change.WINDOW_DAYS + 1,
-            until_ms=view.until_ms,
+            since_day=since_day,
+            until_ms=until_ms,
             min_pulls=change.MIN_BEFORE + change.MIN_AFTER,
         ),
-        lambda: reads.walk(snapshot, columns, until_ms=view.until_ms),
+        lambda: reads.walk(snapshot, columns, until_ms=until_ms),
+        lambda: reads.ledger_sums(snapshot, columns, until_ms=until_ms),
+        lambda: reads.given(snapshot, since_ms=since_day * DAY_MS, until_ms=until_ms),
     )
-    split = change.splits(columns, days)
+    given = by_hand.hours(snapshot, columns, walk.at)
+    seen = automatic_columns(columns, ledger)
+    split = change.splits(seen, days.less(given))
     sessions = reads.arm_sessions(snapshot, columns, split.arm[split.suspects], walk)
-    shifts = change.shifts(columns, split, sessions)
+    shifts = change.shifts(seen, split, sessions)
     falls = [shift for shift in shifts if shift.fell]
-    until_ms = end_ms + 1 if view.until_ms is None else view.until_ms
     hours, first = snapshot.together(
-        lambda: _hours(snapshot, columns, falls, until_ms, walk),
+        lambda: _hours(snapshot, columns, falls, end_ms + 1 if until_ms is None else until_ms, walk),
         lambda: reads.first_days(snapshot) if falls else {},
     )
+    hours = hours.less(given)
     shifts = tuple(change.gone(shift, hours.of(columns.places[shift.arm])) for shift in shifts)
     poisoned = change.together(shifts, columns, hours)
     taken = {arm for group in poisoned for arm in group.arms}
@@ -54,7 +64,7 @@ def changes_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int 
     explained = snapshot.together(
         *[partial(_explained, snapshot, columns, walk, first, shift) for shift in alone[:_MOST_EXPLAINED]]
     )
-    return change.Changes(shifts=(*explained, *alone[_MOST_EXPLAINED:]), poisoned=poisoned)
+    return change.Changes(shifts=(*explained, *alone[_MOST_EXPLAINED:]), poisoned=poisoned), ledger
 
 
 def _hours(

@@ -133,10 +133,8 @@ def end_in(snapshot: Snapshot, view: View) -> int | None:
 
 def recent_events_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> RecentEvents:
     """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time."""
-    recent, changes, ledger = snapshot.together(
-        lambda: _recent(snapshot, view, end_ms),
-        lambda: changes_in(snapshot, columns, view, end_ms),
-        lambda: reads.ledger_sums(snapshot, columns, until_ms=view.until_ms),
+    recent, (changes, ledger) = snapshot.together(
+        lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
     )
     return RecentEvents(
         columns=columns,

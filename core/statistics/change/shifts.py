@@ -46,10 +46,9 @@ def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[S
     ...     prior_beta_micro=ints(1_000_000), base_alpha_micro=ints(3_000_000), base_beta_micro=ints(1_000_000),
     ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130), part_micro=ints(0),
     ...     inclusions=ints(130), token_cost=ints(300), epoch=ints(0), last_at_ms=ints(0))
-    >>> sums = RecentDays(arm=ints(0), day=ints(20_000), pulls=ints(30), part_micro=ints(0), success_micro=ints(0),
-    ...     failure_micro=ints(30_000_000))
+    >>> sums = RecentDays(arm=ints(0), day=ints(20_000), success_micro=ints(0), failure_micro=ints(30_000_000))
     >>> one_run_each = ArmSessions(arm=np.zeros(130, dtype=np.int64),
-    ...     day=np.repeat(ints(19_990, 20_000), [100, 30]), since_day=None,
+    ...     day=np.repeat(ints(19_990, 20_000), [100, 30]), since_day=None, stratum=np.zeros(130, dtype=np.int64),
     ...     success_micro=np.repeat(ints(1_000_000, 0), [80, 50]),
     ...     failure_micro=np.repeat(ints(0, 1_000_000), [80, 50]))
     >>> (shift,) = shifts(arm, splits(arm, sums), one_run_each)
@@ -76,7 +75,7 @@ def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left
         since_ms=int(table.day[at]) * DAY_MS,
         mean_before=float(table.mean_before[row, at]),
         mean_after=float(table.mean_after[row, at]),
-        n_before=int(table.pulls_before[row, at]),
-        n_after=int(table.pulls_after[row, at]),
+        n_before=round(float(table.n_before[row, at])),
+        n_after=round(float(table.n_after[row, at])),
         prob=float(prob[at]),
     )

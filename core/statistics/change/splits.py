@@ -43,8 +43,6 @@ class Splits:
     good_after: Floats
     n_before: Floats
     good_before: Floats
-    pulls_after: Ints
-    pulls_before: Ints
     tested: Bools
     ratio: Floats
     """Twice the log of how much likelier two means make the observations than one mean."""
@@ -85,9 +83,9 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
     Parameters
     ----------
     columns : ArmColumns of n_arms
-        Counts of every arm, sorted by id.
+        Counts of every arm's automatic observations, sorted by id.
     sums : RecentDays
-        Sums by arm and day, aligned with the columns by their indexes.
+        Sums by arm and day of the same observations, aligned with the columns by their indexes.
 
     Returns
     -------
@@ -107,7 +105,7 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
 
     def since(amount: Ints) -> Ints:
         grid = np.zeros((len(arm), WINDOW_DAYS), dtype=np.int64)
-        grid[row, column] = amount[recent]
+        np.add.at(grid, (row, column), amount[recent])
         return np.asarray(grid[:, ::-1].cumsum(axis=1)[:, ::-1], dtype=np.int64)
 
     def before(total: Ints, amount: Ints, after: Ints) -> Ints:
@@ -115,11 +113,10 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
         np.add.at(undated, sums.arm[~dated], amount[~dated])
         return np.asarray((total - undated)[arm][:, None] - after, dtype=np.int64)
 
-    good, bad, pulls_micro = since(sums.success_micro), since(sums.failure_micro), since(sums.pulls_micro)
+    good, bad = since(sums.success_micro), since(sums.failure_micro)
     success_before = before(columns.success_micro, sums.success_micro, good)
     failure_before = before(columns.failure_micro, sums.failure_micro, bad)
-    observed = np.zeros((len(arm), WINDOW_DAYS), dtype=np.bool_)
-    observed[row, column] = sums.pulls_micro[recent] > 0
+    observed = -np.diff(good + bad, axis=1, append=0) > 0
     n_after, n_before = (good + bad) / MICRO, (success_before + failure_before) / MICRO
     good_after = np.clip(good / MICRO, 0, np.maximum(n_after, 0))
     good_before = np.clip(success_before / MICRO, 0, np.maximum(n_before, 0))
@@ -136,8 +133,6 @@ def splits(columns: ArmColumns, sums: RecentDays) -> Splits:
         good_after=good_after,
         n_before=n_before,
         good_before=good_before,
-        pulls_after=pulls_micro // MICRO,
-        pulls_before=before(columns.pulls_micro, sums.pulls_micro, pulls_micro) // MICRO,
         tested=tested,
         ratio=ratio,
         prob=prob,

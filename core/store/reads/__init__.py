@@ -19,6 +19,7 @@ from core.store.reads.candidates import candidates
 from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting_rows
 from core.store.reads.ledger import (
     Correction,
+    given,
     ledger_of_arm,
     ledger_sums,
     newest_about,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from core.columns import ArmColumns, LedgerSums
+from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import KINDS, Observation, Replacement, plain_reward
@@ -17,6 +17,7 @@ from core.records.reset import Reset
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN
+from core.store.reads.arrays import ints
 from core.store.reads.hidden import leaving_out
 from core.store.transaction import Facts, Snapshot
 
@@ -119,10 +120,9 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
     return number, kind, success / (success + failure), actor
 
 
-_SUMS: Final = (
-    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.referenced, a.arm_no FROM"
-    " (SELECT b.arm_no, b.kind, {since} AS since, count(*) AS n, sum(b.success_micro) AS success,"
-    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {REFERENCED} <> 0 THEN 1 ELSE 0 END) AS referenced"
+_EVER: Final = 1 << 60
+"""A time that never comes."""
+_COUNTING: Final = (
     " FROM observation b JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no"
     " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
@@ -131,9 +131,15 @@ _SUMS: Final = (
     f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVED} <> 0 AND NOT EXISTS (SELECT 1 FROM observation c"
     f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no"
     f" AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no)))"
-    " GROUP BY b.arm_no, b.kind, {since}) s JOIN arm a ON a.learner_id = ?1 AND a.arm_no = s.arm_no"
 )
-"""Sums of the rows that count, by arm and kind. Of several corrections the latest counts, as in the caches."""
+"""Ledger rows that count. Of several corrections the latest counts, as in the caches."""
+_SUMS: Final = (
+    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.referenced, a.arm_no FROM"
+    " (SELECT b.arm_no, b.kind, {since} AS since, count(*) AS n, sum(b.success_micro) AS success,"
+    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {REFERENCED} <> 0 THEN 1 ELSE 0 END) AS referenced"
+    f"{_COUNTING} GROUP BY b.arm_no, b.kind, {{since}}) s JOIN arm a ON a.learner_id = ?1 AND a.arm_no = s.arm_no"
+)
+"""Sums of the rows that count, by arm and kind."""
 _REVISION: Final = "CASE WHEN b.run_no = 0 THEN b.revision ELSE r.revision END"
 _PRESENT_SUMS: Final = _SUMS.replace("{since}", "p.epoch").replace("{condition}", f"{_REVISION} > p.epoch")
 _SUMS_UNTIL: Final = _SUMS.replace("{since}", _REVISION).replace("{condition}", "b.at_ms < ?")
@@ -165,6 +171,51 @@ def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None
             sums.replaced[index] += n
             sums.replaced_successes[index] += referenced
     return sums
+
+
+_REPLACED: Final = (
+    f"CASE WHEN b.kind = 'correction' AND (o.flags & {REFERENCED}) {{is}} 0 THEN {MICRO} ELSE 0 END"
+)
+_GIVEN: Final = (
+    f"SELECT b.arm_no, {{since}} AS since, b.at_ms / {HOUR_MS},"
+    f" sum(b.success_micro - {_REPLACED.replace('{is}', '<>')}),"
+    f" sum(b.failure_micro - {_REPLACED.replace('{is}', '=')}){_COUNTING} AND b.kind <> 'reported'"
+    f" GROUP BY b.arm_no, {{since}}, b.at_ms / {HOUR_MS}"
+)
+_GIVEN_SINCE: Final = _GIVEN.replace("{since}", "p.epoch").replace(
+    "{condition}", f"{_REVISION} > p.epoch AND b.at_ms >= ? AND b.at_ms < ?"
+)
+_GIVEN_UNTIL: Final = _GIVEN.replace("{since}", _REVISION).replace(
+    "{condition}", "b.at_ms >= ? AND b.at_ms < ?"
+)
+
+
+class Given(NamedTuple):
+    """Sums by arm number, epoch (or revision) and hour."""
+
+    rows: list[Row]
+    until_ms: int | None
+
+    def hours(self, snapshot: Snapshot, columns: ArmColumns, at: Ints) -> ArmHours:
+        """Return the sums of the arms in the epochs of their columns; ``at`` maps arm numbers to columns."""
+        rows = [row for row in self.rows if row[0] < len(at) and at[row[0]] != UNKNOWN]
+        if self.until_ms is not None:
+            snapshot.epochs.load(row[0] for row in rows)
+            rows = [row for row in rows if snapshot.epochs.of(row[0], row[1]) == columns.epoch[at[row[0]]]]
+        arm_no, _, hour, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
+        arm = at[arm_no] if len(arm_no) else arm_no
+        return ArmHours(arm=arm, hour=hour, success_micro=success, failure_micro=failure)
+
+
+def given(snapshot: Snapshot, *, since_ms: int, until_ms: int | None = None) -> Given:
+    """Return what people, graders and credit added to the sums of arms since a time, by hour.
+
+    A correction adds the difference from the observation it replaces. Ends by full hours, as the rollups do.
+    """
+    end_ms = _EVER if until_ms is None else until_ms // HOUR_MS * HOUR_MS
+    values = [snapshot.learner_id, snapshot.revision, since_ms, end_ms, snapshot.revision]
+    sql = _GIVEN_SINCE if until_ms is None else _GIVEN_UNTIL
+    return Given(snapshot.connection.rows(sql, values), until_ms)
 
 
 def ledger_of_arm(

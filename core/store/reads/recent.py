@@ -17,13 +17,13 @@ from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 
 _DAYS: Final = (  # arms first: the days of each are one seek
-    "SELECT d.arm_no, d.epoch, d.day, d.pulls, d.part_micro, d.success_micro, d.failure_micro"
+    "SELECT d.arm_no, d.epoch, d.day, d.success_micro, d.failure_micro"
     " FROM posterior p CROSS JOIN arm_day d WHERE d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
     " AND d.epoch = p.epoch AND d.{days} AND p.learner_id = ?"
     f" AND p.pulls + p.part_micro / {MICRO} >= ?"
 )
 _UNTIL: Final = (
-    "SELECT arm_no, epoch, hour / ?, sum(pulls), sum(part_micro), sum(success_micro), sum(failure_micro)"
+    "SELECT arm_no, epoch, hour / ?, sum(success_micro), sum(failure_micro)"
     " FROM arm_hour WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
 )
 
@@ -52,12 +52,10 @@ def recent_days(
     index = at[arm_no] if len(arm_no) else arm_no
     is_known = index != UNKNOWN
     is_known[is_known] = columns.epoch[index[is_known]] == epoch[is_known]
-    pulls, part, success, failure = (amount[is_known] for amount in amounts)
+    success, failure = (amount[is_known] for amount in amounts)
     return RecentDays(
         arm=index[is_known],
         day=day[is_known],
-        pulls=pulls,
-        part_micro=part,
         success_micro=success,
         failure_micro=failure,
     )

@@ -36,14 +36,15 @@ _WALK: Final = (  # runs first, then the arm in each: the order of the tables sa
 _OF_EPOCH: Final = " AND r.revision > ? AND r.revision <= ?"
 _USED: Final = f"(o.flags & {REFERENCED}) <> 0"
 _SESSIONS: Final = (
-    f"SELECT o.arm_no, min(r.at_ms), count(*), count(*) FILTER (WHERE {_USED}), 0, 0{_WALK}{_OF_EPOCH}"
-    " AND o.arm_no IN ({}) GROUP BY o.arm_no, r.session,"
-    " CASE WHEN r.session IS NULL THEN r.run_no ELSE 0 END"
+    f"SELECT o.arm_no, min(r.at_ms), count(*), count(*) FILTER (WHERE {_USED}), 0, 0, coalesce(r.model, ''),"
+    f" coalesce(r.channel, ''){_WALK}{_OF_EPOCH} AND o.arm_no IN ({{}}) GROUP BY o.arm_no, r.session,"
+    " CASE WHEN r.session IS NULL THEN r.run_no ELSE 0 END, coalesce(r.model, ''), coalesce(r.channel, '')"
 )
-_FEEDBACK: Final = (
-    f"SELECT arm_no, min(at_ms), 0, 0, sum(success_micro), sum(failure_micro) FROM observation {BY_ARM}"
+_REPORTED: Final = (
+    "SELECT arm_no, min(at_ms), 0, 0, sum(success_micro), sum(failure_micro), '', ''"
+    f" FROM observation {BY_ARM}"
     " WHERE learner_id = ? AND at_ms >= ? AND at_ms < ? AND revision > ? AND arm_no IN ({})"
-    f" AND kind <> 'correction' AND undone = 0 AND {ACTIVE} GROUP BY arm_no, actor, at_ms / ?"
+    f" AND kind = 'reported' AND undone = 0 AND {ACTIVE} GROUP BY arm_no, actor, at_ms / ?"
 )
 
 
@@ -77,13 +78,17 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
         head = [snapshot.learner_id, since, until, epoch]
         queries += [
             partial(_rows, snapshot, _SESSIONS, [*head, snapshot.revision], named),
-            partial(_rows, snapshot, _FEEDBACK, head, named, [DAY_MS]),
+            partial(_rows, snapshot, _REPORTED, head, named, [DAY_MS]),
         ]
     rows = list(chain.from_iterable(snapshot.together(*queries)))
-    arm_no, at_ms, n, used, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
+    *amounts, model, channel = zip(*rows, strict=True) if rows else [()] * 8
+    arm_no, at_ms, n, used, success, failure = map(ints, amounts)
+    strata = list(zip(model, channel, strict=True))
+    number = {stratum: place for place, stratum in enumerate(sorted(set(strata)))}
     return ArmSessions(
         arm=at[arm_no] if len(arm_no) else arm_no,
         day=at_ms // DAY_MS,
+        stratum=ints([number[stratum] for stratum in strata]),
         success_micro=used * MICRO + success,
         failure_micro=(n - used) * MICRO + failure,
         since_day=None if since == 0 else since // DAY_MS,

@@ -61,8 +61,9 @@ _MOST_IN_ADDRESS: Final = 100
 
 _HOW: Final = (
     "**Arms that changed** are looked for at the beginning of each of the last "
-    f"{WINDOW_DAYS} days, against all earlier observations of the arm’s epoch. Whole sessions are shuffled, because "
-    "runs of one session resemble each other: if nothing changed, every order of them is equally likely. All tests "
+    f"{WINDOW_DAYS} days, against all earlier observations of the arm’s epoch. Only what the detector saw counts. "
+    "What people and graders gave does not. Whole sessions are shuffled, because runs of one session resemble "
+    "each other. This is done within each model and channel, so another mix of these is no change. All tests "
     f"together name an arm by mistake in at most {FALSE_ALARM:.0%} of looks, however the arms depend on each other; "
     "what all runs of one day share is allowed for, but not promised. Changes of less than "
     f"{MIN_CHANGE:g} are not named. Where an arm joined the prompt within {NEAR_DAYS} days of a fall, runs with and "

@@ -35,8 +35,6 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
     sums = RecentDays(
         arm=place[recent],
         day=day + at[recent],
-        pulls=pulls[place, at][recent],
-        part_micro=0 * place[recent],
         success_micro=good[place, at][recent] * MICRO,
         failure_micro=(pulls - good)[place, at][recent] * MICRO,
     )
@@ -47,6 +45,7 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
     sessions = ArmSessions(
         arm=place[each],
         day=day + at[each],
+        stratum=np.zeros(len(each), dtype=np.int64),
         success_micro=used,
         failure_micro=MICRO - used,
         since_day=None,
@@ -105,8 +104,6 @@ def test_the_chance_is_that_of_all_orders_counted() -> None:
     sums = RecentDays(
         arm=np.array([0, 0]),
         day=np.array([DAY, DAY + 1]),
-        pulls=pulls[0],
-        part_micro=0 * pulls[0],
         success_micro=good[0] * MICRO,
         failure_micro=(pulls - good)[0] * MICRO,
     )
@@ -148,8 +145,6 @@ def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None
     sums = RecentDays(
         arm=np.array([0, 0]),
         day=np.array([DAY - 5, DAY]),
-        pulls=np.array([100, 60]),
-        part_micro=np.zeros(2, dtype=np.int64),
         success_micro=np.array([100, 0]) * MICRO,
         failure_micro=np.array([0, 60]) * MICRO,
     )
@@ -162,6 +157,7 @@ def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None
             ArmSessions(
                 arm=np.zeros(n, dtype=np.int64),
                 day=np.where(later, DAY, DAY - 5),
+                stratum=np.zeros(n, dtype=np.int64),
                 success_micro=np.where(later, 0, 10 * MICRO),
                 failure_micro=np.where(later, 60 * MICRO // sessions_since, 0),
                 since_day=None,
@@ -180,8 +176,6 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
     sums = RecentDays(
         arm=np.zeros(n_days, dtype=np.int64),
         day=DAY + np.arange(n_days),
-        pulls=np.full(n_days, 1_000),
-        part_micro=np.zeros(n_days, dtype=np.int64),
         success_micro=good * MICRO,
         failure_micro=(1_000 - good) * MICRO,
     )
@@ -195,6 +189,7 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
             ArmSessions(
                 arm=np.zeros(200, dtype=np.int64),
                 day=np.full(200, DAY + 19),
+                stratum=np.zeros(200, dtype=np.int64),
                 success_micro=used * MICRO,
                 failure_micro=(10 - used) * MICRO,
                 since_day=DAY + 18,
@@ -211,8 +206,6 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
     sums = RecentDays(
         arm=np.array([0, 0]),
         day=np.array([UNKNOWN, DAY]),
-        pulls=np.array([100, 30]),
-        part_micro=np.zeros(2, dtype=np.int64),
         success_micro=np.array([100 * MICRO, 0]),
         failure_micro=np.array([0, 30 * MICRO]),
     )
@@ -220,12 +213,14 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
 
 
 def test_nothing_is_found_in_nothing() -> None:
-    sums = RecentDays(arm=NONE, day=NONE, pulls=NONE, part_micro=NONE, success_micro=NONE, failure_micro=NONE)
+    sums = RecentDays(arm=NONE, day=NONE, success_micro=NONE, failure_micro=NONE)
     assert shifts(arms([]), splits(arms([]), sums), NO_SESSIONS) == ()
 
 
 NONE = np.array([], dtype=np.int64)
-NO_SESSIONS = ArmSessions(arm=NONE, day=NONE, success_micro=NONE, failure_micro=NONE, since_day=None)
+NO_SESSIONS = ArmSessions(
+    arm=NONE, day=NONE, stratum=NONE, success_micro=NONE, failure_micro=NONE, since_day=None
+)
 
 
 HOUR = DAY * 24

@@ -113,8 +113,6 @@ def days_of(world: World) -> RecentDays:
     return RecentDays(
         arm=place,
         day=FIRST_DAY + day,
-        pulls=n,
-        part_micro=0 * n,
         success_micro=good * MICRO,
         failure_micro=(n - good) * MICRO,
     )
@@ -127,6 +125,7 @@ def sessions_of(world: World) -> ArmSessions:
     return ArmSessions(
         arm=place,
         day=FIRST_DAY + world.day[first][np.searchsorted(world.session[first], session)],
+        stratum=np.zeros(len(place), dtype=np.int64),
         success_micro=good * MICRO,
         failure_micro=(n - good) * MICRO,
         since_day=None,
