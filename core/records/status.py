@@ -19,7 +19,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Baseline against selected runs; intervals are of 95 %, for one look, and None where there is none.
 
     ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
-    ``capped_savings_percent`` the one that ``verdict`` rests on.
+    ``capped_savings_percent`` the one that ``verdict`` rests on. ``headline`` is the one that pages name first.
     """
 
     baseline_runs: int
@@ -34,6 +34,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     capped_savings_percent: float | None
     capped_interval: tuple[float, float] | None
     verdict: SavingsVerdict
+    headline: Literal["plain", "capped"]
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

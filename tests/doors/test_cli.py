@@ -82,11 +82,12 @@ NO_VERBS = {
     "report",
     "restore",
     "rubric",
+    "savings",
     "serve",
     "token",
     "upgrade",
 }
-"""Commands of a dashboard, of the file beneath a context, or of several verbs."""
+"""Commands of a dashboard, of the file beneath a context, of several verbs, or of a report."""
 
 COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS
 
@@ -191,6 +192,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "capped_savings_percent",
         "capped_interval",
         "verdict",
+        "headline",
     ]
     assert (status["database"], status["learner"]) == (str(tmp_path / "a.db"), "default")
     assert (status["runs"], status["observed"], status["arms"], status["pulls"]) == (2, 1, 2, 2)
@@ -229,6 +231,9 @@ def test_posteriors(filled: Shell) -> None:
         "mean_since",
         "n_before",
         "mean_before",
+        "n_observed",
+        "n_referenced",
+        "sources",
     ]
     assert (first["judgement"], first["missing_pulls"], first["since"]) == ("too_early", 19, None)
     for command in ("posteriors", "arms"):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
 from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
+from core.doors.cli.savings import VERDICTS, figure
 from core.doors.terminal import say, say_facts
 from core.doors.verbs import verb
+from core.records.estimate import Estimate
+from core.records.status import Baseline
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -41,15 +43,13 @@ def _say_status(result: queries.Status) -> None:
             "runs",
             f"{result.runs:,} ({result.observed:,} observed; skipped: {skipped}; {result.empty:,} empty)",
         ),
-        ("arms", f"{result.arms:,} with {result.pulls:,} pulls{_need_a_look(result)}"),
+        ("arms", f"{result.arms:,} with {result.pulls:,} pulls{_judged(result)}"),
         *([("offers", _offers(result))] if result.offers else []),
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
-        ("savings", _saved(baseline.savings_percent, baseline.interval)),
-        ("counted up to a cap", _saved(baseline.capped_savings_percent, baseline.capped_interval)),
-        ("of a typical run", _saved(baseline.typical_savings_percent, baseline.typical_interval)),
-        ("may be said", _VERDICTS[baseline.verdict]),
+        ("savings", _saved(baseline)),
+        ("may be claimed", VERDICTS[baseline.verdict]),
     ]
     say_facts(rows)
     if result.open_to_others:
@@ -68,28 +68,20 @@ def _read_from(result: queries.Status) -> str:
     return f"{result.read_database} ({server(result.read_standing)})"
 
 
-_VERDICTS: Final[Mapping[str, str]] = {
-    "proven": "proven: it saves tokens, however often one looks",
-    "not_proven": "not proven",
-    "costs_more": "proven: it costs more tokens, however often one looks",
-    "mixed": "ordinary runs and runaway runs go different ways",
-    "no_interval": "nothing is proven: no interval yet",
-    "no_figure": "no savings can be claimed",
-}
-
-
 def _offers(result: queries.Status) -> str:
     """Return the number of selections given to clients, and of those without an observation."""
     return f"{result.offers:,} given to clients, {result.offers_unobserved:,} of them with nothing observed"
 
 
-def _saved(percent: float | None, interval: tuple[float, float] | None) -> str:
-    if percent is None or interval is None:
-        return "too early to name a figure"
-    return f"{percent:.1f}% of the tokens, 95% interval for one look {interval[0]:.1f}% to {interval[1]:.1f}%"
+def _saved(baseline: Baseline) -> str:
+    """Return the figure that every page names first."""
+    capped = baseline.headline == "capped"
+    value = baseline.capped_savings_percent if capped else baseline.savings_percent
+    lower, upper = (baseline.capped_interval if capped else baseline.interval) or (None, None)
+    return figure(Estimate(value=value, lower=lower, upper=upper), capped=capped)
 
 
-def _need_a_look(result: queries.Status) -> str:
+def _judged(result: queries.Status) -> str:
     """Return the numbers of arms with a notable judgement."""
     parts = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.need_a_look.items()]
-    return f"; to look at: {', '.join(parts)}" if parts else ""
+    return f"; judged {', '.join(parts)}" if parts else ""

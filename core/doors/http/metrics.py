@@ -135,7 +135,7 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
     )
     saved = GaugeMetricFamily(
         "armscope_savings_ratio",
-        "Share of tokens that selecting saves, capped, and its 95 % interval; none where none can be given",
+        "Share of tokens that selecting saves, the figure that pages name first, and its 95 % interval",
         labels=["learner", "bound"],
     )
     revision = GaugeMetricFamily("armscope_revision", "Changes to a learner", labels=["learner"])
@@ -146,9 +146,9 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
             arms.add_metric([one.learner, band], n)
         for (kind, severity), n in _attention(one).items():
             need.add_metric([one.learner, kind, severity], n)
-        shown = one.overview.savings.capped_percent
+        shown = one.overview.savings.shown
         for bound, value in (("value", shown.value), ("lower", shown.lower), ("upper", shown.upper)):
-            if value is not None:
+            if value is not None and shown.lower is not None:
                 saved.add_metric([one.learner, bound], value / 100)
         revision.add_metric([one.learner], one.revision)
     yield from (runs, arms, need, saved, revision)

@@ -132,13 +132,14 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 
 def _baseline(saved: Comparison) -> BaselineRuns:
+    """Return the baseline in OpenClaw's members; its formula compares the two averages beside it."""
     baseline, selected = saved.baseline, saved.selected
     return BaselineRuns(
         baseline_runs=baseline.n_runs,
         selected_runs=selected.n_runs,
         baseline_avg_tokens=baseline.mean_tokens,
         selected_avg_tokens=selected.mean_tokens,
-        token_savings_percent=saved.saved_percent.value,
+        token_savings_percent=saved.plain_percent,
         baseline_avg_duration=baseline.mean_duration_ms,
         selected_avg_duration=selected.mean_duration_ms,
     )

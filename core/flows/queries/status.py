@@ -92,6 +92,7 @@ def _baseline(saved: savings_of.Comparison) -> Baseline:
         capped_savings_percent=saved.capped_percent.value,
         capped_interval=_limits(saved.capped_percent),
         verdict=saved.verdict,
+        headline="plain" if saved.is_narrow else "capped",
     )
 
 

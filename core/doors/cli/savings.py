@@ -1,0 +1,101 @@
+"""Savings: what selecting saves against baseline runs, and what is proven of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from core.doors.cli.program.app import answer, command, context_of
+from core.doors.documents import savings as savings_document
+from core.doors.terminal import say, say_facts, say_table
+from core.doors.verbs import verb
+from core.records.estimate import Estimate
+from core.records.view import View
+
+if TYPE_CHECKING:
+    from core.statistics.savings import Comparison, Savings
+
+VERDICTS: Final[Mapping[str, str]] = {
+    "proven": "proven: it saves tokens, however often one looks",
+    "not_proven": "not proven",
+    "costs_more": "proven: it costs more tokens, however often one looks",
+    "mixed": "ordinary runs and runaway runs go different ways",
+    "no_interval": "nothing is proven: no interval yet",
+    "no_figure": "no savings can be claimed",
+}
+_REASONS: Final[Mapping[str, str]] = {
+    "interval_holds_zero": "the interval includes 0",
+    "few_for_proof": "a proof takes 30 runs in each group",
+    "few_sessions": "a proof takes 30 sessions in each group",
+    "no_coin": "no coin decided which runs were baseline runs",
+    "declared_coin": "the coin is as declared by its source, not drawn here",
+    "unbalanced": "the classes don't look drawn by the coin",
+    "unfinished_differ": "one group ends early more often",
+    "unknown_differ": "one group has unknown tokens more often",
+    "few_runs": "a group has too few runs",
+    "cannot": "the runs give no figure",
+}
+
+
+@command(examples=["savings", "savings --model gpt-4.1 --json"])
+def savings(
+    line: typer.Context,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", metavar="M", help="Only this model; repeatable.")
+    ] = None,
+    channel: Annotated[
+        list[str] | None, typer.Option("--channel", metavar="C", help="Only this channel; repeatable.")
+    ] = None,
+) -> None:
+    context = context_of(line)
+    view = View(models=tuple(model or ()), channels=tuple(channel or ()))
+    result: Savings = verb("savings").call(context, view=view)
+    answer(line, savings_document(context, result), lambda: _say(result))
+
+
+def _say(result: Savings) -> None:
+    overall = result.overall
+    reason = _REASONS.get(overall.reason, "")
+    say_facts(
+        [
+            ("may be claimed", f"{VERDICTS[overall.verdict]}{f' ({reason})' if reason else ''}"),
+            ("savings", figure(overall.shown, capped=not overall.is_narrow)),
+            ("compared", _compared(overall)),
+            ("left out", f"{result.left_out.total:,} runs"),
+            ("of a typical run", figure(overall.typical_percent)),
+            ("counted up to a cap", figure(overall.capped_percent)),
+            ("as the runs came", _plain(overall)),
+        ]
+    )
+    rows = [
+        (one.model or "unknown", *(f"{n:,}" for n in one.n_compared), figure(one.shown), one.verdict)
+        for one in result.by_model
+    ]
+    if len(rows) > 1:
+        say("")
+        say_table(("model", "baseline", "selected", "savings", "verdict"), rows, numbers=(1, 2))
+
+
+def figure(saved: Estimate, *, capped: bool = False) -> str:
+    """Return a share of the tokens with its interval; no figure without one."""
+    if saved.value is None or saved.lower is None or saved.upper is None:
+        return "too early to name a figure"
+    how = ", each run counted up to a cap" if capped else ""
+    limits = f"{saved.lower:.1f}% to {saved.upper:.1f}%"
+    return f"{saved.value:.1f}% of the tokens, 95% interval for one look {limits}{how}"
+
+
+def _compared(overall: Comparison) -> str:
+    baseline, selected = overall.n_compared
+    rest = f"; {overall.n_uncompared:,} have no counterpart" if overall.n_uncompared else ""
+    return f"{baseline:,} baseline and {selected:,} selected runs{rest}"
+
+
+def _plain(overall: Comparison) -> str:
+    """Return the formula of the sources over all runs: (baseline mean - selected mean) / baseline mean."""
+    means = overall.baseline.mean_tokens, overall.selected.mean_tokens
+    if overall.plain_percent is None or None in means:
+        return "no figure"
+    return f"{overall.plain_percent:.1f}% ({means[0]:,.0f} and {means[1]:,.0f} tokens a run)"
