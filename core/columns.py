@@ -130,6 +130,22 @@ class LedgerSums:
         return LedgerSums(**{field.name: getattr(self, field.name)[..., at] for field in fields(self)})
 
 
+@dataclass(frozen=True, kw_only=True)
+class ManualRewards:
+    """Feedback and corrections that count in the present epochs of their arms, by time.
+
+    ``actor`` and ``arm`` are indexes into ``actors`` and the arms' columns. ``number`` is that of the reward's act.
+    """
+
+    actors: tuple[str, ...]
+    actor: Ints
+    arm: Ints
+    success_micro: Ints
+    failure_micro: Ints
+    at_ms: Ints
+    number: Ints
+
+
 CandidateRuns = Literal["chosen", "latest", "none"]
 """Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
 

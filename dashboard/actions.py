@@ -28,6 +28,7 @@ from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.queries import verify as verified
 from core.flows.reset import reset
+from core.flows.review import take_back as undo_all
 from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.flows.undo import redo, undo
@@ -313,6 +314,16 @@ def take_back(act_id: str, *, again: bool = False) -> None:
         return Flash(text="Done again." if again else "Undone. The record stays, its effect is gone.")
 
     tried("Nothing was done again." if again else "Nothing was undone.", act)
+
+
+def take_back_all(acts: Sequence[str]) -> None:
+    """Undo several acts as one: all or none."""
+
+    def act() -> Flash:
+        n = undo_all(reading().context, acts)
+        return Flash(text=f"{wording.things(n, 'act')} undone. The record stays, their effect is gone.")
+
+    tried("Nothing was undone.", act)
 
 
 def page_has_reloaded() -> None:

@@ -94,6 +94,8 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             return Claim(f"{lines} {was} rejected", "by active imports; each has its reason", "See imports")
         case "raters_part":
             return Claim(*_parting(item), "See evaluations")
+        case "rewards_apart" | "reward_burst":
+            return Claim(*_manual(item, year_of_ms), "Open arm")
         case "queue_overdue":
             return Claim(*_overdue(item, year_of_ms), "Review")
         case "reward_hacked" | "success_fell":
@@ -155,6 +157,29 @@ def _parting(item: Attention) -> tuple[str, str]:
     if item.parting is None:
         return f"{wording.capital(wording.number_word(item.count))} raters part from the others", ""
     return parting_claim(item.parting, item.count)
+
+
+def _manual(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+    """Return the account behind manual rewards, and their effect on its most affected arm."""
+    one = item.manual
+    if one is None:
+        return "Manual rewards need a look", ""
+    who, arm = short(one.actor), wording.literal(wording.short_name(one.arms[0]))
+    moved = f"moved {arm} from {' to '.join(wording.means(one.before, one.after))}"
+    more = f"; {wording.things(len(one.arms) - 1, 'more arm')}" if len(one.arms) > 1 else ""
+    rewards = wording.things(one.n, "reward")
+    if item.kind == "reward_burst":
+        within = wording.things(one.minutes, "minute")
+        since = wording.minute(one.since_ms, year_of_ms=year_of_ms)
+        return (
+            f"{rewards} within {within} by {who} {moved}",
+            f"mean {wording.mean(one.mean)}, from {since} on{more}",
+        )
+    by_runs = "" if one.detector is None else f"; runs referenced it with {wording.mean(one.detector)}"
+    return (
+        f"The rewards of {who} part from the detector",
+        f"mean {wording.mean(one.mean)} in {rewards} of {arm}{by_runs}; they {moved}{more}",
+    )
 
 
 def changed(item: Attention, year_of_ms: int | None) -> Claim:

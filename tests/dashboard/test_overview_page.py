@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -13,10 +14,12 @@ from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.queues import add_queue
 from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.reward import reward, reward_all
 from core.flows.settings import change
 from core.flows.undo import undo
+from core.records.actor import Actor
 from core.records.arm import Arm
+from core.records.reward import RewardOrder
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.statistics.overview import AttentionKind
 from dashboard import wording
@@ -25,6 +28,7 @@ from dashboard.widgets import address
 from dashboard.widgets.overview import attention
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
+from tests.flows.world import run_of
 
 FILES = ("file:workspace:a.md", "file:workspace:b.md")
 SEARCH = "tool:web:web_search"
@@ -208,3 +212,14 @@ def test_an_overdue_queue_leads_to_its_review(open_page: Open, database: Path) -
     page = open_page()
     assert any("A review queue is overdue" in text for text in texts(page))
     assert any("4 items wait to be judged" in text and "<b>" not in text for text in texts(page))
+
+
+def test_a_burst_of_rewards_names_its_account_and_is_undone_at_once(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    record_all(context, [run_of(f"r{number}", at_ms=NOON_MS) for number in range(60)])
+    at_noon = replace(context, clock=lambda: NOON_MS, actor=Actor(name="rita", role="operator"))
+    reward_all(at_noon, [RewardOrder(arm="tool:other:b", value=1.0)] * 30)
+    page = open_page("overview")
+    assert any("30 rewards" in text and "rita" in text for text in texts(page))
+    next(button for button in page.button if button.label == "Undo them").click().run()
+    assert all(row.undone for row in queries.rewards(context, limit=99))

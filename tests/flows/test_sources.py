@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,17 @@ from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.learn import record, record_all
 from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.review import take_back
+from core.flows.reward import reward, reward_all
 from core.flows.settings import change
 from core.flows.undo import undo
+from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.judgement import Judgement
+from core.records.reward import RewardOrder
 from core.records.run import Call, Inventory, Run
+from core.records.times import DAY_MS
+from core.records.view import View
 from dashboard import sentences
 from dashboard.sentences import Phrase
 from tests.flows.sources import check_sources
@@ -175,3 +181,54 @@ def test_the_share_in_every_title_is_that_of_the_rows(tmp_path: Path, seed: int)
     for arm, n, referenced in rows:
         share = f"Referenced in {referenced or 'none'} of {n} runs" if n else "Observed in no run"
         assert title(found[arm]).startswith(share) == bool(n or found[arm].pulls)
+
+
+# What people gave, in the list of what needs a look
+
+
+def month(context: Context, n_days: int = 30) -> None:
+    record_all(
+        context,
+        [
+            run_of(
+                f"d{day}-{number}", calls=("a",) if number % 5 < 3 else ("b",), at_ms=START_MS + day * DAY_MS
+            )
+            for day in range(n_days)
+            for number in range(10)
+        ],
+    )
+
+
+def at(context: Context, at_ms: int, who: str = "rita") -> Context:
+    return replace(context, actor=Actor(name=who, role="operator"), clock=lambda: at_ms)
+
+
+def manual_rows(context: Context) -> list[tuple[str, str, tuple[str, ...], int]]:
+    items = queries.overview(context).attention
+    return [(one.kind, one.manual.actor, one.arms, one.count) for one in items if one.manual is not None]
+
+
+def test_a_burst_is_one_row_with_its_undo(context: Context) -> None:
+    month(context)
+    before = queries.posteriors(context)
+    for second in range(3):
+        orders = [RewardOrder(arm=A, value=float(number % 10 == 0)) for number in range(100)]
+        reward_all(at(context, START_MS + 20 * DAY_MS + second * 60_000), orders)
+    assert manual_rows(context) == [("reward_burst", "rita", (A,), 300)]
+    (row,) = [one.manual for one in queries.overview(context).attention if one.manual is not None]
+    assert (row.minutes, round(row.before, 2)) == (2, 0.6)
+    assert row.after == {one.arm: one.mean for one in queries.posteriors(context)}[A]
+    assert take_back(context, row.acts) == 300
+    assert manual_rows(context) == []
+    assert [one.mean for one in queries.posteriors(context)] == [one.mean for one in before]
+    assert queries.verify(context).clean
+
+
+def test_an_account_that_rejects_daily_is_one_row(context: Context) -> None:
+    month(context)
+    for day in range(5, 30):
+        for who, value in (("rita", 0.0), ("ann", 0.6)):
+            reward_all(at(context, START_MS + day * DAY_MS, who), [RewardOrder(arm=A, value=value)] * 3)
+    assert manual_rows(context) == [("rewards_apart", "rita", (A,), 75)]
+    view = View(until_ms=START_MS + 10 * DAY_MS)
+    assert [one for one in queries.overview(context, view).attention if one.manual is not None] == []

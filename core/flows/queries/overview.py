@@ -21,6 +21,7 @@ from core.records.evaluation_page import EvaluationFilter
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics import overview as overview_of
+from core.statistics.manual import NO_MANUAL_FINDINGS, WINDOW_DAYS, ManualFindings, manual_findings
 from core.store import reads
 from core.store.queues import standing_queues
 from core.store.reads.evaluations import evaluation_columns
@@ -36,7 +37,7 @@ _SETTINGS: Final = 200
 def overview(context: Context, view: View = View()) -> overview_of.Overview:  # noqa: B008 - frozen
     """Return the figures of the first page."""
     with context.reading() as snapshot:
-        (beliefs, lately), used, pulls, happened = snapshot.together(
+        (beliefs, lately, manual), used, pulls, happened = snapshot.together(
             lambda: _belief_and_recent(snapshot, view),
             lambda: used_in(snapshot, view),
             lambda: reads.counts_by_day(snapshot),
@@ -57,20 +58,28 @@ def overview(context: Context, view: View = View()) -> overview_of.Overview:  # 
                 happened,
                 changes=lately.changes,
                 end_ms=lately.end_ms,
+                manual=manual,
                 ledger=lately.ledger.of(_places(lately, beliefs.columns.keys)),
             ),
         )
 
 
-def _belief_and_recent(snapshot: Snapshot, view: View) -> tuple[Belief, RecentEvents]:
-    """Return the posteriors of the view's arms, and recent events of all arms."""
+def _belief_and_recent(snapshot: Snapshot, view: View) -> tuple[Belief, RecentEvents, ManualFindings]:
+    """Return the posteriors of the view's arms, recent events of all arms, and findings about manual rewards."""
     everyone = View(until_ms=view.until_ms)
-    beliefs, whole, end_ms = snapshot.together(
+    beliefs, every, end_ms = snapshot.together(
         lambda: belief_in(snapshot, view),
         lambda: belief_in(snapshot, everyone) if view.types else None,
         lambda: end_in(snapshot, view),
     )
-    return beliefs, recent_events_in(snapshot, (whole or beliefs).columns, view, end_ms)
+    columns = (every or beliefs).columns
+    since_ms = None if view.until_ms is not None or end_ms is None else end_ms - WINDOW_DAYS * DAY_MS
+    lately, rewards = snapshot.together(
+        lambda: recent_events_in(snapshot, columns, view, end_ms),
+        lambda: None if since_ms is None else reads.manual_rewards(snapshot, columns, since_ms),
+    )
+    manual = NO_MANUAL_FINDINGS if rewards is None else manual_findings(columns, lately.ledger, rewards)
+    return beliefs, lately, manual
 
 
 def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.Happened:

@@ -15,6 +15,7 @@ from core.records.learner import LearnerSettings
 from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
 from core.statistics.change import NOTHING_CHANGED, Changes, Shift
 from core.statistics.judgement import alarms, stale_arms
+from core.statistics.manual import NO_MANUAL_FINDINGS, ManualFinding, ManualFindings
 from core.statistics.parting import PartingGrader
 from core.statistics.savings import Savings
 from core.statistics.sources import observed
@@ -30,6 +31,8 @@ AttentionKind = Literal[
     "silent",
     "rejected_lines",
     "raters_part",
+    "rewards_apart",
+    "reward_burst",
     "queue_overdue",
     "reward_hacked",
     "success_fell",
@@ -67,7 +70,7 @@ class Attention:
     (compared ones, those of unknown usage, decided ones with a probability, passive ones), rejected lines, graders
     who part from the others (the surest of them as ``parting``) or days without a run; of queues that are
     overdue their open items (the queues as ``overdue``, the latest due first); of an environment its suspect
-    episodes (as ``paid``).
+    episodes (as ``paid``); of an account its rewards of the first arm (as ``manual``).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
     """
 
@@ -80,6 +83,7 @@ class Attention:
     parting: PartingGrader | None = None
     overdue: tuple[OverdueQueue, ...] = ()
     paid: PaidWrong | None = None
+    manual: ManualFinding | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +147,7 @@ class Happened:
     end_ms: int | None = None
     now_ms: int | None = None
     ledger: LedgerSums | None = None
+    manual: ManualFindings = NO_MANUAL_FINDINGS
 
 
 NOTHING_HAPPENED: Final = Happened()
@@ -177,6 +182,7 @@ def attention(
         _about_never(columns, _places(columns, alarmed, "never_referenced"), observed(columns, ledger).n),
         _about_rejected(happened),
         _about_graders(happened),
+        *_about_manual(happened.manual, columns),
         _about_queues(happened),
         *_about_rewards(happened),
         _about_usage(saved),
@@ -309,6 +315,22 @@ def _about_graders(happened: Happened) -> Attention | None:
         return None
     first = happened.parting[0]
     return Attention(kind="raters_part", severity="warning", count=len(happened.parting), parting=first)
+
+
+def _about_manual(manual: ManualFindings, columns: ArmColumns) -> list[Attention]:
+    """Return a row for each account that parts from the detector, and for each with a burst of rewards."""
+    kinds: tuple[tuple[AttentionKind, tuple[ManualFinding, ...]], ...] = (
+        ("reward_burst", manual.bursts),
+        ("rewards_apart", manual.apart),
+    )
+    return [
+        Attention(
+            kind=kind, severity="warning", count=one.n, arms=one.arms, since_ms=one.since_ms, manual=one
+        )
+        for kind, findings in kinds
+        for one in findings
+        if one.arms[0] in columns.places
+    ]
 
 
 def _about_queues(happened: Happened) -> Attention | None:

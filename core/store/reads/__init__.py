@@ -22,6 +22,7 @@ from core.store.reads.ledger import (
     given,
     ledger_of_arm,
     ledger_sums,
+    manual_rewards,
     newest_about,
     observations,
     resets,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums
+from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import KINDS, Observation, Replacement, plain_reward
@@ -216,6 +216,35 @@ def given(snapshot: Snapshot, *, since_ms: int, until_ms: int | None = None) -> 
     values = [snapshot.learner_id, snapshot.revision, since_ms, end_ms, snapshot.revision]
     sql = _GIVEN_SINCE if until_ms is None else _GIVEN_UNTIL
     return Given(snapshot.connection.rows(sql, values), until_ms)
+
+
+_BY_HAND: Final = (
+    "SELECT b.actor, a.key, b.success_micro, b.failure_micro, b.at_ms, b.observation_no"
+    + _COUNTING.replace(
+        " WHERE ", " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no WHERE ", 1
+    ).replace(
+        "{condition}", f"{_REVISION} > p.epoch AND b.kind IN ('feedback', 'correction') AND b.at_ms >= ?"
+    )
+    + " ORDER BY b.at_ms, b.observation_no"
+)
+
+
+def manual_rewards(snapshot: Snapshot, columns: ArmColumns, since_ms: int) -> ManualRewards:
+    """Return the feedback and corrections since a time that count in the present epochs, by time."""
+    values = [snapshot.learner_id, snapshot.revision, since_ms, snapshot.revision]
+    rows = [row for row in snapshot.connection.rows(_BY_HAND, values) if row[1] in columns.places]
+    actors = {actor: index for index, actor in enumerate(sorted({row[0] for row in rows}))}
+    actor, arm, *amounts = zip(*rows, strict=True) if rows else [()] * 6
+    success, failure, at_ms, number = map(ints, amounts)
+    return ManualRewards(
+        actors=tuple(actors),
+        actor=ints([actors[one] for one in actor]),
+        arm=ints([columns.places[one] for one in arm]),
+        success_micro=success,
+        failure_micro=failure,
+        at_ms=at_ms,
+        number=number,
+    )
 
 
 def ledger_of_arm(

@@ -16,7 +16,7 @@ from core.statistics.change import (
     WINDOW_DAYS,
 )
 from core.statistics.overview import Attention, AttentionKind, Overview
-from dashboard import pages, queries, sentences, wording
+from dashboard import actions, pages, queries, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.theme import Severity
 from dashboard.pages import Page
@@ -41,6 +41,8 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "silent": pages.DATA,
     "rejected_lines": pages.DATA,
     "raters_part": pages.EVALUATIONS,
+    "rewards_apart": pages.ARM,
+    "reward_burst": pages.ARM,
     "queue_overdue": pages.REVIEW,
     "reward_hacked": pages.ENVIRONMENT,
     "success_fell": pages.ENVIRONMENT,
@@ -118,6 +120,17 @@ def _links(item: Attention, words: str) -> None:
             link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})
             if reading().may("reset"):
                 link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
+    elif item.manual is not None:
+        with st.container(width="content", gap=None):
+            link(pages.ARM, words, **{address.ARM: item.arms[0]})
+            if reading().may("undo"):
+                st.button(
+                    "Undo them",
+                    type="tertiary",
+                    key=f"undo {item.kind} {item.manual.actor}",
+                    on_click=actions.take_back_all,
+                    args=(item.manual.acts,),
+                )
     elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif item.paid is not None:
