@@ -1,7 +1,7 @@
 """Queries and actions of the page Review, one item at a time.
 
-None is cached by revision, because holds and drafts change by themselves. The caller shows errors next to their
-object.
+Queues, items and progress are never cached, because holds and drafts change by themselves. Rubrics and previewed
+effects are cached by revision. The caller shows errors next to their object.
 """
 
 from __future__ import annotations
@@ -118,7 +118,10 @@ def this_item(queue: str, item: int) -> NextItem:
 
 
 def look_at(queue: str, item: int, *, known: str | None = None) -> ReviewItem:
-    """Return one item as it is now, and who has judged it since it was ``known``."""
+    """Return one item as it is now.
+
+    ``known`` is the last judgement that the reviewer saw. Later ones are listed.
+    """
     return review.view_item(reading().context, queue, item, seen=known)
 
 
@@ -159,7 +162,7 @@ def submit(
 
 
 def skip(item: ReviewItem, *, later: bool) -> NextItem:
-    """Pass it over."""
+    """Skip the item for this reviewer. With ``later`` it comes back."""
     return review.skip(acting(), item.queue, item.item, later=later)
 
 

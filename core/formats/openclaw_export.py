@@ -1,8 +1,8 @@
 """OpenClaw's learning export: one JSON object with ``traces`` and ``posteriors``.
 
 A trace is a run that keeps its own ``referenced`` flags; it was observed if a real tool was referenced. With
-traces, ``posteriors`` are only compared with what follows from them; without any they are carried
-(`core.formats.carried`). Ours in this shape (`core.formats.openclaw_shape`) says whose it is.
+traces, ``posteriors`` are only compared with the result of the traces. Without traces, each posterior becomes a
+prior and one ledger row (`core.formats.carried`). Our own export in this shape names its learner in ``writtenBy``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A learner as JSON and CSV in the shape of OpenClaw's learning export, for programs that know that shape.
 
-``metrics`` and ``posteriors`` are as OpenClaw writes them, numbers included (``72``, not ``72.0``). ``traces`` have
-the documented fields. ``observations`` are ours, each with its ``context``; ``lagged`` marks a person's reward. This
-is a view: only our own lines (`core.formats.armscope`) hold everything.
+``metrics`` and ``posteriors`` are as OpenClaw writes them: whole numbers have no decimal point. ``traces`` have the
+documented fields. OpenClaw has no ``observations``; armscope adds them, each with its ``context``. ``lagged`` marks a
+person's reward. This is a view: only our own lines (`core.formats.armscope`) hold everything.
 
 In CSV an apostrophe precedes a text that a spreadsheet would take for a formula; numbers stay numbers.
 """
@@ -63,7 +63,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Observed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One observation that counts; ``timestamp`` in milliseconds since 1970 UTC.
 
-    One of ``weight`` below 1 is no whole pull: it adds its weight.
+    An observation with a weight below 1 adds its weight to the fractional pulls, not a whole pull.
     """
 
     arm_id: str

@@ -1,4 +1,7 @@
-"""Tokens: rows of the hidden learner ↔ records; only the digest of a secret is stored."""
+"""Tokens: rows ↔ records; only the digest of a secret is stored.
+
+They belong to learner 0, which holds the facts about the installation.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _COLUMNS: Final = "token_no, name, scopes, learners, by, at_ms, expires_ms, used
 
 
 class TokenMatch(NamedTuple):
-    """A token that holds: who acts by it, and the hour of its last use."""
+    """A valid token: who acts by it, and the hour of its last use."""
 
     actor: Actor
     used_hour: int
@@ -50,7 +53,7 @@ def add_token(
     expires_ms: int,
     is_bridge: bool = False,
 ) -> int:
-    """A new token; its number."""
+    """Add a token; return its number. A bridge may name the sender of what it sends."""
     number = txn.number("token")
     txn.connection.run(
         _ADD,
@@ -107,7 +110,7 @@ def token_row(facts: Facts, name: str) -> TokenRow | None:
 
 
 def tokens_of_member(facts: Facts, member_no: int) -> tuple[TokenRow, ...]:
-    """Tokens in force that a member made."""
+    """Return a member's tokens that are not revoked. Expired ones are included."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND member_no = ? AND revoked_ms = 0"
         " ORDER BY token_no",

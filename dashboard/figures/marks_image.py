@@ -31,7 +31,7 @@ class Marks:
 
 
 def marks_image(marks: Sequence[Marks], *, n_rows: int, n_columns: int, cell_px: float) -> dict[str, Any]:
-    """Return the marks as an image of the layout, over the cells it belongs to; the cells' middles are whole numbers.
+    """Return the marks as a layout image over the heatmap. Cell centres are at whole numbers.
 
     >>> import numpy as np
     >>> image = marks_image([Marks(mark="dash", ink="#000000", cells=np.array([[True, False]]))],

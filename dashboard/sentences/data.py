@@ -114,7 +114,7 @@ def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
 
 
 def differences_table(differences: Sequence[BeliefDifference]) -> dict[str, list[object]]:
-    """Return beliefs that a file states, beside what its own runs come to; text cells."""
+    """Return the beliefs that a file states beside those computed from its runs, as text cells."""
     return {
         "arm": [wording.plain(one.arm) for one in differences],
         "the file says": [wording.beta(one.stated_alpha, one.stated_beta) for one in differences],

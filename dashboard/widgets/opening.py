@@ -17,7 +17,10 @@ _OPENED: Final = "armscope opened"
 
 
 def fresh(name: str) -> str:
-    """Return a key that is new after something was opened, or the old selection would open it again."""
+    """Return a key that changes after each opening.
+
+    With the same key, Streamlit would report the old click again.
+    """
     return f"{name} {st.session_state.get(_OPENED, 0)}"
 
 
@@ -90,9 +93,8 @@ def clicked_point(event: Any) -> int | None:  # noqa: ANN401 - Streamlit's own k
 def clicked_row(event: Any, *, rest: str, key: str) -> int | None:  # noqa: ANN401 - Streamlit's own kind
     """Return the row whose cell was clicked or reached by keyboard, if it opens.
 
-    Cells of the first column, ``rest``, open nothing: the keyboard enters there and moves from row to row. Neither
-    does the first row while the keyboard passes with Tab. Otherwise a keyboard user could not pass a table. ``key``
-    is the table's.
+    A cell of the first column (``rest``) opens nothing: the keyboard enters there and moves from row to row. The
+    first row opens nothing while the keyboard tabs through, so that Tab can leave the table. ``key`` is the table's.
     """
     cells = event["selection"].get("cells", []) if event else []
     if not cells:

@@ -159,13 +159,13 @@ def test_a_recorder_that_is_killed_has_lost_nothing_that_was_handed_on(
             assert [step.number for step in found[uid].steps] == list(range(len(kept)))
 
 
-def test_the_lines_of_the_readme_record_episodes(
+def test_the_lines_of_the_guide_record_episodes(
     tmp_path: Path, server: Serving, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (code,) = [block for block in blocks("python") if "record_episodes(" in block]
     assert "http://127.0.0.1:8080" in code
     monkeypatch.chdir(tmp_path)
-    exec(compile(code.replace("http://127.0.0.1:8080", server.url), "README.md", "exec"), {})
+    exec(compile(code.replace("http://127.0.0.1:8080", server.url), "guide", "exec"), {})
     with open_learner("paid.db") as learner:
         (sums,) = learner.episodes()
         assert (sums.n, sums.average.value, len(seen(learner))) == (3, 1.1, 3)
@@ -177,7 +177,10 @@ def test_the_lines_of_the_readme_record_episodes(
 
 @contextmanager
 def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
-    """A way to a server that is cut, each third time, once the id of a task has come; its address, and how often."""
+    """Proxy to a server that cuts a connection after a task id has passed, at most eight times.
+
+    Yields its address and the cuts.
+    """
     cuts: list[int] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         is_over = threading.Event()

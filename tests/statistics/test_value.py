@@ -68,7 +68,7 @@ def test_it_is_what_packing_anew_under_the_changed_belief_says(settings: Learner
     uniform = np.random.default_rng(2).random((2_500, len(columns)))
     plain = np.array([plainly(columns, settings, place, uniform) for place in range(len(columns))])
     assert found.max() > 5
-    # Of 2,500 runs in which few arms change places, and of 1,024 simulated ones; sums of absolute noise are above 0.
+    # Both sides are simulated: 2,500 runs here, 1,024 in the function. Absolute values of noise add up.
     assert found == pytest.approx(plain, abs=0.15 * plain.max())
     assert np.corrcoef(found, plain)[0, 1] > 0.98
 
@@ -150,7 +150,7 @@ def test_where_the_detector_was_often_corrected_it_is_more_likely_wrong() -> Non
     found = chance_wrong(judged, wrong)
     assert found[0, 0] > 0.85
     assert found[0, 1] < 0.1
-    assert found[0, 1] < found[0, 2] < found[0, 0], "a place never judged is like its type"
+    assert found[0, 1] < found[0, 2] < found[0, 0], "a place without judgements is like its type"
     assert found[1, 1] == found[1, 2] < found[0, 2]
     none = np.zeros((2, 2), dtype=np.int64)
     assert (chance_wrong(none, none) == 0.5).all()

@@ -30,7 +30,7 @@ def _handler(flow: Callable[[Context, bytes], bytes]) -> LearnerHandler:
                 raise
 
         answer = answered(work)
-        if limits:  # KAIROS's words, with the status of a limit instead of a failed store
+        if limits:  # `answered` would answer 503; a limit answers 429 with KAIROS's body
             return refused(limits[0])._replace(body=answer.body)
         return HttpAnswer(answer.status, answer.body, {"content-type": JSON})
 

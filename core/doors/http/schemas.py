@@ -62,7 +62,7 @@ _KEY: Final = {
 class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     """Text of a route in the document: its verb, a summary, and the fields of its query.
 
-    ``bound`` are fields of the verb that are not in the body, but in the path or the route. ``answers`` are the media
+    ``bound`` are input fields that the path or the route sets. The body does not have them. ``answers`` are the media
     types of an answer that is no document, ``headers`` the descriptions of its headers.
     """
 

@@ -152,7 +152,7 @@ def ready(columns: EvaluationColumns, grades: GradeColumns) -> Readiness:
 
 
 def panel_of(columns: EvaluationColumns) -> Ints:
-    """Return the rows that can be compared: those of known graders, not of names that only a token claims."""
+    """Return comparable rows: of known graders. Names that a token merely claims are left out."""
     is_known = np.array([one.kind != "unknown" for one in columns.graders], dtype=np.bool_)
     known = np.flatnonzero(~columns.is_claimed)
     return np.asarray(known[panel(columns.item[known], columns.grader[known], is_known=is_known)])

@@ -29,7 +29,7 @@ def savings(
 
 
 class Used(NamedTuple):
-    """Usage of a view by hour and kind, and the sessions of its span."""
+    """Usage of a view by hour, class, model, channel and status, and the sessions of its span."""
 
     usage: UsageColumns
     sessions: SessionRuns
@@ -61,7 +61,7 @@ def _in_view(usage: UsageColumns, view: View) -> Bools:
 
 
 def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Savings:
-    """Compare baseline runs with selected runs in the usage."""
+    """Compare baseline runs with selected runs; the number of arms gives the recommended baseline rate."""
     chosen = snapshot.settings
     return savings_of.savings(
         used.usage,

@@ -33,7 +33,10 @@ def arm_columns(facts: Facts, *, types: Sequence[ArmType] = ()) -> ArmColumns:
 
 
 def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmType] = ()) -> ArmColumns:
-    """Return the same as of a time, by full hours, in the epoch of that time. Facts without a time count."""
+    """Return the arms as they were at a time, rounded down to the hour. Facts without a time count.
+
+    Each arm is in its epoch of that time. An arm is listed if it has facts in an epoch that is not undone.
+    """
     hours = {(arm_no, epoch): row for arm_no, epoch, *row in _sums_until(snapshot, until_ms)}
     boundaries, targets = _boundaries_until(snapshot, until_ms)
     rows = []

@@ -63,7 +63,7 @@ def as_of(last_at_ms: int | None) -> str:
 
 def _waiting(*, short: bool) -> str | None:
     """Return the button's words; None while the page shows the newest revision."""
-    if begun_here():  # a moment ago: the next look, in some seconds, sees what came in since
+    if begun_here():  # this rerun has just read the frame; the next poll sees newer revisions
         return None
     shown = reading().frame
     try:
