@@ -17,11 +17,13 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import declare
 from core.flows.importing import import_files
+from core.flows.queries.environments import paid_wrong
 from core.records.episode import Episode, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodeRow
 from core.store.reads.episodes import alike_columns, environment_names, episode_columns
 from tests.flows.test_episodes import file_of
 from tests.flows.world import START_MS, context_at, run_of
+from tests.statistics.rewards.planted import FAULTS, GOOD
 
 MINUTE_MS = 60_000
 
@@ -260,3 +262,20 @@ def test_runs_that_were_paid_and_have_no_episode_are_counted(tmp_path: Path) -> 
     import_files(context, [file_of(tmp_path, "runs.jsonl", paid, linked, run_of("unpaid", calls=["a"]), one)])
     found = queries.without_episode(context)
     assert (found.n, found.formats, found.command) == (1, ("armscope",), "armscope import SOURCE")
+
+
+def test_every_hacked_reward_needs_a_look_and_no_other(tmp_path: Path) -> None:
+    """What the database counts leaves out no environment in which the steps would show hacking."""
+    planted = [
+        replace(one, uid=f"{world.name}/{one.uid}", environment=world.name)
+        for world in (*FAULTS, *GOOD)
+        for one in world.episodes(40, 3)
+    ]
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [file_of(tmp_path, "planted.jsonl", *planted)])
+    with context.reading() as snapshot:
+        found = {one.environment for one in paid_wrong(snapshot) if one.after is None}
+    designs = queries.lint(context)
+    assert found == {one.environment for one in designs for each in one.findings if each.kind == "hacking"}
+    assert found >= {world.name for world in FAULTS if world.kind == "hacking"}
+    assert found.isdisjoint({world.name for world in GOOD})

@@ -21,7 +21,7 @@ from core.records.episode_view import CreditView, EpisodeView, StepView
 from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
 from core.records.times import iso
-from core.statistics.rewards.lint import AGAIN, findings_in
+from core.statistics.rewards.lint import AGAIN, TOLERANCE, findings_in
 from core.statistics.rewards.paid import Paid
 from core.statistics.rewards.pattern import patterns
 from core.statistics.rewards.spread import guess
@@ -234,11 +234,11 @@ def design_of(
 def hacked(snapshot: Snapshot, environment_no: int, scale: Scale) -> tuple[Finding, int] | None:
     """Return the finding of `design_of` that a reward looks hacked, and the number of episodes.
 
-    Few environments pay one action again and again. One query finds them, so the steps of all others are not read:
+    Few environments pay one action again and again. Two queries find them, so the steps of all others are not read:
     those steps are most of the cost of a design.
     """
     newest = newest_episodes(snapshot, environment_no, most=DESIGN_EPISODES, most_steps=DESIGN_STEPS)
-    if not is_paid_again(snapshot, [one.number for one in newest], often=AGAIN):
+    if not is_paid_again(snapshot, [one.number for one in newest], often=AGAIN, tolerance=TOLERANCE):
         return None
     findings = findings_in(_paid(snapshot, newest, scale))
     return next(((one, len(newest)) for one in findings if one.kind == "hacking"), None)

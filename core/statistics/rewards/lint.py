@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
-from core.records.episode import Episode, Finding, Scale
+from core.records.episode import Episode, Finding, FindingKind, Scale
 from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.paid import Paid, columns_of
 
@@ -23,14 +23,23 @@ MIN_EPISODES: Final = 10
 MIN_STEPS: Final = 4
 """From which on only the last step's payment comes late."""
 LATE_SHARE: Final = 0.9
-SUCCESS_SHARE: Final = 0.1
-"""Share of successful episodes; fewer successes teach next to nothing."""
+PAID_SHARE: Final = 0.125
+"""Share of episodes that end above the lowest payment; fewer of them teach next to nothing."""
 HACKED_SHARE: Final = 0.05
 AGAIN: Final = 3
 """Payments of one action in one episode, from which on it is paid again and again."""
 AGAIN_BY_TOOL: Final = 5
 """Payments of one tool, if only the tool is known and not its arguments."""
-OUTWEIGH_SHARE: Final = 0.5
+TOLERANCE: Final = 0.1
+"""Payments are alike within this share of their median."""
+CONSTANT_SHARE: Final = 0.95
+"""Share of a tool's calls that are paid alike, from which on its arguments don't matter."""
+MATERIAL: Final = 0.25
+"""Share of the best final reward. Less than that on the way is a small payment for progress."""
+RISES: Final = 0.9
+"""Rank correlation of what is paid on the way with the number of steps, beyond which steps are paid for."""
+OUTWEIGH_SHARE: Final = 0.2
+"""Share of the episodes that end well in which the way outweighs the end."""
 ALIKE_SHARE: Final = 0.05
 APART: Final = 10.0
 """Times that what one tool pays is what another does."""
@@ -45,6 +54,8 @@ MOST_STEPS: Final = 50
 _FEW_PAYMENTS: Final = 3
 _FEW_OF_A_KIND: Final = 5
 _FULL: Final = 1 - 1e-9
+_BEYOND_CHANCE: Final = 3.0
+"""Standard errors of a rank correlation that one of seven hundred independent pairs of columns exceeds."""
 
 
 def lint(episodes: Sequence[Episode], scale: Scale | None = None) -> tuple[Finding, ...]:
@@ -100,9 +111,17 @@ def findings_in(paid: Paid) -> tuple[Finding, ...]:
     return tuple(finding for finding in results if finding is not None)
 
 
+def _finding(
+    paid: Paid, *, kind: FindingKind, certainty: float, text: str, steps: Ints, advice: str
+) -> Finding:
+    """Return a finding with the first of the steps at these indexes."""
+    shown = paid.shown(steps, MOST_STEPS)
+    return Finding(kind=kind, certainty=certainty, seen=text, steps=shown, advice=advice)
+
+
 def _late(paid: Paid) -> Finding | None:
-    """Find delayed-only feedback: of episodes of four steps or more only the last pays. If hardly any succeeds
-    either, nothing is learned at all: sparsity.
+    """Find delayed-only feedback: of episodes of four steps or more only the last pays. If hardly any of
+    them ends above the lowest payment either, nothing is learned at all: sparsity.
     """
     n_steps = paid.counted(~paid.refused)
     long = paid.finished & (n_steps >= MIN_STEPS) & ~np.isnan(paid.total)
@@ -113,85 +132,191 @@ def _late(paid: Paid) -> Finding | None:
         return None
     agree = agreeing(hits, n, LATE_SHARE)
     shows = paid.last[only_last]
-    successes = int((long & paid.succeeded).sum())
-    rare = float(scipy.special.betainc(successes + 0.5, n - successes + 0.5, SUCCESS_SHARE))
+    ends = paid.ended[long & ~np.isnan(paid.ended)]
+    above = int((ends > min(0.0, float(ends.min(initial=0.0)))).sum())
+    rare = float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
     if rare >= 0.5:
-        return Finding(
+        return _finding(
+            paid,
             kind="sparsity",
             certainty=agree * rare,
-            seen=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays; {successes} succeed.",
-            steps=paid.shown(shows, MOST_STEPS),
+            text=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays. "
+            f"{above} of them end above the lowest payment.",
+            steps=shows,
             advice="Pay for progress on the way, or begin with easier tasks: there is hardly anything to learn from.",
         )
-    return Finding(
+    return _finding(
+        paid,
         kind="delayed",
         certainty=agree,
-        seen=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays.",
-        steps=paid.shown(shows, MOST_STEPS),
+        text=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays.",
+        steps=shows,
         advice="Pay for meaningful progress where it is made, so that good and bad steps have different rewards.",
     )
 
 
 def _hacking(paid: Paid) -> Finding | None:
-    """Find hacking: the same action paid the same again and again, most of the midway payment, and no success."""
-    again, excess = _again(paid)
+    """Find hacking: one action paid alike again and again, or a tool that pays each call alike."""
     midway = paid.added(paid.is_midway & (paid.reward > 0), paid.reward)
+    return _repeating(paid, midway) or _per_call(paid, midway)
+
+
+def _repeating(paid: Paid, midway: Floats) -> Finding | None:
+    """Find the same action paid alike again, as most of the midway payment, also without success."""
+    again, excess = _again(paid)
     mostly = (excess * 2 >= midway) & (excess > 0)
     hacked = mostly & ~(paid.ended > paid.scale.threshold)
     n, hits = int((paid.n_midway > 0).sum()), int(hacked.sum())
-    if n < MIN_EPISODES or hits < HACKED_SHARE * n or hits * 2 < int(mostly.sum()):
+    if n < MIN_EPISODES or hits < HACKED_SHARE * n or _goes_with_the_end(paid, excess, mostly):
         return None
-    return Finding(
+    return _finding(
+        paid,
         kind="hacking",
         certainty=agreeing(hits, n, HACKED_SHARE),
-        seen=f"In {hits} of {n} episodes most of what is paid on the way is for the same action again, "
+        text=f"In {hits} of {n} episodes most of what is paid on the way is for the same action again, "
         "without success.",
-        steps=paid.shown(np.flatnonzero(again & hacked[paid.episode]), MOST_STEPS),
-        advice="Pay an action for what it brings anew, and nothing for doing it again.",
+        steps=np.flatnonzero(again & hacked[paid.episode]),
+        advice="Pay an action for the new things it brings, and nothing for doing it again.",
     )
 
 
 def _again(paid: Paid) -> tuple[Bools, Floats]:
-    """Return the steps that pay the same as an earlier step for the same action, if that is frequent, and their sum
-    by episode. If no step has a digest of its arguments, the tool counts as the action.
+    """Return the steps paid like another step for the same action, if that is frequent, and their sum by episode.
+
+    If no step has a digest of its arguments, the tool counts as the action. What that adds up to must be material.
     """
-    by_tool = bool(np.all(paid.action == UNKNOWN))
+    by_tool = bool(paid.action.max(initial=UNKNOWN) == UNKNOWN)
     action, often = (paid.tool, AGAIN_BY_TOOL) if by_tool else (paid.action, AGAIN)
-    places = np.flatnonzero(paid.is_midway & (paid.reward > 0) & (action != UNKNOWN))
     again = np.zeros(len(paid.reward), dtype=np.bool_)
-    if not len(places):
+    steps = np.flatnonzero(paid.is_midway & (paid.reward > 0) & (action != UNKNOWN))
+    key = paid.episode[steps] * (int(action.max(initial=0)) + 1) + action[steps]
+    if np.any(key[1:] < key[:-1]):
+        order = np.argsort(key, kind="stable")
+        steps, key = steps[order], key[order]
+    size = _sizes(key)
+    frequent = size >= often
+    if not np.all(frequent):
+        steps, size = steps[np.repeat(frequent, size)], size[frequent]
+    if not len(steps):
         return again, np.zeros(paid.n)
-    order = places[np.lexsort((places, paid.reward[places], action[places], paid.episode[places]))]
-    starts = np.ones(len(order), dtype=np.bool_)
-    for column in (paid.episode, action, paid.reward):
-        starts[1:] &= column[order[1:]] == column[order[:-1]]
-    starts[1:] = ~starts[1:]
-    group = np.cumsum(starts) - 1
-    size = np.bincount(group)
-    again[order[~starts & (size[group] >= often)]] = True
-    return again, paid.added(again, paid.reward)
+    again[_alike(paid.reward, steps, size, often)] = True
+    excess = paid.added(again, paid.reward)
+    if by_tool:
+        excess[excess <= MATERIAL * _best(paid)] = 0
+    return again, excess
+
+
+def _alike(reward: Floats, steps: Ints, size: Ints, often: int) -> Ints:
+    """Return the steps that are paid like the middle one of their group, without the first, where that is frequent.
+
+    ``size`` are the sizes of groups of steps that follow each other.
+    """
+    starts, group = np.cumsum(size) - size, np.repeat(np.arange(len(size)), size)
+    payments = reward[steps]
+    low, high = np.minimum.reduceat(payments, starts), np.maximum.reduceat(payments, starts)
+    if np.all(high - low <= TOLERANCE * low):  # no group has to be ordered to know its middle
+        first = np.zeros(len(steps), dtype=np.bool_)
+        first[starts] = True
+        return np.asarray(steps[~first])
+    order = np.lexsort((payments, group))
+    steps, payments = steps[order], payments[order]
+    middle = payments[starts + (size - 1) // 2][group]
+    is_alike = np.abs(payments - middle) <= TOLERANCE * middle
+    is_alike &= (np.bincount(group[is_alike], minlength=len(size)) >= often)[group]
+    steps, group = steps[is_alike], group[is_alike]
+    return np.asarray(steps[np.diff(group, prepend=UNKNOWN) == 0])
+
+
+def _sizes(key: Ints) -> Ints:
+    """Return how many of equal keys follow each other."""
+    return np.diff(np.flatnonzero(np.diff(key, prepend=UNKNOWN)), append=len(key))
+
+
+def _best(paid: Paid) -> float:
+    """Return the highest final reward; 0 where none is above 0."""
+    return float(np.nan_to_num(paid.ended).max(initial=0.0))
+
+
+def _goes_with_the_end(paid: Paid, values: Floats, among: Bools) -> bool:
+    """Return whether higher values go with higher final rewards, beyond chance."""
+    known = among & ~np.isnan(paid.ended)
+    n = int(known.sum())
+    return n > 1 and _ranked(values[known], paid.ended[known]) * math.sqrt(n - 1) > _BEYOND_CHANCE
+
+
+def _ranked(one: Floats, other: Floats) -> float:
+    """Return the rank correlation; 0 where nothing varies."""
+    if not np.ptp(one) or not np.ptp(other):
+        return 0.0
+    return float(np.corrcoef(scipy.stats.rankdata(one), scipy.stats.rankdata(other))[0, 1])
+
+
+def _per_call(paid: Paid, midway: Floats) -> Finding | None:
+    """Find a tool that pays each call alike, for any arguments: steps are paid for, and not what they bring.
+
+    What is paid on the way rises with the number of steps, and not with the final reward.
+    """
+    calls = np.bincount(paid.tool[paid.is_midway], minlength=len(paid.tools))
+    pays = np.bincount(paid.tool[paid.is_midway & (paid.reward > 0)], minlength=len(paid.tools))
+    frequent = (calls >= MIN_EPISODES * AGAIN) & (pays >= CONSTANT_SHARE * calls)
+    for tool in np.flatnonzero(frequent).tolist():
+        steps = np.flatnonzero(paid.is_midway & (paid.tool == tool))
+        payments = paid.reward[steps]
+        typical = float(np.median(payments[payments > 0]))
+        n_alike = int((np.abs(payments - typical) <= TOLERANCE * typical).sum())
+        n_of = np.bincount(paid.episode[steps], minlength=paid.n)
+        among, often = n_of > 0, n_of >= AGAIN
+        if (
+            n_alike < CONSTANT_SHARE * len(steps)
+            or int(often.sum()) < max(MIN_EPISODES, int(among.sum()) / 2)
+            or float(np.median(n_of[often])) * typical <= MATERIAL * _best(paid)
+            or _goes_with_the_end(paid, midway, among)
+        ):
+            continue
+        rises = _ranked(midway[among], paid.n_midway[among].astype(np.float64))
+        if rises > RISES:
+            return _finding(
+                paid,
+                kind="hacking",
+                certainty=agreeing(n_alike, len(steps), CONSTANT_SHARE),
+                text=f"{_named(paid.tools[tool])} pays {typical:.3g} for {n_alike} of {len(steps)} calls, with any "
+                f"arguments. What is paid on the way rises with the number of steps (rank correlation {rises:.2f}), "
+                "and not with the final reward.",
+                steps=steps[often[paid.episode[steps]]],
+                advice="Pay a call for what it brings, and nothing for the call itself.",
+            )
+    return None
 
 
 def _scaling(paid: Paid) -> Finding | None:
-    """Find steps that outweigh the final reward: midway payments, signs aside, exceed the largest final one."""
-    is_paid = ~np.isnan(paid.reward)
-    on_the_way = paid.added(paid.is_midway & is_paid, np.abs(paid.reward))
-    ended = paid.finished & ~np.isnan(paid.ended)
-    n = int(ended.sum())
-    if n < MIN_EPISODES:
+    """Find steps that outweigh the end of episodes that end well, with half of the best final reward or more.
+
+    Their payments, signs aside, are more than half of what the episode pays, or one of them is more than half of the
+    end.
+    """
+    known = paid.finished & ~np.isnan(paid.ended)
+    best = _best(paid)
+    well = known & (paid.ended * 2 >= best)
+    n = int(well.sum())
+    if int(known.sum()) < MIN_EPISODES or not best or n < _FEW_PAYMENTS:
         return None
-    most = float(np.max(np.abs(paid.ended[ended])))
-    outweighs = ended & (on_the_way > most)
+    payments = np.where(paid.is_midway, np.nan_to_num(paid.reward), 0.0)
+    on_the_way = np.bincount(paid.episode, weights=np.abs(payments), minlength=paid.n)
+    has_steps = np.diff(paid.starts) > 0
+    largest = np.zeros(paid.n)
+    largest[has_steps] = np.maximum.reduceat(payments, paid.starts[:-1][has_steps])
+    outweighs = well & ((on_the_way > paid.ended) | (largest * 2 > paid.ended))
     hits = int(outweighs.sum())
-    if not most or hits <= OUTWEIGH_SHARE * n:
+    if hits < OUTWEIGH_SHARE * n:
         return None
-    shows = np.flatnonzero(paid.is_midway & is_paid & (paid.reward != 0) & outweighs[paid.episode])
-    typical = float(np.median(on_the_way[ended]))
-    return Finding(
+    middle = [float(np.median(values[outweighs])) for values in (on_the_way, largest, paid.ended)]
+    return _finding(
+        paid,
         kind="scaling",
         certainty=agreeing(hits, n, OUTWEIGH_SHARE),
-        seen=f"Steps on the way come to {typical:.3g} in the middle episode; the end pays {most:.3g} at most.",
-        steps=paid.shown(shows, MOST_STEPS),
+        text=f"In {hits} of {n} episodes that end well the way outweighs the end. In the middle one the way comes to "
+        f"{middle[0]:.3g}, its largest step to {middle[1]:.3g}, and the end to {middle[2]:.3g}.",
+        steps=np.flatnonzero((payments != 0) & outweighs[paid.episode]),
         advice="Keep the final reward well above all that can be had on the way.",
     )
 
@@ -213,18 +338,19 @@ def _ambiguity(paid: Paid) -> Finding | None:
         *((f"the part {name}", _codes(values)) for name, values in paid.parts.items()),
     ]
     for name, code in sources:
-        alike = _alike(paid.ended, np.where(ended, code, UNKNOWN))
+        alike = _same_reward(paid.ended, np.where(ended, code, UNKNOWN))
         if len(alike) and (worst is None or len(alike) > worst[0]):
             worst = len(alike), name, alike
     n = int(ended.sum())
     if worst is None or worst[0] < ALIKE_SHARE * n:
         return None
-    return Finding(
+    return _finding(
+        paid,
         kind="ambiguity",
         certainty=agreeing(worst[0], n, ALIKE_SHARE),
-        seen=f"{worst[0]} of {n} episodes ended with the reward of another outcome; {worst[1]} tells the two apart.",
-        steps=paid.shown(paid.last[worst[2]], MOST_STEPS),
-        advice="Pay outcomes that differ differently: graduated rewards tell partial success from failure.",
+        text=f"{worst[0]} of {n} episodes ended with another outcome's reward; {worst[1]} distinguishes the two.",
+        steps=paid.last[worst[2]],
+        advice="Pay outcomes that differ differently: graduated rewards distinguish partial success from failure.",
     )
 
 
@@ -235,7 +361,7 @@ def _codes(values: Floats) -> Ints:
     return codes
 
 
-def _alike(ended: Floats, code: Ints) -> Ints:
+def _same_reward(ended: Floats, code: Ints) -> Ints:
     """Return the episodes whose outcome shares its final reward with a commoner one."""
     known = np.flatnonzero(code != UNKNOWN)
     if len(known) < MIN_EPISODES:
@@ -277,11 +403,12 @@ def _inconsistent(paid: Paid) -> Finding | None:
         apart = of_high[paid.reward[of_high] >= APART * typical.min()]
         names = [_named(paid.tools[tool]) for tool in (high, low)]
         both = np.concatenate((apart[: MOST_STEPS // 2], pays[paid.tool[pays] == low][: MOST_STEPS // 2]))
-        return Finding(
+        return _finding(
+            paid,
             kind="inconsistent",
             certainty=agreeing(len(apart), len(of_high), 0.5),
-            seen=f"{names[0]} pays {typical.max():.3g} where {names[1]} pays {typical.min():.3g}.",
-            steps=paid.shown(both, MOST_STEPS),
+            text=f"{names[0]} pays {typical.max():.3g} where {names[1]} pays {typical.min():.3g}.",
+            steps=both,
             advice="Have all tools pay on one scale, best from 0 to 1.",
         )
     return None
@@ -320,12 +447,13 @@ def _proxy(paid: Paid) -> Finding | None:
         return None
     ends = np.sort([math.copysign(lower, correlation), math.copysign(upper, correlation)])
     order = np.argsort(-chars if correlation > 0 else chars, kind="stable")
-    return Finding(
+    return _finding(
+        paid,
         kind="proxy",
         certainty=float(scipy.special.ndtr((size - math.atanh(needed)) / error)),
-        seen="The final reward goes with the length of what was sent, whether it succeeds or not: rank correlation "
+        text="The final reward goes with the length of what was sent, whether it succeeds or not: rank correlation "
         f"{correlation:.2f} ({PROB:.0%} interval {ends[0]:.2f} to {ends[1]:.2f}).",
-        steps=paid.shown(paid.last[np.flatnonzero(known)[order]], MOST_STEPS),
+        steps=paid.last[np.flatnonzero(known)[order]],
         advice="Pay for the answer being right; how long it is should not matter.",
     )
 
@@ -375,11 +503,12 @@ def _out_of_scale(paid: Paid) -> Finding | None:
             f"The {scale.base} of {len(episodes)} of {paid.n} lies outside {scale.lo:g} to {scale.hi:g}."
         )
     shows = np.unique(np.concatenate((steps, paid.last[episodes])))
-    return Finding(
+    return _finding(
+        paid,
         kind="out_of_scale",
         certainty=1.0,
-        seen=" ".join(texts),
-        steps=paid.shown(shows, MOST_STEPS),
+        text=" ".join(texts),
+        steps=shows,
         advice="Declare the scale on which it pays, or have it pay from 0 to 1.",
     )
 
@@ -390,11 +519,12 @@ def _paid_after_finished(paid: Paid) -> Finding | None:
     if not len(after):
         return None
     n = len(np.unique(paid.episode[after]))
-    return Finding(
+    return _finding(
+        paid,
         kind="paid_after_finished",
         certainty=1.0,
-        seen=f"{len(after)} payments came after the end, in {n} of {paid.n} episodes; none was counted.",
-        steps=paid.shown(after, MOST_STEPS),
+        text=f"{len(after)} payments came after the end, in {n} of {paid.n} episodes; none was counted.",
+        steps=after,
         advice="Answer nothing more once an episode has finished, and pay for its end once.",
     )
 

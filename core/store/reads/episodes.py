@@ -206,17 +206,21 @@ class Newest(NamedTuple):
     final: float
 
 
-def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int) -> bool:
-    """Return whether any of these episodes rewards one action the same that often; the database counts, without
-    steps.
+def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int, tolerance: float) -> bool:
+    """Return whether any of these episodes pays one action, or each call of a tool alike, that often; the database
+    counts, without steps.
     """
-    rows = snapshot.connection.rows_in(
-        "SELECT 1 FROM step WHERE learner_id = ? AND reward > 0 AND refused = 0 AND episode_no IN ({})"
-        f" GROUP BY episode_no, name, args_digest, reward HAVING count(*) >= {often} LIMIT 1",
-        [snapshot.learner_id],
-        episode_nos,
-    )
-    return any(rows)
+    alike = f"max(reward) * {1 - tolerance} <= min(reward) * {1 + tolerance}"
+    for action, paid in (("name, args_digest", ""), ("name", f" AND {alike}")):
+        rows = snapshot.connection.rows_in(
+            "SELECT 1 FROM step WHERE learner_id = ? AND reward > 0 AND refused = 0 AND finished = 0"
+            f" AND episode_no IN ({{}}) GROUP BY episode_no, {action} HAVING count(*) >= {often}{paid} LIMIT 1",
+            [snapshot.learner_id],
+            episode_nos,
+        )
+        if any(rows):
+            return True
+    return False
 
 
 def newest_episodes(snapshot: Snapshot, environment_no: int, *, most: int, most_steps: int) -> list[Newest]:

@@ -35,6 +35,8 @@ CLEAN = (
     World(name="shaped", episode=ending(approaching)),
     World(name="dense and graded", episode=ending(encouraging, graded=True)),
 )
+ALSO = {"crumbs": frozenset({"hacking"})}
+"""What else is wrong: thirty steps that pay 0.1 each outweigh the end, and each command is paid."""
 SHORT = [(100, range(6))]
 LONG = [(10, range(200)), (30, range(200)), (100, range(200)), (1_000, range(200))]
 
@@ -87,7 +89,7 @@ def test_planted_faults_are_found_and_no_others(
             for seed in seeds:
                 told = {one.kind for one in findings_in(columns(world, n, seed))}
                 hits.update(told & {world.wrong})
-                extra.update(told - {world.wrong})
+                extra.update(told - {world.wrong} - ALSO.get(world.name, frozenset()))
                 false += world.wrong is None and bool(told)
         for kind in FINDING_KINDS:
             recall = hits[kind] / len(seeds)

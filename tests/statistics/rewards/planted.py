@@ -1,0 +1,208 @@
+"""Planted: environments with one fault each, those that the source calls good, and the kinds that may be found.
+
+An episode has four to eight commands, each with arguments of its own, and an answer that is right or wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from core.demo.environments import Dice, step
+from core.records.episode import Episode, FindingKind, Scale, Step
+
+ROOM: Final = Scale(step_lo=-100, step_hi=100, lo=-1_000, hi=1_000, base="final")
+"""A scale that nothing is outside of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """An environment: how it pays from its dice and the share of episodes before, and what may be found."""
+
+    name: str
+    steps: Callable[[Dice, float], list[Step]]
+    kind: FindingKind | None = None
+    also: frozenset[FindingKind] = field(default=frozenset({"delayed"}))
+    scale: Scale = ROOM
+
+    def episodes(self, n: int, seed: int) -> list[Episode]:
+        """So many episodes of one seed."""
+        dice = np.random.default_rng([seed, n, sum(self.name.encode())])
+        return [
+            Episode(uid=f"e{at}", environment="planted", steps=tuple(self.steps(dice, at / n)))
+            for at in range(n)
+        ]
+
+
+def right(dice: Dice, share: float = 0.5) -> float:
+    return float(dice.random() < share)
+
+
+def commands(
+    dice: Dice, reward: Callable[[], float] = lambda: 0.0, *, most: int = 9, same: bool = False
+) -> list[Step]:
+    """Commands with arguments of their own, or the same ones."""
+    n = int(dice.integers(4, most))
+    digests = ["e" * 32] * n if same else [f"{int(one):032x}" for one in dice.integers(0, 1_000, n)]
+    return [step(at, "bash", reward(), args_digest=digest) for at, digest in enumerate(digests)]
+
+
+def ended(steps: list[Step], reward: float, *, tool: str = "submit", **more: object) -> list[Step]:
+    return [*steps, step(len(steps), tool, reward, finished=True, **more)]
+
+
+def length(dice: Dice) -> int:
+    return max(1, int(dice.lognormal(4, 0.7)))
+
+
+def _every_command(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: 0.1), 0.0)
+
+
+def _every_command_and_right(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: 0.1), right(dice))
+
+
+def _echo(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: 0.1, same=True), 0.0)
+
+
+def _nearly_alike(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: round(float(dice.uniform(0.1, 0.101)), 5), same=True), 0.0)
+
+
+def _echo_and_right(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: 0.1, same=True), right(dice))
+
+
+def _one_large_step(dice: Dice, _: float) -> list[Step]:
+    steps = commands(dice)
+    at = int(dice.integers(len(steps)))
+    steps[at] = step(at, "bash", 0.9, args_digest=steps[at].args_digest)
+    return ended(steps, 1.0 if dice.random() < 0.5 else 0.0)
+
+
+def _large_steps(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: 0.9), right(dice))
+
+
+def _sometimes_large(dice: Dice, _: float) -> list[Step]:
+    pays = 1.0 if dice.random() < 0.4 else 0.0
+    return ended(commands(dice, lambda: pays), right(dice))
+
+
+def _rarely_right(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice), right(dice, 0.05))
+
+
+def _on_two_scales(dice: Dice, _: float) -> list[Step]:
+    tool, most = ("a", 1.0) if dice.random() < 0.5 else ("b", 100.0)
+    return ended(commands(dice), most * right(dice), tool=tool)
+
+
+def _by_length(dice: Dice, _: float) -> list[Step]:
+    sent = length(dice)
+    return ended(commands(dice), min(sent / 100, 1.0), n_chars_in=sent)
+
+
+FAULTS: Final = (
+    Planted(name="every command pays .1", steps=_every_command, kind="hacking", also=frozenset()),
+    Planted(
+        name="every command pays .1, half succeed",
+        steps=_every_command_and_right,
+        kind="hacking",
+        also=frozenset(),
+    ),
+    Planted(name="echo", steps=_echo, kind="hacking", also=frozenset()),
+    Planted(name="echo for .100 to .101", steps=_nearly_alike, kind="hacking", also=frozenset()),
+    Planted(name="echo, half succeed", steps=_echo_and_right, kind="hacking", also=frozenset()),
+    Planted(name="one step of .9", steps=_one_large_step, kind="scaling", also=frozenset()),
+    Planted(
+        name="steps of .9 each", steps=_large_steps, kind="scaling", also=frozenset({"hacking"})
+    ),  # each command pays
+    Planted(name="large steps in 40%", steps=_sometimes_large, kind="scaling", also=frozenset()),
+    Planted(name="5% succeed", steps=_rarely_right, kind="sparsity"),
+    Planted(name="tools of 1 and 100", steps=_on_two_scales, kind="inconsistent"),
+    Planted(name="min(length / 100, 1)", steps=_by_length, kind="proxy"),
+)
+
+
+def _binary(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice), right(dice), n_chars_in=length(dice))
+
+
+def _graded(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice), round(float(dice.beta(2, 2)), 2))
+
+
+def _graded_or_nothing(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice), round(float(dice.beta(2, 2)), 2) * right(dice, 0.4))
+
+
+def _tools_of_a_half(dice: Dice, _: float) -> list[Step]:
+    """The source's good example of one scale: a tool that pays 1, and another that pays .5."""
+    tool, most = ("a", 1.0) if dice.random() < 0.5 else ("b", 0.5)
+    return ended([], most * right(dice), tool=tool)
+
+
+def _tools_of_a_fifth(dice: Dice, _: float) -> list[Step]:
+    """Tools of 1 and .2 pay on one scale from 0 to 1: a lesser task may pay less."""
+    tool, most = ("a", 1.0) if dice.random() < 0.5 else ("b", 0.2)
+    return ended([], most * right(dice), tool=tool)
+
+
+def _solution_file(dice: Dice, _: float) -> list[Step]:
+    """The source's good example of immediate feedback: .5 for the step that finds the file."""
+    steps = commands(dice)
+    at = int(dice.integers(len(steps)))
+    steps[at] = step(at, "bash", 0.5, args_digest=steps[at].args_digest)
+    return ended(steps, right(dice))
+
+
+def _useful_commands(dice: Dice, _: float) -> list[Step]:
+    """The source's good example against hacking: .1 for a command that gives new information."""
+    useful = float(dice.uniform(0.2, 0.7))
+    return ended(commands(dice, lambda: 0.1 * right(dice, useful)), right(dice))
+
+
+def _small_steps(dice: Dice, _: float) -> list[Step]:
+    """The source's good example of scales: .01 a step, and 1 for success."""
+    return ended(commands(dice, lambda: 0.01), right(dice))
+
+
+GOOD: Final = (
+    Planted(name="right or wrong", steps=_binary),
+    Planted(name="graded", steps=_graded),
+    Planted(name="graded, or nothing", steps=_graded_or_nothing),
+    Planted(name="tools of 1 and .5", steps=_tools_of_a_half, also=frozenset()),
+    Planted(name="tools of 1 and .2", steps=_tools_of_a_fifth, also=frozenset()),
+    Planted(name="solution file", steps=_solution_file, also=frozenset()),
+    Planted(name="useful commands", steps=_useful_commands, also=frozenset()),
+    Planted(name="small steps", steps=_small_steps, also=frozenset()),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Of so many worlds: those in which the planted kind was found, and those with a kind that is not there."""
+
+    planted: Planted
+    n_worlds: int
+    n_found: int
+    n_false: int
+
+
+def found(find: Callable[[Planted, int, int], set[FindingKind]], n: int, seeds: range) -> Iterator[Found]:
+    """Findings of each environment in worlds of so many episodes."""
+    for planted in (*FAULTS, *GOOD):
+        kinds = [find(planted, n, seed) for seed in seeds]
+        there = planted.also | ({planted.kind} if planted.kind is not None else set())
+        yield Found(
+            planted=planted,
+            n_worlds=len(seeds),
+            n_found=sum(planted.kind in one for one in kinds),
+            n_false=sum(bool(one - there) for one in kinds),
+        )
