@@ -14,6 +14,7 @@ from its result by `_selection_of`, because at 10,000 arms they cost more than t
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -25,7 +26,7 @@ from core.columns import ArmColumns, Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.packing import counted_cost, fill, order_baseline, order_selected, seed_places
 from core.records.learner import LearnerSettings
-from core.records.selection import MAX_SEED_BITS, Decision, Reason, Selection
+from core.records.selection import MAX_SEED_BITS, Decision, LaterDraw, Reason, Selection
 
 LEADING: Final = 1_024
 """Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
@@ -276,6 +277,124 @@ def _selection_of(
         over_budget=packed.over_budget,
         truncated=packed.truncated,
     )
+
+
+def extended(
+    held: Selection, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
+) -> Selection:
+    """Return a held selection with candidates that came later, appended by a draw of their own.
+
+    They share the coin of the hold, and go in behind its arms as far as the limits leave room.
+
+    Parameters
+    ----------
+    held : Selection
+        Selection of a hold, with every arm decided so far.
+    columns : ArmColumns of n_arms
+        Counts of the new candidates, sorted by id.
+    settings : LearnerSettings
+        Settings in force: budget, k, min_pulls and seeds.
+    seed : int
+        Of this draw, from 0 to 2^128 - 1.
+    revision : int
+        The learner's when ``columns`` were read.
+
+    Returns
+    -------
+    Selection
+        The same decisions, then one for each candidate by rank.
+    """
+    is_baseline = held.run_class == "baseline"
+    unlimited = msgspec.structs.replace(
+        settings, phase="active", baseline_rate=float(is_baseline), budget_tokens=0, k=0
+    )
+    fresh = _decisions(pack(columns, unlimited, seed=seed), columns.keys)
+    last = max((one.rank for one in held.decisions), default=0)
+    later = () if held.later is msgspec.UNSET else held.later
+    return _limited(
+        msgspec.structs.replace(
+            held,
+            decisions=(
+                *held.decisions,
+                *(msgspec.structs.replace(one, rank=last + one.rank) for one in fresh),
+            ),
+            later=(*later, LaterDraw(seed=str(seed), revision=revision, n_arms=len(fresh))),
+        ),
+        settings,
+        n_fixed=len(held.decisions),
+    )
+
+
+def _limited(selection: Selection, settings: LearnerSettings, *, n_fixed: int) -> Selection:
+    """Return the selection with what does not fit left out; the first decisions stay as they are."""
+    most = settings.k if selection.run_class == "selected" else 0
+    spent = n_in = 0
+    decisions: list[Decision] = []
+    for at, one in enumerate(selection.decisions):
+        decided = one
+        if at >= n_fixed and one.reason != "seed":
+            is_full = 0 < most <= n_in
+            is_dear = 0 < settings.budget_tokens < spent + one.token_cost
+            if is_full or is_dear:
+                decided = msgspec.structs.replace(one, included=False, reason="k" if is_full else "budget")
+        left = settings.budget_tokens - spent if settings.budget_tokens and at >= n_fixed else one.budget_left
+        decisions.append(msgspec.structs.replace(decided, budget_left=left))
+        spent += decided.token_cost * decided.included
+        n_in += decided.included
+    return msgspec.structs.replace(selection, decisions=tuple(decisions))
+
+
+def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerSettings) -> Selection:
+    """Return what a held selection says of the arms on offer now.
+
+    Nothing is drawn, and no arm comes back in. Where the limits are smaller now, or arms dearer, the last in order
+    leave until the others fit; seeds stay.
+
+    Parameters
+    ----------
+    held : Selection
+        Selection of a hold, in which every arm on offer is decided.
+    token_costs : mapping of str to int
+        Cost of each arm on offer, `UNKNOWN` (-1) where it is not known.
+    settings : LearnerSettings
+        Settings in force.
+
+    Returns
+    -------
+    Selection
+        One decision per arm on offer, ranked from 1 in the order of the hold.
+    """
+    rows = [
+        msgspec.structs.replace(one, rank=rank, token_cost=max(token_costs[one.arm], 0))
+        for rank, one in enumerate((one for one in held.decisions if one.arm in token_costs), start=1)
+    ]
+    spent, n_in = sum(one.token_cost for one in rows if one.included), sum(one.included for one in rows)
+    most = settings.k if held.run_class == "selected" else 0
+    for at in range(len(rows) - 1, -1, -1):
+        one = rows[at]
+        is_dear = 0 < settings.budget_tokens < spent
+        if not is_dear and not 0 < most < n_in:
+            break
+        if one.included and one.reason != "seed":
+            rows[at] = msgspec.structs.replace(one, included=False, reason="budget" if is_dear else "k")
+            spent, n_in = spent - one.token_cost, n_in - 1
+    return msgspec.structs.replace(
+        held,
+        decisions=tuple(_with_left(rows, settings.budget_tokens)),
+        budget_tokens=settings.budget_tokens,
+        k=settings.k,
+        min_pulls=settings.min_pulls,
+        over_budget=0 < settings.budget_tokens < spent,
+        truncated=held.run_class == "baseline" and not all(one.included for one in rows),
+    )
+
+
+def _with_left(rows: Sequence[Decision], budget_tokens: int) -> Iterator[Decision]:
+    """Yield the decisions with the tokens left when each one's turn came."""
+    spent = 0
+    for one in rows:
+        yield msgspec.structs.replace(one, budget_left=budget_tokens - spent if budget_tokens else None)
+        spent += one.token_cost * one.included
 
 
 def settings_hash(settings: LearnerSettings) -> str:

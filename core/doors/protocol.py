@@ -218,7 +218,12 @@ class LearnerProtocol(Protocol):
 
         def begin(offered: Sequence[Any] | None) -> Selection:
             nonlocal began_ms
-            selection = self.select(offered, budget_tokens=options.get("budget_tokens"), k=options.get("k"))
+            selection = self.select(
+                offered,
+                session=options.get("session"),
+                budget_tokens=options.get("budget_tokens"),
+                k=options.get("k"),
+            )
             began_ms = self._now_ms()
             return selection
 
@@ -241,15 +246,25 @@ class LearnerProtocol(Protocol):
         return RunUnderWay[Any](arms, uid=options.get("uid"), begin=begin, end=end)
 
     def select(
-        self, arms: Iterable[object] | None = None, *, budget_tokens: int | None = None, k: int | None = None
+        self,
+        arms: Iterable[object] | None = None,
+        *,
+        session: str | None = None,
+        budget_tokens: int | None = None,
+        k: int | None = None,
     ) -> Selection:
         """Choose the arms of the next prompt among the offered ones (None = all known arms).
+
+        With the setting ``sticky`` at ``session`` a selection holds: later requests of the same ``session`` get the
+        same arms in the same order, until the session was idle. `record` then takes the same session.
 
         Offered are arms, ids, and tools as an SDK defines them (`tool_candidate`). `Selection.keep` returns those
         that are in.
         """
         offered = None if arms is None else [arm_of(arm) for arm in arms]
-        selection = self._call("select", Selection, arms=offered, budget_tokens=budget_tokens, k=k)
+        selection = self._call(
+            "select", Selection, arms=offered, session=session, budget_tokens=budget_tokens, k=k
+        )
         self._offers.add(selection, offered or ())
         return selection
 

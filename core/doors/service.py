@@ -45,7 +45,7 @@ class Service:
 
     def whole(self, actor: Actor) -> Context:
         """Return the context of an actor for the full database."""
-        return self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner)
+        return self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner).of_own_door()
 
     def _at(self, actor: Actor, learner: str) -> Context:
         return Context(

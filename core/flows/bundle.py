@@ -104,7 +104,8 @@ def export_bundle(
         answer = _pack(snapshot, packer, format, progress)
         manifest = _manifest(context, snapshot, answer, packer)
         with packer.file(MANIFEST) as put:
-            put(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+            plain = {**msgspec.to_builtins(manifest), "settings": manifest.settings.document()}
+            put(msgspec.json.format(msgspec.json.encode(plain), indent=2))
     return BundleAnswer(
         file=str(target), size_bytes=target.stat().st_size, sha256=_hash_of(target), manifest=manifest
     )

@@ -11,11 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from msgspec.structs import replace as replace_settings
+
 from core.errors import UnknownLearner
 from core.flows.pace import USUAL, ImportPace
 from core.permissions import OF_INSTALLATION, Action, authorise, may
 from core.records.actor import Actor
-from core.records.learner import INSTALLATION
+from core.records.learner import INSTALLATION, Sticky
 from core.settings import DEFAULT_LEARNER, Settings, check_learner
 from core.store import fleet
 from core.store.review import hidden_evaluations
@@ -73,7 +75,8 @@ class Context:
     of a new learner. ``pace`` sets the batch sizes of imports. ``is_named`` False: the caller named no learner, so
     ``learner`` is the only existing one, and no other is created implicitly. ``may_be_empty``: a read before the
     first write sees an empty learner. ``on_new_layers`` receives how many layers an actor creates by judging unknown
-    ones. It may refuse before anything is written.
+    ones. It may refuse before anything is written. ``sticky`` is that setting of learners that the context creates:
+    our own doors let selections hold within a session.
     """
 
     store: Store
@@ -87,6 +90,7 @@ class Context:
     pace: ImportPace = USUAL
     is_rehearsal: bool = False
     on_new_layers: Callable[[Actor, int], None] = unlimited
+    sticky: Sticky = "run"
     _permitted: set[Action] = field(default_factory=set, init=False, repr=False, compare=False)
     """Actions that were authorised: a request is authorised once, and every flow may ask again."""
 
@@ -97,6 +101,10 @@ class Context:
     def of(self, learner: str) -> Context:
         """Return the context of another learner."""
         return replace(self, learner=learner, is_named=True)
+
+    def of_own_door(self) -> Context:
+        """Return the context of a door of our own: in learners that it creates, selections hold within a session."""
+        return replace(self, sticky="session")
 
     def for_pages(self) -> Context:
         """Return a context whose reads may be stale: they use the replica, if there is one."""
@@ -112,7 +120,13 @@ class Context:
         self.permit(action, create=create)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
         return self.store.write(
-            self.learner, work, actor=self.actor, now_ms=self.clock(), origin=origin, only=not self.is_named
+            self.learner,
+            work,
+            actor=self.actor,
+            now_ms=self.clock(),
+            origin=origin,
+            only=not self.is_named,
+            sticky=self.sticky,
         )
 
     def stage(self, stage: Stage, work: Callable[[Part], _T]) -> tuple[_T, Stage]:
@@ -176,6 +190,8 @@ class Context:
         with self.store.reading(self.learner) as snapshot:
             if not snapshot.exists and self.learner != DEFAULT_LEARNER and not self.may_be_empty:
                 raise unknown_learner(snapshot)
+            if not snapshot.exists:
+                snapshot.settings = replace_settings(snapshot.settings, sticky=self.sticky)
             snapshot.shows_texts = self.may("read_texts")
             yield snapshot
 
@@ -188,7 +204,7 @@ class Context:
 
 
 def open_context(settings: Settings, *, create: bool = True, whole: bool = False) -> Context:
-    """Open the database of the settings; with ``create``, create an empty one if there is none.
+    """Open the database of the settings for a door of our own; with ``create``, create an empty one if there is none.
 
     Without a learner in the settings, the default learner is used if it exists or no other does, else the only one.
 
@@ -201,13 +217,13 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     """
     store = Store(settings.database, create=create, read_location=settings.read_database)
     if settings.learner is not None:
-        return Context(store=store, learner=settings.learner, actor=settings.actor)
+        return Context(store=store, learner=settings.learner, actor=settings.actor).of_own_door()
     try:
         name = _only(store, whole=whole)
     except BaseException:
         store.close()
         raise
-    return Context(store=store, learner=name, is_named=False, actor=settings.actor)
+    return Context(store=store, learner=name, is_named=False, actor=settings.actor).of_own_door()
 
 
 def default_learner(store: Store) -> str | None:

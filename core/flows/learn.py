@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
 from core.records.run import Phase, Run
 from core.records.verdict import Verdict
+from core.store.holds import use_hold
 from core.store.reads import run_of_uid
 from core.store.runs import add_runs
 from core.store.transaction import Transaction
@@ -91,6 +93,9 @@ def _timed(txn: Transaction, run: Run) -> Run:
 def _record(txn: Transaction, runs: Sequence[Run]) -> list[RecordAnswer]:
     batch = [judge(run, txn.settings) for run in runs]
     statuses = add_runs(txn, batch)
+    held = {run.session for run in runs if run.selection and run.selection.held_since_ms is not msgspec.UNSET}
+    for session in sorted(filter(None, held)):
+        use_hold(txn, session)
     return [
         RecordAnswer(
             uid=judged.run.uid,

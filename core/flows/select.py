@@ -1,10 +1,14 @@
-"""Selection of the arms of the next prompt, with reasons. It only reads: the recorded run stores the selection."""
+"""Selection of the arms of the next prompt, with reasons.
+
+A selection for one run only reads: the recorded run stores it. A selection that holds in a session is written first.
+The source draws on each request. A hold departs from that, so that a provider's cache keeps the prompt.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,35 +17,126 @@ from msgspec import Meta
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.context import Context
 from core.guidance import guidance
+from core.policy import extended, on_offer
 from core.policy import select as select_arms
 from core.records.arm import Arm, Prior
 from core.records.learner import LearnerSettings
+from core.records.limits import MAX_LABEL_CHARS, text
 from core.records.selection import Selection
+from core.records.times import MINUTE_MS
+from core.store.holds import begin_hold, extend_hold, open_hold, use_hold
 from core.store.reads import arm_columns
+from core.store.transaction import Snapshot, Transaction
 
 
 def select(
     context: Context,
     arms: Annotated[Sequence[Arm] | None, Meta(description="Arms on offer; default: all known arms.")] = None,
     *,
+    session: Annotated[
+        str | None, Meta(description="Session of the request; a selection may hold in it.")
+    ] = None,
     budget_tokens: Annotated[int | None, Meta(description="Token budget; 0 = unlimited.")] = None,
     k: Annotated[int | None, Meta(description="Maximum number of arms; 0 = unlimited.")] = None,
 ) -> Selection:
     """Choose the arms of the next prompt.
 
     The answer's ``guidance`` names the arms that are left out. A new arm competes with its prior. ``budget_tokens``
-    and ``k`` override the settings for this selection; 0 = unlimited. Raises `UnknownLearner` where no arm is
-    offered and none is known.
+    and ``k`` override the settings for this selection; 0 = unlimited. With the setting ``sticky`` at ``session``, the
+    first selection of a ``session`` is on disk when this returns. It holds until the session was idle for
+    ``hold_minutes``. Raises `UnknownLearner` where no arm is offered and none is known.
     """
     context.permit("select")
+    call = _Call(arms, budget_tokens, k)
     # With arms on offer the learner may be new. Its first recorded run creates it.
     with context.reading("select") if arms is None else context.store.reading(context.learner) as snapshot:
         columns = arm_columns(snapshot)
         settings, revision = snapshot.settings, snapshot.revision
-    if arms is not None:
-        columns = offered(columns, arms, settings)
-    effective = overridden(settings, budget_tokens, k)
-    return with_guidance(select_arms(columns, effective, seed=context.entropy(), revision=revision))
+        is_new = not snapshot.exists
+        sticky = context.sticky if is_new else settings.sticky
+        holds = bool(session) and sticky == "session" and settings.phase == "active"
+        holds &= not is_new or arms is not None
+        held = _read(snapshot, call, session, columns, context.clock()) if holds and session else None
+    if holds and session:
+        return held or _hold(context, call, text("A session", session, MAX_LABEL_CHARS))
+    return with_guidance(call.chosen(columns, settings, context.entropy(), revision))
+
+
+class _Call(NamedTuple):
+    """One request: the arms on offer, and limits of its own."""
+
+    arms: Sequence[Arm] | None
+    budget_tokens: int | None
+    k: int | None
+
+    def chosen(self, columns: ArmColumns, settings: LearnerSettings, seed: int, revision: int) -> Selection:
+        """Return a new selection."""
+        return select_arms(
+            self.offered(columns, settings), self.limits(settings), seed=seed, revision=revision
+        )
+
+    def offered(self, columns: ArmColumns, settings: LearnerSettings) -> ArmColumns:
+        return columns if self.arms is None else offered(columns, self.arms, settings)
+
+    def limits(self, settings: LearnerSettings) -> LearnerSettings:
+        return overridden(settings, self.budget_tokens, self.k)
+
+    def of_hold(self, hold: Selection, columns: ArmColumns, settings: LearnerSettings) -> Selection:
+        """Return what a hold says of the arms on offer, all of which it has decided."""
+        costs = dict(zip(columns.keys, columns.token_cost.tolist(), strict=True))
+        return on_offer(hold, costs, self.limits(settings))
+
+
+_NOTED: Final = 20
+"""A use of a hold is written once in such a part of its idle time; between, a selection only reads."""
+
+
+def _read(
+    snapshot: Snapshot, call: _Call, session: str, columns: ArmColumns, now_ms: int
+) -> Selection | None:
+    """Return the selection that holds; None where something is to be written first."""
+    settings = snapshot.settings
+    idle_ms = settings.hold_minutes * MINUTE_MS
+    hold = open_hold(snapshot, session, now_ms - idle_ms)
+    if hold is None or now_ms - hold.used_ms > idle_ms // _NOTED:
+        return None
+    candidates = call.offered(columns, settings)
+    if len(_undecided(hold.selection, candidates)):
+        return None
+    return with_guidance(call.of_hold(hold.selection, candidates, settings))
+
+
+def _hold(context: Context, call: _Call, session: str) -> Selection:
+    """Begin the hold of a session, or add new candidates to it, or note its use."""
+    seed = context.entropy()
+
+    def work(txn: Transaction) -> Selection:
+        settings, columns = txn.settings, arm_columns(txn)
+        if settings.sticky == "run" or settings.phase == "passive":  # changed meanwhile
+            return call.chosen(columns, settings, seed, txn.revision)
+        idle_ms = settings.hold_minutes * MINUTE_MS
+        hold = open_hold(txn, session, txn.now_ms - idle_ms)
+        if hold is None:
+            fresh = call.chosen(columns, settings, seed, txn.revision)
+            chosen = msgspec.structs.replace(fresh, held_since_ms=txn.now_ms)
+            begin_hold(txn, session, chosen, idle_ms=idle_ms)
+            return chosen
+        selection, candidates = hold.selection, call.offered(columns, settings)
+        later = _undecided(selection, candidates)
+        if len(later):
+            selection = extended(selection, later, call.limits(settings), seed=seed, revision=txn.revision)
+            extend_hold(txn, session, selection)
+        else:
+            use_hold(txn, session)
+        return call.of_hold(selection, candidates, settings)
+
+    return with_guidance(context.write("select", work, create=call.arms is not None))
+
+
+def _undecided(hold: Selection, columns: ArmColumns) -> ArmColumns:
+    """Return the candidates that a hold has not decided on."""
+    decided = {one.arm for one in hold.decisions}
+    return columns.where(np.array([key not in decided for key in columns.keys], dtype=np.bool_))
 
 
 def with_guidance(chosen: Selection) -> Selection:

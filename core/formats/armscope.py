@@ -169,6 +169,7 @@ from core.records.evidence import Reference
 from core.records.ledger_lines import (
     LINES_VERSION,
     ContentLine,
+    LearnerLine,
     LedgerLine,
     RunLine,
 )
@@ -453,9 +454,11 @@ def write(lines: Iterable[LedgerLine | Run]) -> Iterator[bytes]:
         yield _ENCODER.encode(_written(line)) + b"\n"
 
 
-def _written(line: LedgerLine | Run) -> ContentLine | _Run:
+def _written(line: LedgerLine | Run) -> ContentLine | _Run | dict[str, object]:
     if isinstance(line, Run):
         return _written_run(line)
+    if isinstance(line, LearnerLine) and line.settings is not None:
+        return {**msgspec.to_builtins(line), "settings": line.settings.document()}
     if not isinstance(line, RunLine):
         return line
     written = _written_run(line.run)

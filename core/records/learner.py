@@ -22,6 +22,12 @@ tokens, and the audit of what is done to them. It is in no list, and no name lea
 Mode = Literal["standard", "openclaw"]
 """The way that detection recognises skills, files and memories."""
 
+Sticky = Literal["run", "session"]
+"""How long a selection holds: for its run, or for its session until that was idle."""
+MAX_HOLD_MINUTES: Final = 1_440
+_NEWER: Final = frozenset({"sticky", "hold_minutes"})
+"""Settings that versions up to 0.2.0 do not know."""
+
 DEFAULT_SEEDS: Final = (
     "tool:fs:Read",
     "tool:fs:Write",
@@ -66,6 +72,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ``weight_by_agreement`` is the weight, 0 to 1, of a rater or model; others have 1. ``keep_texts`` stores requests
     and answers. These four apply to later input only. ``trusted_graders`` names tokens whose claims about raters may
     be trained on. ``prices`` is the price of a million tokens per model in any currency; selection ignores it.
+    ``sticky`` says how long a selection holds. With ``session`` it holds in its session until it was not used for
+    ``hold_minutes``, as long as the provider keeps its cache.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -87,6 +95,22 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     weight_by_agreement: dict[str, float] = {}
     keep_texts: bool = False
     trusted_graders: tuple[str, ...] = ()
+    sticky: Sticky = "run"
+    hold_minutes: int = 5
+
+    def document(self) -> dict[str, object]:
+        """Return the settings for a file: newer ones only where they were changed, so that older versions read it.
+
+        >>> "sticky" in LearnerSettings().document(), LearnerSettings(sticky="session").document()["sticky"]
+        (False, 'session')
+        """
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        unchanged = LearnerSettings()
+        return {
+            name: value
+            for name, value in plain.items()
+            if name not in _NEWER or getattr(self, name) != getattr(unchanged, name)
+        }
 
     def __post_init__(self) -> None:
         if not 0 <= self.baseline_rate <= 1:
@@ -101,6 +125,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                     f"{name} must be a whole number from 0 to 10^12, got {value}.",
                     next_step="0 means unlimited for budget_tokens and k.",
                 )
+        if not 1 <= self.hold_minutes <= MAX_HOLD_MINUTES:
+            raise InvalidSetting(
+                f"hold_minutes must be a whole number from 1 to {MAX_HOLD_MINUTES:,}, got {self.hold_minutes}.",
+                next_step="Use the minutes that the provider keeps its cache, for example 5 or 60.",
+            )
         for key in self.seed_arms:
             check_key(key)
         _check_prices(self.prices)

@@ -12,11 +12,13 @@ from core.errors import InvalidInput
 from core.records.arm import Arm, arm_type, check_key, tool_key
 from core.records.candidate import tool_name
 from core.records.limits import (
+    LAST_MS,
     MAX_COUNT,
     MAX_LABEL_CHARS,
     MAX_TOKENS,
     Count,
     Label,
+    Millis,
     Share,
     Tokens,
     flag,
@@ -56,6 +58,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     budget_left: int | None = None
 
 
+class LaterDraw(msgspec.Struct, frozen=True, kw_only=True):
+    """The draw of candidates that were offered after their hold began; they are its next ``n_arms`` by rank."""
+
+    seed: Label
+    revision: Count
+    n_arms: Count
+
+
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The arms of the next prompt with their reasons; enough to replay it.
 
@@ -63,7 +73,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     the seed arms alone exceed the budget. ``truncated``: a baseline run left arms out for lack of budget. ``k`` (0 =
     unlimited) and ``min_pulls`` are the values in force for this selection, even where they excluded nothing. So
     other values can be tried on it later. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. A
-    run without a selection has neither, because our settings did not make its prompt.
+    run without a selection has neither, because our settings did not make its prompt. ``held_since_ms`` is when its
+    hold began: the session's requests share coin, draws and order from then on. Absent = drawn for this request.
+    ``later`` are the draws of candidates that came after that.
     """
 
     run_class: SelectedClass
@@ -78,6 +90,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     over_budget: bool = False
     truncated: bool = False
     guidance: str | None = None
+    held_since_ms: Millis | msgspec.UnsetType = msgspec.UNSET
+    later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         sound = {
@@ -91,10 +105,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             "over_budget": flag("A selection's over_budget", self.over_budget),
             "truncated": flag("A selection's truncated", self.truncated),
         }
-        for name in ("k", "min_pulls"):
+        for name in ("k", "min_pulls", "held_since_ms"):
             value = getattr(self, name)
             if value is not msgspec.UNSET:
-                sound[name] = whole(f"A selection's {name}", value, MAX_COUNT)
+                limit = LAST_MS if name == "held_since_ms" else MAX_COUNT
+                sound[name] = whole(f"A selection's {name}", value, limit)
+        if self.later is not msgspec.UNSET:
+            sound["later"] = several("A selection's later draws", self.later, LaterDraw)
         if self.guidance is not None:
             sound["guidance"] = text("A selection's guidance", self.guidance)
         for name, value in sound.items():
@@ -126,6 +143,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def keep(self, offered: Iterable[_T], *, key: Callable[[_T], str] | None = None) -> list[_T]:
         """Those of what was offered that are in, in their order and as they are: what goes into the prompt.
 
+        Those of a hold are in its order, not that of the offer, so that the prompt stays the same.
+
         Known again are arms, ids, and tools by their name, however they are defined (`tool_candidate`); of anything
         else ``key`` says the arm's id. Raises `InvalidInput` for what this selection did not decide on.
 
@@ -138,7 +157,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         is_in = {one.arm: one.included for one in self.decisions}
         named = {arm.split(":", 2)[2]: arm for arm in is_in if arm_type(arm) == "tool"}
         named |= {name: usual for name in named if (usual := tool_key(name)) in is_in}
-        return [one for one in offered if _decided(is_in, _key_of(one, named) if key is None else key(one))]
+        pairs = [(_key_of(one, named) if key is None else key(one), one) for one in offered]
+        included = [(arm, one) for arm, one in pairs if _decided(is_in, arm)]
+        if self.held_since_ms is not msgspec.UNSET:
+            rank = {arm: at for at, arm in enumerate(is_in)}
+            included.sort(key=lambda pair: rank[pair[0]])
+        return [one for _, one in included]
 
     def to_json(self) -> str:
         """The selection as a JSON document, for a queue or another process; `from_json` reads it."""

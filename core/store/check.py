@@ -21,6 +21,7 @@ from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes
 from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
+from core.store.holds import unlike_holds
 from core.store.provenance import plans, standings
 from core.store.quality import (
     folded,
@@ -52,6 +53,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
     checks: list[tuple[str, Iterator[Difference]]] = [
         ("caches", _caches(snapshot, taken)),
         ("learner", _settings(snapshot)),
+        ("hold", (Difference("hold", *map(_shown, one)) for one in unlike_holds(snapshot))),
         ("undone", _acts(snapshot)),
         ("outcome", _flags(snapshot)),
         ("observation", _weighed(snapshot)),

@@ -55,6 +55,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "run.session": "session",
     "execution.session": "session",
     "offer.session": "session",
+    "hold.session": "session",
     "agent_session.name": "session",
     "trace.session": "session",
     # spans that wait to become runs: they go with their trace
@@ -120,6 +121,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
             *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
             *("reply.kind", "reply.key", "reset.uid", "reset.target", "reset.scope", "setting.name"),
+            *("learner.sticky", "hold.class", "hold.seed", "hold.choice"),
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
             *("rollout.uid", "rollout.started", "rollout.updated", "rollout.said"),
@@ -283,12 +285,13 @@ def scope_of_session(txn: Transaction, name: str) -> Scope:
 
 
 def _was_offered(txn: Transaction, key: Sequence[Any]) -> bool:
-    """Return whether a session name is known from offers or spans alone."""
+    """Return whether a session name is known from offers, holds or spans alone."""
     row = txn.connection.row(
         "SELECT 1 FROM offer WHERE learner_id = ? AND session = ?"
+        " UNION ALL SELECT 1 FROM hold WHERE learner_id = ? AND session = ?"
         " UNION ALL SELECT 1 FROM agent_session WHERE learner_id = ? AND name = ?"
         " UNION ALL SELECT 1 FROM trace WHERE learner_id = ? AND session = ? LIMIT 1",
-        [*key, *key, *key],
+        [*key, *key, *key, *key],
     )
     return row is not None
 
@@ -608,7 +611,7 @@ def _unquoted(summary: dict[str, object]) -> dict[str, object]:
     return {name: _OF_FILES.get(name, held) for name, held in summary.items()}
 
 
-_OFFERED: Final = (("offer", "session"), ("agent_session", "name"))
+_OFFERED: Final = (("offer", "session"), ("hold", "session"), ("agent_session", "name"))
 
 
 def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:

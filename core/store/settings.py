@@ -89,12 +89,13 @@ def enforce_settings(txn: Transaction) -> None:
 
 
 def folded_settings(txn: Facts, *, until_revision: int | None = None) -> LearnerSettings:
-    """Return the defaults with the active changes applied in order; an imported one is active with its import.
+    """Return the settings at the start with the active changes in order; an imported one is active with its import.
 
     Default seed arms follow the detection mode in force. With ``until_revision`` only changes up to that one count,
     among those active today.
     """
-    values: dict[str, object] = {}
+    begun = txn.connection.row("SELECT sticky FROM learner WHERE learner_id = ?", [txn.learner_id])
+    values: dict[str, object] = {} if begun is None else {"sticky": begun[0]}
     for name, value in txn.connection.rows(
         "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision <= ? AND revision NOT IN"
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from core.errors import ArmscopeError, StoreDamaged, StoreError, StoreUnusable
 from core.records.actor import Actor
+from core.records.learner import Sticky
 from core.settings import Located
 from core.store.check import differences, look_over
 from core.store.copying import Progress, copy_rows
@@ -83,11 +84,12 @@ class Store:
         now_ms: int,
         origin: str | None = None,
         only: bool = False,
+        sticky: Sticky = "run",
     ) -> _T:
         """Write to one learner and return the result of ``work``, once all of it is on disk.
 
-        A missing learner is made with this origin, or raises `UnknownLearner`. With ``only`` it is made only where
-        there is no other.
+        A missing learner is made with this origin and ``sticky``, or raises `UnknownLearner`. With ``only`` it is
+        made only where there is no other.
 
         ``work`` may be called more than once, each time in a new transaction, after the previous call was rolled
         back: a connection can be lost, a commit refused. Its last call counts. So it must change nothing but its
@@ -105,7 +107,14 @@ class Store:
             # Removed, because the transaction changes it: another call must read it again.
             memory = memories.pop(learner, None)
             txn = Transaction(
-                connection, learner, actor=actor, now_ms=now_ms, origin=origin, only=only, memory=memory
+                connection,
+                learner,
+                actor=actor,
+                now_ms=now_ms,
+                origin=origin,
+                only=only,
+                sticky=sticky,
+                memory=memory,
             )
             answer = work(txn)
             txn.finish()

@@ -187,6 +187,7 @@ learner = Table(
     _text("origin"),
     _int("created_at_ms"),
     _text("settings"),
+    Column("sticky", Text, nullable=False, server_default=text("'run'")),  # its setting until it is changed
     _int("revision", default=0),
     _int("token", default=0),  # drawn by each write
     _int("staged_import_no", default=0),  # the import in progress; 0: none
@@ -604,6 +605,23 @@ offer_arm = _clustered(
     _key("arm_no"),
     _key("offer_no"),
     Index("ix_offer_arm_offer", "learner_id", "offer_no"),
+)
+
+# Selections that hold within a session. The runs have what was chosen: no export has the hold itself.
+
+hold = _clustered(
+    "hold",  # a coin and a draw that all requests of a session share until it was idle
+    _learner(),
+    Column("session", Text, primary_key=True, nullable=False),
+    _key("began_ms"),
+    _int("used_ms"),  # last selection, or end of a run that it was for
+    _text("class"),
+    _int("prob_micro"),
+    _text("seed"),
+    _int("revision"),
+    _text("choice"),  # the selection as JSON, its arms in their order; '': it ended
+    _partial("uq_hold_open", "session", where="choice <> ''", unique=True),
+    _partial("ix_hold_used", "used_ms", where="choice <> ''"),
 )
 
 agent_session = _clustered(

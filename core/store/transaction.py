@@ -21,7 +21,7 @@ from core.permissions import may
 from core.records.actor import Actor
 from core.records.arm import Arm, Prior, arm_type
 from core.records.audit import ActionName
-from core.records.learner import LearnerSettings
+from core.records.learner import LearnerSettings, Sticky
 from core.records.run import Inventory
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
@@ -236,8 +236,8 @@ class Snapshot:
 class Transaction:
     """One write to one learner: its row is updated first, its counters and audit last.
 
-    ``origin`` is the identity of a new learner; None = it must exist. With ``only`` it must also exist where there is
-    another. ``memory`` is the cache from this process's last write; it may be stale.
+    ``origin`` is the identity of a new learner, ``sticky`` that setting of it; None = it must exist. With ``only`` it
+    must also exist where there is another. ``memory`` is the cache from this process's last write; it may be stale.
     """
 
     _OPEN: str = (
@@ -258,6 +258,7 @@ class Transaction:
         now_ms: int,
         origin: str | None,
         only: bool = False,
+        sticky: Sticky = "run",
         memory: Memory | None = None,
     ) -> None:
         self.connection = connection
@@ -276,9 +277,9 @@ class Transaction:
         self.created: bool = row[3] == self._FIRST
         self.learner_id: int = row[0]
         self.origin: str = row[1]
-        if self.created and origin:
-            self._name(origin)
         self.settings = _settings(row[2])
+        if self.created and origin:
+            self._name(origin, sticky)
         self.revision: int = row[3]
         self.staged = Staged(*row[5:8])
         self._was_staged = self.staged.import_no > 0
@@ -567,12 +568,19 @@ class Transaction:
             ],
         )
 
-    def _name(self, origin: str) -> None:
-        """Give a learner that is new its lasting identity."""
+    def _name(self, origin: str, sticky: Sticky) -> None:
+        """Give a learner that is new its lasting identity, and how long its selections hold until that is changed."""
         self.origin = origin
+        self.settings = msgspec.structs.replace(self.settings, sticky=sticky)
         self.connection.run(
-            "UPDATE learner SET origin = ?, created_at_ms = ? WHERE learner_id = ?",
-            [origin, self.now_ms, self.learner_id],
+            "UPDATE learner SET origin = ?, created_at_ms = ?, sticky = ?, settings = ? WHERE learner_id = ?",
+            [
+                origin,
+                self.now_ms,
+                sticky,
+                msgspec.json.encode(self.settings).decode(),
+                self.learner_id,
+            ],
         )
 
     def _others(self) -> bool:

@@ -19,7 +19,7 @@ from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.judged import OBSERVED, Judged
 from core.records.kept_texts import StoredTexts
-from core.records.selection import Selection
+from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row
 from core.store.tables import insert_into
 from core.store.texts import drop_texts, read_texts, write_texts
@@ -74,6 +74,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_pulls: int | msgspec.UnsetType = msgspec.UNSET
     over_budget: bool = False
     truncated: bool = False
+    held_since_ms: int | msgspec.UnsetType = msgspec.UNSET
+    later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, selection: Selection) -> Choice:

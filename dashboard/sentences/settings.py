@@ -11,7 +11,7 @@ import numpy as np
 from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
-from core.records.learner import MAX_PRICE, LearnerSettings, Priors
+from core.records.learner import MAX_HOLD_MINUTES, MAX_PRICE, LearnerSettings, Priors
 from core.statistics.bias import Readiness
 from dashboard import wording
 from dashboard.figures.theme import Tokens
@@ -55,6 +55,16 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         label="Minimum of pulls",
         explains="Arms with fewer pulls go ahead of every drawn arm, the least known first.",
         allowed="whole numbers, 0 to 10¹²",
+    ),
+    "sticky": SettingWords(
+        label="A selection holds for",
+        explains="Each run: arms are drawn on each request, as the source says. The session: its first draw holds, "
+        "so that the provider's cache keeps the prompt.",
+    ),
+    "hold_minutes": SettingWords(
+        label="Minutes until a hold ends",
+        explains="A session that is idle for longer gets a new draw. Use the time that the provider keeps its cache.",
+        allowed=f"whole numbers, 1 to {wording.count(MAX_HOLD_MINUTES)}",
     ),
     "seed_arms": SettingWords(
         label="Seed arms, one a line",
@@ -133,7 +143,16 @@ def allowed(names: Sequence[str]) -> str:
 
 
 SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "Choosing": ("phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "seed_arms"),
+    "Choosing": (
+        "phase",
+        "baseline_rate",
+        "budget_tokens",
+        "k",
+        "min_pulls",
+        "sticky",
+        "hold_minutes",
+        "seed_arms",
+    ),
     "Recognising": ("mode", "meta_tools"),
     "Believing": ("priors",),
     "Judging": (
@@ -209,6 +228,14 @@ def setting_effects(shown: SettingsPreview) -> list[str]:
         under = [int((shown.columns.pulls < value).sum()) for value in (before.min_pulls, after.min_pulls)]
         arms = wording.things(under[1], "arm")
         parts.append(f"{arms} would have fewer pulls than that and go first, {wording.count(under[0])} now.")
+    if after.sticky != before.sticky:
+        parts.append(
+            "Runs of one session would share a draw. Savings compare them apart from runs so far."
+            if after.sticky == "session"
+            else "Each run would have a draw of its own. Savings compare them apart from runs so far."
+        )
+    if after.hold_minutes != before.hold_minutes:
+        parts.append("It holds for sessions under way, too.")
     if after.seed_arms != before.seed_arms:
         known = len(set(after.seed_arms) & set(shown.columns.keys))
         parts.append(

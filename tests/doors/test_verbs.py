@@ -128,7 +128,7 @@ FIELDS: Mapping[str, str] = {
         "target format pairing manifest include_reward with_secrets adapters layers executions raters "
         "rubrics since_ms until_ms"
     ),
-    "select": "arms budget_tokens k",
+    "select": "arms session budget_tokens k",
     "change": "name value",
     "reward": "arm value outcome reason run correct key create seen",
     "reward_batch": "rewards key",

@@ -29,6 +29,7 @@ from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
+from core.records.learner import Sticky
 from core.records.reward import RewardOrder
 from core.store.staging import Part, Stage
 from core.store.store import Store
@@ -73,10 +74,11 @@ class Again(Store):
         now_ms: int,
         origin: str | None = None,
         only: bool = False,
+        sticky: Sticky = "run",
     ) -> _T:
         def attempt(work: Callable[[Transaction], _T]) -> _T:
             return super(Again, self).write(
-                learner, work, actor=actor, now_ms=now_ms, origin=origin, only=only
+                learner, work, actor=actor, now_ms=now_ms, origin=origin, only=only, sticky=sticky
             )
 
         with pytest.raises(StoreUnusable, match="FOREIGN KEY"):

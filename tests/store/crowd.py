@@ -12,7 +12,9 @@ from typing import Final
 
 from core.flows.context import Context
 from core.flows.reward import reward
+from core.flows.select import select
 from core.records.actor import Actor
+from core.records.arm import Arm
 from core.settings import Located
 from core.store.store import Store
 from tests.store.forking import FORKING
@@ -55,6 +57,36 @@ def all_write(writers: Sequence[Writer]) -> list[Told]:
     for process in started:
         process.join()
     return [heard[number] for number in range(len(writers))]
+
+
+def all_select(place: Located, session: str, arms: Sequence[Arm], n_processes: int) -> list[str]:
+    """The first selections of one session by so many processes at the same moment, each as JSON or its error."""
+    begun: Barrier = FORKING.Barrier(n_processes)
+    answers: Queue[str] = FORKING.Queue()
+    started = [
+        FORKING.Process(target=_select, args=(place, session, arms, begun, answers), daemon=True)
+        for _ in range(n_processes)
+    ]
+    for process in started:
+        process.start()
+    found = [answers.get(timeout=_PATIENCE_S) for _ in started]
+    for process in started:
+        process.join()
+    return found
+
+
+def _select(place: Located, session: str, arms: Sequence[Arm], begun: Barrier, answers: Queue[str]) -> None:
+    answer = ""
+    try:
+        store = Store(place)
+        context = Context(store=store, actor=Actor(name="agent")).of_own_door()
+        with closing(store):
+            begun.wait(_PATIENCE_S)
+            answer = select(context, arms, session=session, budget_tokens=40).to_json()
+    except Exception as failed:  # whatever it is, the parent process compares it
+        begun.abort()
+        answer = repr(failed)
+    answers.put(answer)
 
 
 def _write(number: int, writer: Writer, begun: Barrier, told: Queue[tuple[int, Told]]) -> None:

@@ -67,6 +67,7 @@ from core.flows.review import (
 from core.flows.reward import reward, reward_all
 from core.flows.rollouts import rollouts, settle_all_rollouts, take_events
 from core.flows.rubrics import add_rubric, rubrics
+from core.flows.select import select
 from core.flows.settings import change
 from core.flows.tokens import create_token
 from core.flows.traces import settle_everywhere, take_spans, traces
@@ -86,6 +87,7 @@ from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
+from core.records.run import Inventory, Run
 from core.records.run_page import Cursor, Direction
 from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
@@ -156,6 +158,7 @@ def do(context: Context, folder: Path) -> None:
         reward(context, A, 0.5, run="r", seen="reward-1")
     assert note(context, A, "asked once", key="asked") == note(context, A, "asked once", key="asked")
     offer_and_hear(context)
+    select_and_hold(replace(context, learner="holding", clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__))
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     undo(context, change(context, "k", 5).id)
     written: list[Transaction] = []
@@ -202,6 +205,33 @@ def offer_and_hear(context: Context) -> None:
     start_session(replace(context, identity=lambda: "another"), "chat 2")
     erase(context, session="chat 2")
     assert finish_session(context, uid) == finish_session(context, uid) is not None
+
+
+def select_and_hold(context: Context) -> None:
+    """A hold that begins, is read, grows, is used by a run and ends; one of a session that is erased."""
+    learner = context.of_own_door()
+    arms = [Arm(key=A, token_cost=3), Arm(key="tool:other:held")]
+    first = select(learner, arms, session="held 1", budget_tokens=2)
+    frozen = replace(learner, clock=lambda: START_MS + 9 * HOUR_MS + 120_000)
+    assert select(frozen, arms, session="held 1", budget_tokens=2) == first
+    grown = select(learner, [*arms, Arm(key="tool:other:later")], session="held 1")
+    inventory = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in grown.included))
+    run = Run(
+        uid="held",
+        session="held 1",
+        run_class=grown.run_class,
+        inventory=inventory,
+        excluded=grown.excluded,
+        selection=grown,
+    )
+    record(learner, run)
+    select(learner, arms, session="held 2")
+    late = replace(learner, clock=lambda: START_MS + 99 * HOUR_MS)
+    select(late, arms, session="held 1")
+    erase(late, session="held 2")
+    erase(late, session="held 1")
+    assert select(late, arms, session="held 1").held_since_ms == START_MS + 99 * HOUR_MS
+    assert queries.verify(late).clean
 
 
 def tell(context: Context, folder: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
+from core.flows.select import select
 from core.records.actor import Actor
+from core.records.arm import Arm
+from core.records.selection import Selection
 from core.settings import Located
 from core.store.store import Store
 from tests.engine import Cluster
 from tests.flows.world import run_of
-from tests.store.crowd import Writer, all_write
+from tests.store.crowd import Writer, all_select, all_write
 from tests.store.postgres import address
 
 pytestmark = pytest.mark.own_engines
@@ -30,6 +34,29 @@ def test_thirty_processes_are_all_kept_once(engine: str, tmp_path: Path) -> None
         return
     with address() as place, closing(Cluster(place)) as cluster:
         _are_kept_once(cluster.fresh(tmp_path / "a.db"))
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_first_selections_of_a_session_at_once_are_one(engine: str, tmp_path: Path) -> None:
+    """The learner is new, too: one process creates it with the hold, and the others read it."""
+    if engine == "sqlite":
+        _is_one(tmp_path / "a.db")
+        return
+    with address() as place, closing(Cluster(place)) as cluster:
+        _is_one(cluster.fresh(tmp_path / "a.db"))
+
+
+def _is_one(place: Located) -> None:
+    Store(place).close()
+    arms = [Arm(key=f"tool:other:{number}", token_cost=10) for number in range(12)]
+    for session in ("one", "two"):
+        (found,) = set(all_select(place, session, arms, n_processes=8))
+        chosen = Selection.from_json(found)
+        assert chosen.held_since_ms is not msgspec.UNSET
+        context = Context(store=Store(place), actor=Actor(name="mara"))
+        with closing(context.store):
+            assert select(context, arms, session=session, budget_tokens=40) == chosen
+            assert queries.verify(context).clean
 
 
 def _are_kept_once(place: Located) -> None:

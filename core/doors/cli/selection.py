@@ -33,16 +33,24 @@ def select(
     budget: Annotated[
         int | None, typer.Option("--budget", metavar="N", min=0, help=words("select", "budget_tokens"))
     ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="NAME", help=words("select", "session"))
+    ] = None,
     k: Annotated[int | None, typer.Option("--k", metavar="N", min=0, help=words("select", "k"))] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
 ) -> None:
-    """Each arm has its draw, rank, reason and cost. Nothing is recorded."""
+    """Each arm has its draw, rank, reason and cost. Only a selection that holds in its session is stored."""
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
-    values = {"arms": None if arms is None else _read_arms(arms), "budget_tokens": budget, "k": k}
+    values = {
+        "arms": None if arms is None else _read_arms(arms),
+        "session": session,
+        "budget_tokens": budget,
+        "k": k,
+    }
     result: Selection = verb("select").call(context, **values)
     rows = [
         (

@@ -131,8 +131,10 @@ class Api:
         try:
             actor = _ANONYMOUS if route.public else self._actor(call.headers)
             if route.of_learner is not None:
-                context = self._service.context(actor, call.path_values.get("name"), route.action)
-                return route.of_learner(context, call)
+                named = call.path_values.get("name")
+                context = self._service.context(actor, named, route.action)
+                # The routes of other programs name no learner.
+                return route.of_learner(context if named is None else context.of_own_door(), call)
             if not route.public:
                 _permit(actor, route.action, call.path_values.get("learner"))
             return route.handler(self._service, actor, call)

@@ -174,7 +174,7 @@ def _verb(name: str, fields: Mapping[str, str]) -> Callable[[Service, Actor, Arg
     """Return a handler that calls a verb; ``fields`` are its fields by the tool's names."""
 
     def run(service: Service, actor: Actor, arguments: Arguments) -> object:
-        operation, context = verb(name), service.context(actor, _learner_of(arguments))
+        operation, context = verb(name), service.context(actor, _learner_of(arguments)).of_own_door()
         request = {field: arguments[ours] for ours, field in fields.items() if ours in arguments}
         return operation.plain(context, operation.call(context, operation.decode(request)))
 

@@ -246,7 +246,8 @@ def _work(pipe: Connection, database: Located, actor: Actor, options: SpreadOpti
     with closing(Store(database)) as store, suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             learner, files = pipe.recv()
-            pipe.send(_import_learner(Context(store=store, learner=learner, actor=actor), files, options))
+            context = Context(store=store, learner=learner, actor=actor).of_own_door()
+            pipe.send(_import_learner(context, files, options))
 
 
 def _import_learner(context: Context, files: Sequence[Path], options: SpreadOptions) -> LearnerImport:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.records.arm import ARM_TYPES
 from core.records.judging import Crediting, Graders
-from core.records.learner import Mode
+from core.records.learner import Mode, Sticky
 from core.records.run import Phase
 from dashboard import sentences, wording
 from dashboard.reading import reading
@@ -31,6 +31,8 @@ _CHOICE_WORDS: Final = {
     "none": "None",
     "equal": "Equal",
     "referenced": "Referenced",
+    "run": "Each run",
+    "session": "The session",
 }
 _GRADERS: Final[tuple[Graders, ...]] = get_args(Graders)
 _CREDITING: Final[tuple[Crediting, ...]] = get_args(Crediting)
@@ -185,6 +187,8 @@ FIELDS: Final[dict[str, Field]] = {
     "budget_tokens": _whole(),
     "k": _whole(),
     "min_pulls": _whole(),
+    "sticky": _choice(get_args(Sticky)),
+    "hold_minutes": _whole(),
     "seed_arms": _lines(),
     "meta_tools": _lines(),
     "priors": Field(

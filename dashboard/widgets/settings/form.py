@@ -49,7 +49,17 @@ def fields() -> Drafts:
 
 
 _SMALL: Final = frozenset(
-    {"phase", "baseline_rate", "budget_tokens", "k", "min_pulls", "graders", "evaluation_credit"}
+    {
+        "phase",
+        "baseline_rate",
+        "budget_tokens",
+        "k",
+        "min_pulls",
+        "sticky",
+        "hold_minutes",
+        "graders",
+        "evaluation_credit",
+    }
 )
 
 

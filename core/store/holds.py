@@ -1,0 +1,102 @@
+"""Holds: the selection that all requests of a session share, until the session was idle.
+
+A session has one open hold at most. Its row is written before the selection is handed out. The row of an ended hold
+keeps the coin, the seed and the times; its arms are in the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from core.records.selection import Selection
+from core.store.erased import Erased
+from core.store.rollup import prob_micro
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Transaction
+
+_HOLD: Final = insert_into(
+    "hold",
+    "learner_id",
+    "session",
+    "began_ms",
+    "used_ms",
+    "class",
+    "prob_micro",
+    "seed",
+    "revision",
+    "choice",
+)
+_OPEN: Final = "learner_id = ? AND choice <> ''"
+
+
+class Hold(NamedTuple):
+    """An open hold: when it was used last, and its selection with every arm decided so far."""
+
+    used_ms: int
+    selection: Selection
+
+
+def open_hold(facts: Facts, session: str, after_ms: int) -> Hold | None:
+    """Return the hold of a session that was used at this time or later."""
+    row = facts.connection.row(
+        f"SELECT used_ms, choice FROM hold WHERE {_OPEN} AND session = ? AND used_ms >= ?",
+        [facts.learner_id, _name(facts, session), after_ms],
+    )
+    return None if row is None else Hold(row[0], Selection.from_json(row[1]))
+
+
+def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms: int) -> None:
+    """Open the hold of a session. End the one before, and those of other sessions that are idle."""
+    txn.connection.run(
+        f"UPDATE hold SET choice = '' WHERE {_OPEN} AND (session = ? OR used_ms < ?)",
+        [txn.learner_id, _name(txn, session), txn.now_ms - idle_ms],
+    )
+    txn.connection.run(
+        _HOLD,
+        [
+            txn.learner_id,
+            _name(txn, session),
+            txn.now_ms,
+            txn.now_ms,
+            selection.run_class,
+            prob_micro(selection.baseline_prob),
+            selection.seed,
+            selection.revision,
+            selection.to_json(),
+        ],
+    )
+
+
+def extend_hold(txn: Transaction, session: str, selection: Selection) -> None:
+    """Replace the selection of an open hold by one with more arms, and note its use."""
+    txn.connection.run(
+        f"UPDATE hold SET choice = ?, used_ms = ? WHERE {_OPEN} AND session = ?",
+        [selection.to_json(), txn.now_ms, txn.learner_id, _name(txn, session)],
+    )
+
+
+def use_hold(txn: Transaction, session: str) -> None:
+    """Note that the open hold of a session was used now."""
+    txn.connection.run(
+        f"UPDATE hold SET used_ms = ? WHERE {_OPEN} AND session = ? AND used_ms < ?",
+        [txn.now_ms, txn.learner_id, _name(txn, session), txn.now_ms],
+    )
+
+
+def _name(facts: Facts, session: str) -> str:
+    """Return the name under which a session is stored: that of an erased one is a number."""
+    erased = facts.erased if isinstance(facts, Transaction) else Erased.of(facts.connection, facts.learner_id)
+    return erased.session(session) or session
+
+
+def unlike_holds(facts: Facts) -> Iterator[tuple[str, object, object]]:
+    """Return open holds whose columns differ from their selection: the session, the columns, the selection's."""
+    for session, began_ms, *stored, choice in facts.connection.each(
+        f"SELECT session, began_ms, class, prob_micro, seed, revision, choice FROM hold WHERE {_OPEN}",
+        [facts.learner_id],
+    ):
+        chosen = Selection.from_json(choice)
+        own = [chosen.run_class, prob_micro(chosen.baseline_prob), chosen.seed, chosen.revision]
+        if (began_ms, stored) != (chosen.held_since_ms, own):
+            yield session, stored, own

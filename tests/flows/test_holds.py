@@ -1,0 +1,368 @@
+"""Holds: within a session the coin, the draw, the arms and their order stay, until the session was idle."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import open_learner
+from core.columns import UNKNOWN
+from core.errors import InvalidInput, InvalidSetting, UnknownLearner
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.erase import erase
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.learners import create_learner
+from core.flows.offers import offer
+from core.flows.select import select
+from core.flows.settings import change, in_force
+from core.flows.undo import redo, undo
+from core.policy import on_offer
+from core.records.arm import Arm
+from core.records.learner import LearnerSettings
+from core.records.run import Call, Inventory, Run
+from core.records.selection import Decision, Selection
+from tests.flows.world import START_MS, context_at, run_of
+
+MINUTE_MS = 60_000
+KEYS = [f"tool:other:t{number:02}" for number in range(30)]
+ARMS = [Arm(key=key, token_cost=10) for key in KEYS]
+N_FIT = 24
+BUDGET = 10 * N_FIT
+
+
+@dataclass
+class Clock:
+    now_ms: int = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def pass_minutes(self, minutes: float) -> None:
+        self.now_ms += round(minutes * MINUTE_MS)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def context(tmp_path: Path, clock: Clock) -> Context:
+    """An empty database, and a door of our own."""
+    return replace(context_at(tmp_path / "a.db"), clock=clock, entropy=count(1).__next__).of_own_door()
+
+
+def choose(context: Context, arms: list[Arm] | None = None, session: str | None = "s1") -> Selection:
+    return select(context, ARMS if arms is None else arms, session=session, budget_tokens=BUDGET)
+
+
+def stored(context: Context, uid: str) -> Selection:
+    """The selection of a recorded run, with its guidance text."""
+    story = queries.run(context, uid)
+    assert story.selection is not None
+    return msgspec.structs.replace(story.selection, guidance=story.guidance)
+
+
+def run_with(uid: str, chosen: Selection, session: str | None = "s1", at_ms: int = START_MS) -> Run:
+    return Run(
+        uid=uid,
+        session=session,
+        run_class=chosen.run_class,
+        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in chosen.included)),
+        excluded=chosen.excluded,
+        selection=chosen,
+        calls=(Call(name=chosen.included[0].rpartition(":")[2]),),
+        ended_at_ms=at_ms,
+    )
+
+
+def test_a_session_has_one_prompt_and_sessions_differ(context: Context, clock: Clock) -> None:
+    first = choose(context)
+    assert first.held_since_ms == START_MS
+    assert len(first.included) == N_FIT
+    for number in range(8):
+        clock.pass_minutes(4)
+        again = choose(context)
+        assert again == first, "coin, seed, draws, arms and order"
+        record(context, run_with(f"r{number}", again, at_ms=clock.now_ms))
+    assert stored(context, "r7") == first
+    assert len({choose(context, session=f"other {number}").included for number in range(8)}) == 8
+    assert queries.verify(context).clean
+
+
+@pytest.mark.parametrize("session", [None, "", "s1"])
+def test_the_way_of_the_source_draws_on_each_request(context: Context, session: str | None) -> None:
+    if session:
+        change(context, "sticky", "run")
+    drawn = [choose(context, session=session) for _ in range(8)]
+    assert len({one.included for one in drawn}) == 8
+    assert {one.held_since_ms for one in drawn} == {msgspec.UNSET}
+
+
+def test_our_doors_create_learners_that_hold_and_other_programs_do_not(tmp_path: Path) -> None:
+    own = context_at(tmp_path / "own.db").of_own_door()
+    assert in_force(own).sticky == "session", "before it is created, too"
+    record(own, run_of("r"))
+    create_learner(own, "second")
+    assert {in_force(own.of(name)).sticky for name in ("default", "second")} == {"session"}
+    assert queries.setting_changes(own) == (), "it is no change of a setting"
+    other = context_at(tmp_path / "other.db")
+    offer(other, ARMS, session="s1")
+    assert in_force(other).sticky == "run"
+    assert choose(other.of_own_door()).held_since_ms is msgspec.UNSET, "a learner keeps what it began with"
+    with open_learner(tmp_path / "door.db") as learner:
+        assert learner.settings.sticky == "session"
+        assert learner.select(["tool:fs:Read"], session="s1").held_since_ms is not msgspec.UNSET
+        with learner.run(["tool:fs:Read"], session="s1") as run:
+            assert run.selection == learner.select(["tool:fs:Read"], session="s1")
+
+
+def test_a_hold_ends_when_its_session_was_idle(context: Context, clock: Clock) -> None:
+    first = choose(context)
+    clock.pass_minutes(5)
+    assert choose(context) == first
+    clock.pass_minutes(5)
+    assert choose(context) == first, "it was used five minutes ago"
+    clock.pass_minutes(5 + 1 / MINUTE_MS)
+    second = choose(context)
+    assert second.held_since_ms == clock.now_ms
+    assert second.included != first.included
+    change(context, "hold_minutes", 60)
+    clock.pass_minutes(59)
+    assert choose(context) == second
+    clock.pass_minutes(30)
+    record(context, run_with("long", second, at_ms=clock.now_ms))
+    clock.pass_minutes(59)
+    assert choose(context) == second, "the run used the cache until it ended"
+    for wrong in (0, 1_441):
+        with pytest.raises(InvalidSetting, match="hold_minutes must be a whole number from 1 to 1,440"):
+            change(context, "hold_minutes", wrong)
+
+
+def test_later_selections_only_read(context: Context, clock: Clock) -> None:
+    first = choose(context)
+    revision = queries.revision(context)
+    clock.pass_minutes(0.2)
+    assert choose(context) == first
+    assert queries.revision(context) == revision
+    clock.pass_minutes(0.2)
+    assert choose(context) == first
+    assert queries.revision(context) != revision, "its use is noted, so that the hold goes on"
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_candidates_that_come_later_are_appended_by_a_draw_of_their_own(
+    context: Context, rate: float
+) -> None:
+    change(context, "baseline_rate", rate)
+    few = ARMS[:20]
+    first = choose(context, few)
+    change(context, "baseline_rate", 1 - rate)
+    grown = choose(context)
+    assert grown.run_class == first.run_class == ("baseline" if rate else "selected")
+    assert grown.baseline_prob == rate, "the coin belongs to the hold"
+    assert grown.included[:20] == first.included
+    assert len(grown.included) == N_FIT
+    assert [one.reason for one in grown.decisions[N_FIT:]] == ["budget"] * 6
+    assert grown.later is not msgspec.UNSET
+    (draw,) = grown.later
+    assert draw.n_arms == 10
+    assert draw.seed != grown.seed == first.seed
+    assert choose(context) == grown
+    assert choose(context, few) == msgspec.structs.replace(first, later=grown.later)
+    repeated = choose(context, list(reversed(ARMS)))
+    assert repeated.keep([one.key for one in reversed(ARMS)]) == list(grown.included), (
+        "in the order of the hold"
+    )
+
+
+def test_a_seed_that_comes_later_is_in_beyond_the_budget(context: Context) -> None:
+    choose(context)
+    seed = Arm(key="tool:fs:Read", token_cost=50)
+    grown = choose(context, [*ARMS, seed])
+    assert grown.decisions[-1].reason == "seed"
+    assert grown.included == (*choose(context).included[: N_FIT - 5], seed.key)
+
+
+def test_pressure_never_draws_again(context: Context) -> None:
+    first = choose(context)
+    smaller = select(context, ARMS, session="s1", budget_tokens=100)
+    assert smaller.included == first.included[:10]
+    assert {one.reason for one in smaller.decisions if not one.included} == {"budget"}
+    assert select(context, ARMS, session="s1", budget_tokens=BUDGET, k=3).included == first.included[:3]
+    dearer = [msgspec.structs.replace(arm, token_cost=20) for arm in ARMS]
+    assert choose(context, dearer).included == first.included[:12]
+    assert select(context, ARMS, session="s1", budget_tokens=10_000).included == first.included
+    assert choose(context) == first
+
+
+@given(
+    costs=st.lists(st.integers(0, 50), min_size=1, max_size=12),
+    later=st.lists(st.integers(-1, 90), min_size=12, max_size=12),
+    offered=st.lists(st.booleans(), min_size=12, max_size=12),
+    budget=st.integers(0, 200),
+    k=st.integers(0, 12),
+    n_seeds=st.integers(0, 3),
+    is_baseline=st.booleans(),
+)
+def test_what_holds_is_the_front_of_the_hold_that_fits(
+    *,
+    costs: list[int],
+    later: list[int],
+    offered: list[bool],
+    budget: int,
+    k: int,
+    n_seeds: int,
+    is_baseline: bool,
+) -> None:
+    """Law: what is in is the held order from its front, as long as it fits; seeds are always in."""
+    rows = tuple(
+        Decision(
+            arm=KEYS[at],
+            included=at < n_seeds or at % 3 != 1,
+            reason="seed" if at < n_seeds else "budget" if at % 3 == 1 else "draw",
+            rank=at + 1,
+            token_cost=cost,
+        )
+        for at, cost in enumerate(costs)
+    )
+    held = Selection(
+        run_class="baseline" if is_baseline else "selected",
+        decisions=rows,
+        seed="1",
+        baseline_prob=0.5,
+        settings_hash="",
+        revision=1,
+    )
+    now = {KEYS[at]: later[at] for at in range(len(costs)) if offered[at]}
+    chosen = on_offer(held, now, LearnerSettings(budget_tokens=budget, k=k))
+    assert [one.arm for one in chosen.decisions] == [one.arm for one in rows if one.arm in now]
+    assert [one.rank for one in chosen.decisions] == list(range(1, len(now) + 1))
+    in_hold = [one for one in rows if one.included and one.arm in now]
+    seeds = [one.arm for one in in_hold if one.reason == "seed"]
+    others = [one.arm for one in in_hold if one.reason != "seed"]
+    assert chosen.included == (*seeds, *others[: len(chosen.included) - len(seeds)])
+
+    def fits(arms: list[str]) -> bool:
+        tokens = sum(max(now[arm], 0) for arm in arms if now[arm] != UNKNOWN)
+        return (not budget or tokens <= budget) and (is_baseline or not k or len(arms) <= k)
+
+    kept = list(chosen.included)
+    assert fits(kept) or kept == seeds
+    if len(kept) < len(in_hold):
+        assert not fits([*seeds, *others[: len(kept) - len(seeds) + 1]])
+    assert on_offer(chosen, now, LearnerSettings(budget_tokens=budget, k=k)) == chosen
+
+
+def test_an_arm_that_is_not_offered_keeps_its_position(context: Context) -> None:
+    first = choose(context)
+    gone = first.included[3]
+    without = choose(context, [arm for arm in ARMS if arm.key != gone])
+    assert without.included == tuple(key for key in first.included if key != gone)
+    assert choose(context) == first
+    with pytest.raises(InvalidInput, match="what the selection decided on"):
+        without.keep([gone])
+
+
+def test_a_passive_learner_holds_nothing(context: Context) -> None:
+    first = choose(context)
+    act = change(context, "phase", "passive")
+    assert choose(context).run_class == "passive"
+    undo(context, str(act.id))
+    assert choose(context) == first
+
+
+def test_a_change_is_an_act_that_is_undone_and_an_export_has_it(context: Context, tmp_path: Path) -> None:
+    choose(context)
+    act = str(change(context, "sticky", "run").id)
+    assert choose(context).held_since_ms is msgspec.UNSET
+    undo(context, act)
+    assert in_force(context).sticky == "session"
+    assert queries.verify(context).clean
+    assert exported(context, tmp_path / "began.jsonl", sticky="run").sticky == "session"
+    redo(context, act)
+    assert exported(context, tmp_path / "changed.jsonl", sticky="session").sticky == "run"
+    preview = queries.preview_settings(context, {"sticky": "session"})
+    assert (preview.before.sticky, preview.after.sticky) == ("run", "session")
+
+
+def exported(context: Context, path: Path, *, sticky: str) -> LearnerSettings:
+    """The settings of an export in another learner, which begins with another value."""
+    record(context, run_of(path.stem))
+    export_file(context, path)
+    other = context_at(path.with_suffix(".db"))
+    other = other.of_own_door() if sticky == "session" else other
+    act = import_files(other, [path]).id
+    settings = in_force(other)
+    assert settings == in_force(context)
+    undo(other, act)
+    assert in_force(other).sticky == sticky
+    redo(other, act)
+    assert queries.verify(other).clean
+    return settings
+
+
+def test_a_run_of_a_hold_comes_back_from_an_export(context: Context, tmp_path: Path) -> None:
+    choose(context, ARMS[:20])
+    grown = choose(context)
+    record(context, run_with("r", grown))
+    export_file(context, tmp_path / "all.jsonl")
+    other = context_at(tmp_path / "other.db")
+    import_files(other, [tmp_path / "all.jsonl"])
+    assert stored(other, "r") == stored(context, "r") == grown
+
+
+def test_erasing_a_session_leaves_its_hold_under_a_number(context: Context) -> None:
+    first = choose(context, session="mara at home")
+    erase(context, session="mara at home")
+    assert "mara at home" not in holds_of(context)
+    assert choose(context, session="mara at home") == first
+    assert "mara at home" not in holds_of(context)
+    assert queries.verify(context).clean
+
+
+def test_an_ended_hold_keeps_its_coin_and_times(context: Context, clock: Clock) -> None:
+    first = choose(context)
+    clock.pass_minutes(6)
+    choose(context, session="s2")
+    rows = list(holds_of(context).values())
+    coin = (first.run_class, 100_000, first.seed, first.revision)
+    assert rows[0] == ("s1", START_MS, START_MS, *coin, "")
+    assert [row[0] for row in rows if row[-1]] == ["s2"]
+
+
+@pytest.mark.of_file
+def test_verify_names_a_hold_whose_coin_is_not_that_of_its_selection(
+    context: Context, tmp_path: Path
+) -> None:
+    choose(context)
+    with sqlite3.connect(tmp_path / "a.db") as driver:
+        driver.execute("UPDATE hold SET prob_micro = 500000")
+    ((_, difference),) = queries.verify(context).differences
+    assert difference.table == "hold"
+
+
+def test_what_cannot_be_held_is_refused(context: Context) -> None:
+    with pytest.raises(InvalidInput, match="A session"):
+        choose(context, session="x" * 10_000)
+    with pytest.raises(UnknownLearner):
+        select(context.of("nobody"), session="s1")
+    assert select(context, session="s1").decisions == (), "nothing is known yet"
+
+
+def holds_of(context: Context) -> dict[object, tuple[object, ...]]:
+    """The stored rows of holds by session."""
+    columns = "session, began_ms, used_ms, class, prob_micro, seed, revision, choice"
+    with context.store.database.reading() as connection:
+        rows = connection.rows(f"SELECT {columns} FROM hold ORDER BY session")
+    return {row[0]: tuple(row) for row in rows}
