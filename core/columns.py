@@ -326,6 +326,37 @@ class ArmSessions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionSums:
+    """Moments of some arms over their sessions in their present epochs, aligned with the columns.
+
+    With ``n`` observations in a session and ``good`` as their sum of rewards: ``n_sessions`` counts the sessions, the
+    others are sums over them. Observations of runs whose inventory was inferred are left out of all these.
+    ``n_known`` and ``n_inferred`` count automatic observations of runs by their inventory, ``n_known_sessions`` the
+    sessions with the former, and ``known_known`` is the sum of their squares. Arms that were not read have 0
+    everywhere.
+    """
+
+    n_sessions: Floats
+    n: Floats
+    good: Floats
+    n_n: Floats
+    n_good: Floats
+    good_good: Floats
+    n_known: Floats
+    n_inferred: Floats
+    n_known_sessions: Floats
+    known_known: Floats
+
+    @classmethod
+    def of(cls, n_arms: int, places: Ints, sums: Floats) -> SessionSums:
+        """Return the sums of the arms at these indexes, one row each, in the order of the fields."""
+        names = cls.__dataclass_fields__
+        table = np.zeros((len(names), n_arms))
+        table[:, places] = sums.reshape(-1, len(names)).T
+        return cls(**dict(zip(names, table, strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class JoinedArms:
     """Arms that joined the prompt lately, next to one older arm, over its ``n_all`` observed runs since.
 

@@ -3,7 +3,16 @@
 The text is neither Markdown nor escaped. The caller escapes the ids and excerpts in it.
 """
 
-from core.explained.arm import NOT_OFFERED, chance_words, judgement, of_hundred
+from core.explained.arm import (
+    NOT_OFFERED,
+    NOT_WEIGHED,
+    ONLY_CALLED,
+    chance_words,
+    judgement,
+    missing_noun,
+    of_hundred,
+    used_in,
+)
 from core.explained.run import (
     NONE,
     Decided,

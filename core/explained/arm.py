@@ -6,13 +6,19 @@ import math
 from typing import Final, assert_never
 
 from core.records.counts import number_of
-from core.records.judgement import Judgement, RecentMean
+from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, Judgement, RecentMean
+
+ONLY_CALLED: Final = "Only called tools are known, so the mean is too high."
+"""Warning about a mean of arms whose inventory was inferred from calls."""
+
+NOT_WEIGHED: Final = "its cost can't be weighed yet"
+"""Instead of a break-even: no recent run offered the arm, or its cost is unknown."""
 
 NOT_OFFERED: Final = "not offered lately"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 
 
-def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a name
+def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 - one a name
     """Return the judgement of an arm and its reason. ``since`` is its time, as the client writes times."""
     match one.name:
         case "poisoned" | "rival" | "drifting" | "rising":
@@ -25,20 +31,46 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911 - one a na
             return "always counted as used"
         case "seed":
             return "seed, always in"
+        case "called_only":
+            calls = f"called in {one.n_referenced:,} of {number_of(one.n_observed, 'run')}"
+            return f"{calls}, last {since}; only called tools are known"
         case "too_early":
-            return f"too early: {number_of(one.missing_pulls, 'more pull')}"
+            return f"too early: {number_of(one.missing_pulls, missing_noun(one))}"
+        case "few_sessions":
+            return f"too few sessions: {one.n_sessions:,} of {ENOUGH_SESSIONS}"
         case "worth":
             return f"earns its place: {_break_even(one)}"
         case "not_worth":
             return f"does not earn its place: {_break_even(one)}"
+        case "open" if one.break_even is None:
+            return f"open: {used_in(one)}; {NOT_WEIGHED}"
         case "open":
             return f"open: {_break_even(one)}, within its interval"
         case "unopposed":
             return "goes in at any value"
-        case "unknown":
-            return NOT_OFFERED
+        case "useful" | "not_useful":
+            return f"{used_in(one)}; {NOT_WEIGHED}"
         case _:
             assert_never(one.name)
+
+
+def missing_noun(one: Judgement) -> str:
+    """Return the noun of missing pulls: effective ones if there are enough as such."""
+    return "more effective pull" if one.pulls >= ENOUGH_PULLS and one.effective_pulls else "more pull"
+
+
+def used_in(one: Judgement) -> str:
+    """Return the share of runs that use an arm, as its interval bounds it; never more precise than one of 100."""
+    if one.judged_by is None:
+        return "used in an unknown share of runs"
+    least, most = math.floor(100 * one.judged_by.lower), math.ceil(100 * one.judged_by.upper)
+    match one.name:
+        case "useful":
+            return f"used in at least {least} of 100 runs"
+        case "not_useful":
+            return f"used in at most {most} of 100 runs"
+        case _:
+            return f"used in {least} to {most} of 100 runs"
 
 
 def chance_words(share: float | None, error: float | None = None) -> str:

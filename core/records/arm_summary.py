@@ -21,7 +21,13 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedArm(ArmSummary, frozen=True, kw_only=True):
-    """An arm in one line, with its judgement and the mean at which it breaks even at its cost."""
+    """An arm in one line, with its judgement and the mean at which it breaks even at its cost.
 
+    ``effective_pulls`` are its pulls over the design effect of its sessions; None with fewer than 10 sessions.
+    ``called_only``: its inventory was inferred from calls, so its mean is too high.
+    """
+
+    effective_pulls: float | None
+    called_only: bool
     break_even: float | None
     judgement: JudgementName

@@ -17,13 +17,16 @@ JudgementName = Literal[
     "stale",
     "never_referenced",
     "section",
+    "called_only",
     "seed",
     "too_early",
+    "few_sessions",
     "worth",
     "not_worth",
     "open",
     "unopposed",
-    "unknown",
+    "useful",
+    "not_useful",
 ]
 """Names of judgements. The first that holds is reported:
 
@@ -33,12 +36,14 @@ JudgementName = Literal[
 - ``stale``: still included, and not observed for long
 - ``never_referenced``: referenced in none of at least 20 observed runs
 - ``section``: counted as used whenever it is included, which proves nothing
+- ``called_only``: its inventory was inferred from calls, so runs that did not call it are unknown
 - ``seed``: always included by rule
-- ``too_early``: fewer than 20 pulls, or not more than its prior weighs
+- ``too_early``: fewer than 20 effective pulls, or not more than its prior weighs
+- ``few_sessions``: observed in fewer than 10 sessions
 - ``worth``, ``not_worth``: its full interval lies above, below the mean at which it breaks even at its cost;
-  ``open``: it holds that mean
+  ``open``: it holds that mean, or one half where there is none
 - ``unopposed``: it is included at any value
-- ``unknown``: no recent run offered it
+- ``useful``, ``not_useful``: no break-even is known, and its full interval lies above, below one half
 """
 
 JUDGEMENTS: Final[tuple[JudgementName, ...]] = get_args(JudgementName)
@@ -49,9 +54,12 @@ ALARMS: Final[frozenset[JudgementName]] = frozenset(
 """Those that the list of what needs a look names."""
 
 ENOUGH_PULLS: Final = 20
-"""An arm with fewer is not judged by what it is worth."""
+"""An arm with fewer effective pulls is not judged by what it is worth."""
 
-NoBreakEven = Literal["always_in", "never_in", "not_offered"]
+ENOUGH_SESSIONS: Final = 10
+"""With fewer, how far runs of one session resemble each other can't be measured."""
+
+NoBreakEven = Literal["always_in", "never_in", "not_offered", "unknown_cost"]
 
 
 class RecentMean(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +97,10 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     ``mean`` and ``interval`` belong to its full epoch. The interval is the highest-density one where the mean is near
     0 or 1, because equal tails leave out the likeliest values there. ``prior_weight`` is the weight of its prior in
-    pulls. ``missing_pulls`` are needed before it is judged by its value. ``recent`` exists where the arm changed.
+    pulls. ``effective_pulls`` are its pulls over the design effect of its ``n_sessions`` sessions; the rate that
+    they measure, without the prior, lies in ``judged_by``. Both are None with fewer than 10 sessions.
+    ``called_only``: its runs have inventories inferred from calls. ``missing_pulls``, effective ones where they are
+    known, are needed before it is judged by its value. ``recent`` exists where the arm changed.
     ``others`` are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole
     number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists. ``n_observed`` runs
     were observed in its epoch, and ``n_referenced`` of them referenced it, corrected ones included. ``sources`` are
@@ -115,6 +126,10 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     n_observed: int = 0
     n_referenced: int = 0
     sources: tuple[SourceSum, ...] = ()
+    n_sessions: int = 0
+    effective_pulls: float | None = None
+    judged_by: Interval | None = None
+    called_only: bool = False
 
     @property
     def since_ms(self) -> int | None:
@@ -131,7 +146,10 @@ class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     """
 
     judgement: JudgementName
-    judged_by: Interval
+    judged_by: Interval | None
+    effective_pulls: float | None
+    n_sessions: int
+    called_only: bool
     missing_pulls: int
     break_even: float | None
     no_break_even: NoBreakEven | None

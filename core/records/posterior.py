@@ -15,9 +15,11 @@ BAND_FLOORS: Final = (0, 1, 5, 20, 50)
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """Interval that holds a rate with probability ``prob``; ``effective``: by effective pulls, without the prior."""
+
     lower: float
     upper: float
-    method: Literal["exact", "highest-density"] = "exact"
+    method: Literal["exact", "highest-density", "effective"] = "exact"
     prob: float = 0.95
 
 

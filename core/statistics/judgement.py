@@ -4,6 +4,7 @@ arms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,10 +13,11 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, LedgerSums
 from core.posterior.beta import highest_density
 from core.records.arm import MICRO
-from core.records.judgement import ENOUGH_PULLS, Judgement, JudgementName, RecentMean
+from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, Judgement, JudgementName, RecentMean
 from core.records.posterior import Interval
 from core.records.times import DAY_MS
 from core.statistics.change import Changes, Shift
+from core.statistics.effective import PROB, Effective
 from core.statistics.inclusion import Chance
 from core.statistics.sources import observed, sources
 from core.statistics.summary import Summary
@@ -25,14 +27,15 @@ STALE_DAYS: Final = 14
 _NEAR_THE_END: Final = 0.1
 """Distance from 0 or 1 within which the equal-tailed interval leaves out the likeliest values."""
 
+_HALF: Final = 0.5
+"""Rate that useful arms exceed, where no cost can be weighed."""
+
 _NOT_OFFERED: Final = Chance(
     chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0
 )
 
 
-def alarms(
-    columns: ArmColumns, changes: Changes, stale: Bools, ledger: LedgerSums | None = None
-) -> dict[str, JudgementName]:
+def alarms(columns: ArmColumns, changes: Changes, stale: Bools, never: Bools) -> dict[str, JudgementName]:
     """Return the alarm of each arm that has one, by arm.
 
     Parameters
@@ -43,8 +46,8 @@ def alarms(
         Arms that changed, of the same revision.
     stale : array of bool, shape (n_arms,)
         Whether each is stale.
-    ledger : LedgerSums of n_arms, or None, optional
-        Ledger rows of the same arms; None: there are none.
+    never : array of bool, shape (n_arms,)
+        Whether each was never referenced (`never_referenced`).
 
     Returns
     -------
@@ -52,7 +55,6 @@ def alarms(
         The name of what is wrong, by arm.
     """
     names: dict[str, JudgementName] = {}
-    never = never_referenced(columns, ledger)
     for index in np.flatnonzero(stale | never).tolist():
         names[columns.keys[index]] = "stale" if stale[index] else "never_referenced"
     names |= {shift.arm: shift.kind for shift in changes.shifts}
@@ -82,10 +84,20 @@ def stale_arms(columns: ArmColumns, recent_inclusions: Ints, end_ms: int | None)
     return np.asarray((recent_inclusions > 0) & (last != UNKNOWN) & (last < end_ms - STALE_DAYS * DAY_MS))
 
 
-def never_referenced(columns: ArmColumns, ledger: LedgerSums | None = None) -> Bools:
-    """Return the arms that none of at least 20 observed runs referenced; what people gave does not count."""
+def never_referenced(
+    columns: ArmColumns, ledger: LedgerSums | None = None, by_session: Effective | None = None
+) -> Bools:
+    """Return the arms that none of at least 20 observed runs referenced; what people gave does not count.
+
+    ``by_session`` divides the runs by the design effect of the same arms, which need 10 sessions then. Without it
+    each run is taken to be independent.
+    """
     runs = observed(columns, LedgerSums.none(len(columns)) if ledger is None else ledger)
-    return np.asarray((runs.n >= ENOUGH_PULLS) & (runs.n_referenced == 0))
+    never = (runs.n >= ENOUGH_PULLS) & (runs.n_referenced == 0)
+    if by_session is None:
+        return np.asarray(never)
+    enough = runs.n / by_session.unseen_design >= ENOUGH_PULLS
+    return np.asarray(never & enough & (by_session.n_run_sessions >= ENOUGH_SESSIONS))
 
 
 def judge(
@@ -96,6 +108,7 @@ def judge(
     changes: Changes,
     stale: Bools,
     chances: Mapping[str, Chance],
+    by_session: Effective,
     ledger: LedgerSums | None = None,
 ) -> tuple[Judgement, ...]:
     """Return every arm's judgement, aligned with the columns.
@@ -117,6 +130,8 @@ def judge(
         Whether each is stale.
     chances : mapping of str to Chance
         Chances of inclusion; arms may be missing.
+    by_session : Effective of n_arms
+        Effective pulls of the same arms.
     ledger : LedgerSums of n_arms, or None, optional
         Ledger rows of the same arms; None: there are none.
 
@@ -126,7 +141,7 @@ def judge(
         Judgement of each arm.
     """
     ledger = LedgerSums.none(len(columns)) if ledger is None else ledger
-    alarmed = alarms(columns, changes, stale, ledger)
+    alarmed = alarms(columns, changes, stale, never_referenced(columns, ledger, by_session))
     runs, parts = observed(columns, ledger), sources(columns, ledger)
     shifts = {shift.arm: shift for shift in changes.shifts}
     shifts |= {shift.arm: shift for group in changes.poisoned for shift in group.shifts}
@@ -143,8 +158,14 @@ def judge(
             prob=summary.prob,
         )
         pulls = int(columns.pulls[index])
-        missing = max(max(ENOUGH_PULLS, int(weight[index]) + 1) - pulls, 0)
-        name = alarmed.get(key) or _by_rule(columns, seeds, index) or _by_worth(missing, interval, chance)
+        n_sessions, judged_by = int(by_session.n_sessions[index]), _judged_by(by_session, index)
+        effective = None if judged_by is None else float(by_session.pulls[index])
+        missing = _missing(max(ENOUGH_PULLS, int(weight[index]) + 1), pulls, effective)
+        name = (
+            alarmed.get(key)
+            or _by_rule(columns, seeds, by_session, index)
+            or _by_worth(missing, judged_by, chance)
+        )
         last = int(columns.last_at_ms[index])
         judgements.append(
             Judgement(
@@ -167,33 +188,59 @@ def judge(
                 n_observed=int(runs.n[index]),
                 n_referenced=int(runs.n_referenced[index]),
                 sources=parts[index],
+                n_sessions=n_sessions,
+                effective_pulls=effective,
+                judged_by=judged_by,
+                called_only=bool(by_session.called_only[index]),
             )
         )
     return tuple(judgements)
 
 
-def _by_rule(columns: ArmColumns, seeds: frozenset[str], index: int) -> JudgementName | None:
+def _judged_by(by_session: Effective, index: int) -> Interval | None:
+    """Return the interval of the arm's effective pulls, or None if it has too few sessions."""
+    lower, upper = float(by_session.lower[index]), float(by_session.upper[index])
+    if math.isnan(lower):
+        return None
+    return Interval(lower=lower, upper=upper, method="effective", prob=PROB)
+
+
+def _missing(needed: int, pulls: int, effective: float | None) -> int:
+    """Return how many pulls are missing; how many effective ones if there are enough pulls as such."""
+    if pulls < needed or effective is None:
+        return max(needed - pulls, 0)
+    return max(math.ceil(needed - effective), 0)
+
+
+def _by_rule(
+    columns: ArmColumns, seeds: frozenset[str], by_session: Effective, index: int
+) -> JudgementName | None:
     if columns.types[index] == "section":
         return "section"
+    if by_session.called_only[index]:
+        return "called_only"
     return "seed" if columns.keys[index] in seeds else None
 
 
-def _by_worth(missing: int, interval: Interval, chance: Chance) -> JudgementName:
-    """Judge by the position of the interval against the break-even mean at the arm's cost."""
+def _by_worth(missing: int, judged_by: Interval | None, chance: Chance) -> JudgementName:
+    """Judge by the interval against the break-even mean, or against one half where none is known."""
     if missing:
         return "too_early"
+    if judged_by is None:
+        return "few_sessions"
+    if chance.no_break_even == "always_in":
+        return "unopposed"
+    if chance.no_break_even == "never_in":
+        return "not_worth"
     if chance.break_even_mean is None:
-        return _WITHOUT_BREAK_EVEN[chance.no_break_even or "not_offered"]
-    if interval.lower > chance.break_even_mean:
-        return "worth"
-    return "not_worth" if interval.upper < chance.break_even_mean else "open"
+        return _against(judged_by, _HALF, "useful", "not_useful")
+    return _against(judged_by, chance.break_even_mean, "worth", "not_worth")
 
 
-_WITHOUT_BREAK_EVEN: Final[dict[str, JudgementName]] = {
-    "always_in": "unopposed",
-    "never_in": "not_worth",
-    "not_offered": "unknown",
-}
+def _against(by: Interval, mean: float, above: JudgementName, below: JudgementName) -> JudgementName:
+    if by.lower > mean:
+        return above
+    return below if by.upper < mean else "open"
 
 
 def _intervals(summary: Summary) -> tuple[Floats, Floats, Bools]:

@@ -36,6 +36,8 @@ def page() -> None:
         # With the default choice the sentence covers all arms: the best of many prove nothing.
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
         sentence(sentences.posteriors([judged[key] for key in keys]), here.tokens)
+        for warning in sentences.only_called([judged[key] for key in keys]):
+            st.markdown(small(warning))
     with panel("Densities", still="the table below still works"):
         figure = choosing.picture(known, places, chosen, method)
         arm_chart(figure, [row.key for row in chosen], key="densities")

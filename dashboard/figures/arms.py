@@ -19,10 +19,11 @@ from dashboard import wording
 
 Method = Literal["exact", "highest-density", "normal"]
 METHODS: Final[tuple[Method, ...]] = ("exact", "highest-density", "normal")
-METHOD_WORDS: Final[dict[Method, str]] = {
+METHOD_WORDS: Final[dict[Method | Literal["effective"], str]] = {
     "exact": "exact, equal tails",
     "highest-density": "highest density",
     "normal": "normal approximation",
+    "effective": "by effective pulls",
 }
 Order = Literal["mean", "width", "pulls", "type"]
 ORDERS: Final[tuple[Order, ...]] = ("mean", "width", "pulls", "type")

@@ -206,6 +206,7 @@ def _beliefs(facts: Facts) -> Section:
         sentence=sentences.posteriors(list(facts.judgements.values())),
         lines=(
             f"{wording.things(len(columns), 'arm')}, exact equal-tailed 95% intervals of Beta posteriors.{more}",
+            *sentences.only_called(list(facts.judgements.values())),
         ),
         figures=(
             Figure(
@@ -224,6 +225,10 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
     year_of_ms = facts.frame.last_at_ms
     return {
         **table(listed),
+        "effective pulls": [
+            wording.MISSING if one.effective_pulls is None else wording.count(round(one.effective_pulls))
+            for one in judged
+        ],
         "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
         "chance of inclusion ± standard error": [
             chance_words(one.chance, one.chance_error) for one in judged

@@ -63,7 +63,7 @@ from dashboard.sentences.episode import (
 )
 from dashboard.sentences.gain import error_line, method, proof
 from dashboard.sentences.inclusion import chances_note, worth, worth_note
-from dashboard.sentences.judgement import arm, judgement, posteriors
+from dashboard.sentences.judgement import arm, judgement, only_called, posteriors
 from dashboard.sentences.judging import evaluations, evaluations_numbers, parting_claim
 from dashboard.sentences.overview import (
     attention,

@@ -17,6 +17,7 @@ from core.records.selection import Reason
 from dashboard import wording
 from dashboard.figures.arms import METHOD_WORDS
 from dashboard.figures.path import Lettered
+from dashboard.sentences.judgement import pulls
 from dashboard.sentences.settings import setting_value
 
 _REASONS_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
@@ -46,15 +47,9 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
     inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
     return (
         f"Mean {wording.mean(one.mean)}, 95% interval {low} to {high} ({METHOD_WORDS[one.interval.method]}), "
-        f"{_pulls(one)} in {wording.things(one.inclusions, 'inclusion')} {since}. "
+        f"{pulls(one)} in {wording.things(one.inclusions, 'inclusion')} {since}. "
         f"Confidence {wording.band(band)}.{inclusion}"
     )
-
-
-def _pulls(one: Judgement) -> str:
-    """Return whole pulls, and their exact sum beside them where observations of weight below 1 make it another."""
-    whole = wording.things(one.pulls, "pull")
-    return whole if one.pulls_exact is None else f"{whole} (exactly {f'{one.pulls_exact:,.6f}'.rstrip('0')})"
 
 
 def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> str:

@@ -9,6 +9,7 @@ from core.flows.queries import Inclusion
 from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
 from dashboard import wording
+from dashboard.sentences.judgement import interval
 
 
 def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> str:
@@ -17,6 +18,8 @@ def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = No
     stands = f" Its chance of inclusion is **{chance_words(one.chance, one.chance_error)}**."
     if one.no_break_even == "not_offered":
         return "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
+    if one.no_break_even == "unknown_cost":
+        return f"Its cost is unknown, so **no break-even** can be found under a budget.{stands}"
     if one.no_break_even == "always_in":
         return f"At {cost} it goes into more than half of the next prompts **at any value**.{stands}"
     if one.no_break_even == "never_in" or one.break_even is None:
@@ -31,8 +34,7 @@ def _mean_words(one: Judgement, year_of_ms: int | None) -> str:
     """Return the arm's mean and interval, for comparison with its break-even."""
     if one.name == "section":
         return "It is always counted as used, so its position means nothing."
-    between = wording.interval(one.interval.lower, one.interval.upper)
-    words = f"Its mean is {wording.mean(one.mean)}, 95% interval {between}"
+    words = f"Its mean is {wording.mean(one.mean)}, 95% interval {interval(one)} by effective pulls"
     if one.recent is None:
         return f"{words}."
     since = wording.since(one.recent.since_ms, year_of_ms=year_of_ms)

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from core import explained
-from core.records.judgement import ALARMS, JUDGEMENTS, Judgement, JudgementName, RecentMean, SourceSum
+from core.records.judgement import (
+    ALARMS,
+    ENOUGH_SESSIONS,
+    JUDGEMENTS,
+    Judgement,
+    JudgementName,
+    RecentMean,
+    SourceSum,
+)
 from core.records.observation import Source
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -30,12 +38,15 @@ _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
     "never_referenced": ("was never referenced", "were never referenced"),
     "section": ("is always counted as used", "are always counted as used"),
     "seed": ("is a seed, always in", "are seeds, always in"),
+    "called_only": ("is known by its calls only", "are known by their calls only"),
     "too_early": ("is too little known to judge", "are too little known to judge"),
+    "few_sessions": ("has too few sessions to judge", "have too few sessions to judge"),
     "worth": ("earns its place", "earn their place"),
     "not_worth": ("does not earn its place", "do not earn their place"),
     "open": ("is open", "are open"),
     "unopposed": ("goes in at any value", "go in at any value"),
-    "unknown": ("was not offered lately", "were not offered lately"),
+    "useful": ("is used in most runs", "are used in most runs"),
+    "not_useful": ("is used in few runs", "are used in few runs"),
 }
 
 
@@ -112,8 +123,12 @@ _GAVE: Final[Mapping[Source, tuple[str, str]]] = {
 
 def _too_early(one: Judgement) -> Sentence:
     """Return how many pulls are missing until there are enough, or until they outweigh the prior."""
-    so_far = f" to say what it is worth: {wording.things(one.pulls, 'pull')} so far, "
-    missing = Phrase(f"{wording.count(one.missing_pulls)} more")
+    so_far = f" to say what it is worth: {pulls(one)} so far, "
+    noun = explained.missing_noun(one)
+    is_plain = noun == "more pull"
+    missing = Phrase(
+        f"{wording.count(one.missing_pulls)} more" if is_plain else wording.things(one.missing_pulls, noun)
+    )
     weight = wording.things(round(one.prior_weight), "pull")
     return (Phrase("Too early"), so_far, missing, f" needed. Its prior weighs {weight}.")
 
@@ -147,7 +162,12 @@ def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  #
             return ("It is ", Phrase("a seed"), ", always in by rule.")
         case "never_referenced" | "section" | "too_early":
             return ()
-        case "worth" | "not_worth" | "open" | "unopposed" | "unknown":
+        case "called_only":
+            return (Phrase("Only called tools are known"), f": its mean is too high. Last use: {since}.")
+        case "few_sessions":
+            sessions = f"{wording.things(one.n_sessions, 'session')}, {ENOUGH_SESSIONS} are needed"
+            return (Phrase("Too few sessions"), f" to say what it is worth: {sessions}.")
+        case "worth" | "not_worth" | "open" | "unopposed" | "useful" | "not_useful":
             return _worth(one, token_cost)
         case _:
             assert_never(one.name)
@@ -157,12 +177,12 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     """Return the position of its interval against its break-even."""
     if one.name == "unopposed":
         return ("It goes in ", Phrase("at any value"), ".")
-    if one.name == "unknown":
-        return ("It was ", Phrase("not offered lately"), ", so nothing can be held against its cost.")
+    if one.break_even is None and one.name != "not_worth":
+        return ("It is ", Phrase(explained.used_in(one)), f": {explained.NOT_WEIGHED}.")
     cost = "" if token_cost is None else f" at {wording.things(token_cost, 'token')}"
     if one.break_even is None:
         return ("It ", Phrase("does not earn its place"), f": no usefulness brings it in{cost}.")
-    between = wording.interval(one.interval.lower, one.interval.upper)
+    between = interval(one)
     even = f"{wording.mean(one.break_even)}, where it breaks even{cost}"
     if one.name == "open":
         return ("Whether it earns its place ", Phrase("is open"), f": its interval, {between}, holds {even}.")
@@ -170,6 +190,21 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
         ("earns its place", "above") if one.name == "worth" else ("does not earn its place", "below")
     )
     return ("It ", Phrase(words), f": its interval, {between}, lies {lies} {even}.")
+
+
+def interval(one: Judgement) -> str:
+    """Return the interval that an arm is judged by: of its effective pulls, where they are known."""
+    by = one.judged_by or one.interval
+    return wording.interval(by.lower, by.upper)
+
+
+def pulls(one: Judgement) -> str:
+    """Return the whole pulls of an arm, and beside them the exact sum and the effective ones where they differ."""
+    parts = [] if one.pulls_exact is None else [f"exactly {f'{one.pulls_exact:,.6f}'.rstrip('0')}"]
+    if one.effective_pulls is not None and round(one.effective_pulls) < one.pulls:
+        parts.append(f"{wording.count(round(one.effective_pulls))} effective")
+    whole = wording.things(one.pulls, "pull")
+    return f"{whole} ({', '.join(parts)})" if parts else whole
 
 
 # Many arms
@@ -181,6 +216,12 @@ def posteriors(judged: Sequence[Judgement]) -> Sentence:
     if len(judged) <= _FEW:
         return _one_by_one({name: members for name, members in groups.items() if members}, len(judged))
     return _counted(groups, len(judged))
+
+
+def only_called(judged: Sequence[Judgement]) -> tuple[str, ...]:
+    """Return a warning if some of these arms have inventories inferred from calls."""
+    n_called = sum(one.called_only for one in judged)
+    return (f"{wording.things(n_called, 'arm')}: {explained.ONLY_CALLED}",) if n_called else ()
 
 
 def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
@@ -209,10 +250,12 @@ def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -
         (worth, "earns its place", "earn their place"),
         (not_worth, *less),
         (many(*ALARMS), *_LOOK),
-        (many("too_early"), "is too early to judge", "are too early to judge"),
+        (many("too_early", "few_sessions"), "is too early to judge", "are too early to judge"),
         (many("open"), "is open", "are open"),
+        (many("useful"), *_OF_ONE_AND_MANY["useful"]),
+        (many("not_useful"), *_OF_ONE_AND_MANY["not_useful"]),
         (by_rule, "is not judged by its worth", "are not judged by their worth"),
-        (many("unknown"), "was not offered lately", "were not offered lately"),
+        (many("called_only"), *_OF_ONE_AND_MANY["called_only"]),
     ]
     parts: list[str | Phrase] = [f"Of {wording.things(n_arms, 'arm')} "]
     for number, one, more in clauses:

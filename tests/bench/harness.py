@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Unit = Literal["x", "B", "MB", "/s"]
+Unit = Literal["x", "B", "MB", "/s", "pt"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
 NEIGHBOURS: Final = ("mabwiser", "river")

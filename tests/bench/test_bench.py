@@ -24,7 +24,7 @@ STARTS_OTHERS = {
 )
 def test_every_benchmark_runs_and_checks_its_base(name: str, tmp_path: Path) -> None:
     for row in bench.BENCHMARKS[name](TINY, tmp_path):
-        assert row.figure > 0
+        assert row.figure > 0 or (row.unit == "pt" and row.figure == 0)
 
 
 def test_a_figure_beyond_its_goal_is_missed() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.columns import ArmColumns
+from core.columns import ArmColumns, SessionSums
+from core.records.arm import MICRO
 from core.records.judgement import Judgement, JudgementName
 from core.statistics.change import NOTHING_CHANGED, Changes, Poisoned, Shift
+from core.statistics.effective import effective
 from core.statistics.inclusion import Chance
 from core.statistics.judgement import judge
 from core.statistics.summary import summarise
@@ -33,6 +35,7 @@ def judged(
     seeds: frozenset[str] = frozenset(),
     stale: bool = False,
     offered: Chance | None = None,
+    sums: SessionSums | None = None,
 ) -> Judgement:
     """The judgement of the first of some arms."""
     found = judge(
@@ -42,8 +45,25 @@ def judged(
         changes=changes,
         stale=np.full(len(columns), stale),
         chances={key: offered or chance() for key in columns.keys},
+        by_session=effective(columns, sums or apart(columns)),
     )
     return found[0]
+
+
+def apart(columns: ArmColumns, *, inferred: bool = False) -> SessionSums:
+    """Sums of runs that are each a session of its own."""
+    good, n = columns.success_micro / MICRO, (columns.success_micro + columns.failure_micro) / MICRO
+    known, zero = (0 * n, n) if inferred else (n, 0 * n), 0 * n
+    moments = [zero] * 6 if inferred else [n, n, good, n, good, good]
+    rows = [*moments, *known, known[0], known[0]]
+    return SessionSums.of(len(columns), np.arange(len(columns)), np.stack(rows).T)
+
+
+def alike(n_sessions: int, size: int, n_good: int) -> SessionSums:
+    """Sums of sessions of one size, of which some always and the others never referenced the arm."""
+    n, good = n_sessions * size, n_good * size
+    row = [n_sessions, n, good, n * size, good * size, good * size, n, 0, n_sessions, n * size]
+    return SessionSums.of(1, np.array([0]), np.array(row, dtype=np.float64))
 
 
 def one(good: float, bad: float, *, key: str = ARM, prior: tuple[float, float] = (1.0, 1.0)) -> ArmColumns:
@@ -73,7 +93,9 @@ def shift(arm: str = ARM, *, before: float = 0.8, after: float = 0.5, rivals: tu
         (6, 54, chance(0.02), "worth"),
         (30, 30, chance(None, "always_in"), "unopposed"),
         (30, 30, chance(None, "never_in"), "not_worth"),
-        (30, 30, chance(None, "not_offered"), "unknown"),
+        (30, 30, chance(None, "not_offered"), "open"),
+        (45, 15, chance(None, "not_offered"), "useful"),
+        (15, 45, chance(None, "unknown_cost"), "not_useful"),
         (15, 4, chance(0.1), "too_early"),
         (16, 4, chance(0.1), "worth"),
         (0, 19, chance(0.5), "too_early"),
@@ -97,6 +119,46 @@ def test_an_arm_waits_for_twenty_pulls_and_for_more_than_its_prior_weighs(
     assert found.missing_pulls == missing
     assert found.name == ("too_early" if missing else "worth")
     assert found.prior_weight == sum(prior)
+
+
+@pytest.mark.parametrize(
+    ("sums", "good", "bad", "name"),
+    [
+        (alike(40, 10, 30), 300, 100, "worth"),
+        (alike(19, 10, 14), 140, 50, "too_early"),
+        (alike(9, 10, 7), 70, 20, "few_sessions"),
+        (alike(12, 10, 0), 0, 120, "never_referenced"),
+        (alike(10, 4, 0), 0, 40, "never_referenced"),
+        (alike(10, 2, 0), 0, 20, "too_early"),
+        (alike(9, 10, 0), 0, 90, "few_sessions"),
+    ],
+)
+def test_judgements_count_sessions_and_not_pulls(
+    sums: SessionSums, good: int, bad: int, name: JudgementName
+) -> None:
+    """Four hundred pulls in forty sessions that never differ inside are forty pulls."""
+    found = judged(one(good, bad), sums=sums, offered=chance(0.45))
+    assert found.name == name
+    assert found.pulls == good + bad
+    if name in {"worth", "too_early"} and good:
+        assert found.effective_pulls is not None
+        assert round(found.effective_pulls) in range(int(sums.n_sessions[0]) - 1, int(sums.n_sessions[0]) + 1)
+
+
+def test_an_inferred_inventory_is_not_judged() -> None:
+    """All known runs called the arm, because it is listed for its calls."""
+    columns = one(60, 2)
+    found = judged(columns, sums=apart(columns, inferred=True), offered=chance(0.2))
+    assert (found.name, found.called_only, found.effective_pulls) == ("called_only", True, None)
+
+
+def test_the_prior_moves_no_judgement() -> None:
+    """The interval is of the observations: twenty of a hundred are below .3 whatever an arm starts with."""
+    firm = judged(one(20, 80, prior=(15, 1)), offered=chance(0.3))
+    loose = judged(one(20, 80), offered=chance(0.3))
+    assert firm.judged_by == loose.judged_by
+    assert firm.name == loose.name == "not_worth"
+    assert firm.interval != loose.interval
 
 
 def test_a_section_and_a_seed_are_not_judged_by_their_worth() -> None:

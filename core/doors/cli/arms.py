@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
 from core.doors.cli.program.app import Format, command, context_of, rows_or
-from core.doors.terminal import say_table, time_words
+from core.doors.terminal import say, say_table, time_words
 from core.doors.verbs import verb
+from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.records.judgement import Judgement
@@ -27,12 +29,34 @@ def arms(line: typer.Context, format_name: Format = None) -> None:
             "unknown" if one.token_cost is None else f"{one.token_cost:,}",
             f"{one.prior.alpha:g}, {one.prior.beta:g}",
             f"{one.pulls:,}",
+            effective_cell(one.effective_pulls),
             judgement_cell(judged[one.arm]),
         )
         for one in result
     ]
-    heads = ("arm", "tokens", "prior", "pulls", "judgement")
-    rows_or(line, format_name, result, lambda: say_table(heads, rows, numbers=(1, 3)))
+    heads = ("arm", "tokens", "prior", "pulls", "effective", "judgement")
+    rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 3, 4)))
+
+
+def say_arms(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    judged: Mapping[str, Judgement],
+    *,
+    numbers: Collection[int],
+) -> None:
+    """Print a table of arms, with a warning below if some inventories were inferred from calls."""
+    from core import explained
+
+    say_table(heads, rows, numbers=numbers)
+    n_called = sum(one.called_only for one in judged.values())
+    if n_called:
+        say(f"{number_of(n_called, 'arm')} with an inferred inventory. {explained.ONLY_CALLED}")
+
+
+def effective_cell(pulls: float | None) -> str:
+    """Return effective pulls as the text of a table's cell: a dash where they are unknown."""
+    return "-" if pulls is None else f"{round(pulls):,}"
 
 
 def judgement_cell(judged: Judgement) -> str:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.arms import judgement_cell
+from core.doors.cli.arms import effective_cell, judgement_cell, say_arms
 from core.doors.cli.program.app import Format, command, context_of, rows_or
 from core.doors.cli.program.arguments import types_of
-from core.doors.terminal import mean_words, say_table
+from core.doors.terminal import mean_words
 from core.doors.verbs import verb
 from core.records.view import View
 
@@ -40,6 +40,7 @@ def posteriors(
             mean_words(one.mean),
             f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
             f"{one.pulls:,}",
+            effective_cell(one.effective_pulls),
             f"{one.inclusions:,}",
             one.confidence.replace("_", " "),
             explained.chance_words(one.chance, one.chance_error),
@@ -47,5 +48,15 @@ def posteriors(
         )
         for one in sorted(result, key=lambda one: (-one.mean, one.arm))
     ]
-    heads = ("arm", "mean", "95% interval, exact", "pulls", "in runs", "confidence", "chance", "judgement")
-    rows_or(line, format_name, result, lambda: say_table(heads, rows, numbers=(1, 2, 3, 4, 6)))
+    heads = (
+        "arm",
+        "mean",
+        "95% interval, exact",
+        "pulls",
+        "effective",
+        "in runs",
+        "confidence",
+        "chance",
+        "judgement",
+    )
+    rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 2, 3, 4, 5, 7)))

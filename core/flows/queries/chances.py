@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from core.columns import ArmColumns, CandidateRuns, CandidateSets
+from core.columns import UNKNOWN, ArmColumns, CandidateRuns, CandidateSets
 from core.flows.context import Context
 from core.records.learner import LearnerSettings
 from core.statistics.inclusion import Chance, Chances, inclusion_chances
@@ -42,12 +42,22 @@ def inclusion_in(snapshot: Snapshot, columns: ArmColumns) -> Inclusion:
     """Return the chances of a snapshot. ``columns`` hold all its arms as of now."""
     candidates = reads.candidates(snapshot, columns)
     chances = simulated(columns, snapshot.settings, candidates)
+    is_tight = snapshot.settings.budget_tokens > 0
+    is_unknown = (is_tight & (columns.token_cost == UNKNOWN)).tolist()
+    each = zip(columns.keys, chances.of_arms(), is_unknown, strict=True)
     return Inclusion(
-        arms=dict(zip(columns.keys, chances.of_arms(), strict=True)),
+        arms={key: _without_cost(one) if unknown else one for key, one, unknown in each},
         n_runs=0 if candidates.of == "none" else candidates.n_all_runs,
         of=candidates.of,
         n_simulations=chances.n_simulations,
     )
+
+
+def _without_cost(chance: Chance) -> Chance:
+    """Return the chance without the break-even of an arm whose cost is unknown: it is packed as if it had none."""
+    if chance.no_break_even == "not_offered":
+        return chance
+    return replace(chance, break_even_mean=None, no_break_even="unknown_cost")
 
 
 def simulated(columns: ArmColumns, settings: LearnerSettings, candidates: CandidateSets) -> Chances:

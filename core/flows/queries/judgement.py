@@ -10,19 +10,20 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from core.columns import ArmColumns, Ints, LedgerSums
+from core.columns import ArmColumns, Bools, Ints, LedgerSums
 from core.flows.context import Context
 from core.flows.queries.arms import arms
 from core.flows.queries.belief import belief_in, posteriors
 from core.flows.queries.chances import Inclusion, inclusion_in
 from core.flows.queries.change import changes_in
 from core.records.arm_summary import JudgedArm
-from core.records.judgement import JudgedPosterior, Judgement
+from core.records.judgement import ENOUGH_PULLS, JudgedPosterior, Judgement
 from core.records.posterior import Posterior
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import EVERYTHING, View
 from core.statistics.change import Changes
-from core.statistics.judgement import STALE_DAYS, judge, stale_arms
+from core.statistics.effective import Effective, effective
+from core.statistics.judgement import STALE_DAYS, judge, never_referenced, stale_arms
 from core.store import reads
 from core.store.transaction import Snapshot
 
@@ -32,13 +33,19 @@ _RECENT_MS: Final = STALE_DAYS * DAY_MS
 
 @dataclass(frozen=True, kw_only=True)
 class RecentEvents:
-    """Recent events of all arms: the end of the data, inclusions in its last 14 days, changes, and ledger rows."""
+    """Recent events of all arms: the end of the data, inclusions in its last 14 days, changes, and ledger rows.
+
+    ``by_session`` holds the effective pulls of the arms that were read by session, and ``never`` marks the arms that
+    were never referenced.
+    """
 
     columns: ArmColumns
     end_ms: int | None
     inclusions: Ints
     changes: Changes
     ledger: LedgerSums
+    by_session: Effective
+    never: Bools
 
 
 def judgements(
@@ -56,7 +63,9 @@ def judgements(
             lambda: belief_in(snapshot, View(until_ms=view.until_ms)), lambda: end_in(snapshot, view)
         )
         lately, chances = snapshot.together(
-            lambda: recent_events_in(snapshot, beliefs.columns, view, end_ms),
+            lambda: recent_events_in(
+                snapshot, beliefs.columns, view, end_ms, also=_by_worth(snapshot, beliefs.columns)
+            ),
             lambda: inclusion or _chances(snapshot, beliefs.columns, view),
         )
         judged = judge(
@@ -66,6 +75,7 @@ def judgements(
             changes=lately.changes,
             stale=stale_arms(beliefs.columns, lately.inclusions, lately.end_ms),
             chances=chances.arms,
+            by_session=lately.by_session,
             ledger=lately.ledger,
         )
     types = view.types or beliefs.columns.types
@@ -95,6 +105,8 @@ def judged_arms(context: Context, *, judged: Mapping[str, Judgement] | None = No
     return [
         JudgedArm(
             **msgspec.structs.asdict(one),
+            effective_pulls=judged[one.arm].effective_pulls,
+            called_only=judged[one.arm].called_only,
             break_even=judged[one.arm].break_even,
             judgement=judged[one.arm].name,
         )
@@ -108,7 +120,10 @@ def _judged_posterior(believed: Posterior, judged: Judgement) -> JudgedPosterior
     return JudgedPosterior(
         **msgspec.structs.asdict(believed),
         judgement=judged.name,
-        judged_by=judged.interval,
+        judged_by=judged.judged_by,
+        effective_pulls=judged.effective_pulls,
+        n_sessions=judged.n_sessions,
+        called_only=judged.called_only,
         missing_pulls=judged.missing_pulls,
         break_even=judged.break_even,
         no_break_even=judged.no_break_even,
@@ -131,18 +146,43 @@ def end_in(snapshot: Snapshot, view: View) -> int | None:
     return reads.last_run_ms(snapshot) if view.until_ms is None else view.until_ms
 
 
-def recent_events_in(snapshot: Snapshot, columns: ArmColumns, view: View, end_ms: int | None) -> RecentEvents:
-    """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time."""
+def recent_events_in(
+    snapshot: Snapshot,
+    columns: ArmColumns,
+    view: View,
+    end_ms: int | None,
+    *,
+    also: Bools | None = None,
+) -> RecentEvents:
+    """Return the recent events by the view's end, its `end_in`. ``columns`` hold all arms at that time.
+
+    Arms that no run referenced are read by session, and those in ``also``.
+    """
     recent, (changes, ledger) = snapshot.together(
         lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
     )
+    wanted = never_referenced(columns, ledger)
+    wanted = wanted if also is None else wanted | also
+    by_session = effective(columns, reads.session_sums(snapshot, columns, wanted, until_ms=view.until_ms))
     return RecentEvents(
         columns=columns,
         end_ms=end_ms,
         inclusions=np.array([recent.get(key, 0) for key in columns.keys], dtype=np.int64),
         changes=changes,
         ledger=ledger,
+        by_session=by_session,
+        never=never_referenced(columns, ledger, by_session),
     )
+
+
+def _by_worth(snapshot: Snapshot, columns: ArmColumns) -> Bools:
+    """Return the arms whose judgement depends on their sessions: all but sections where inventories are inferred."""
+    not_section = np.array([of != "section" for of in columns.types], dtype=np.bool_)
+    if reads.has_inferred(snapshot):
+        return not_section
+    seeds = frozenset(snapshot.settings.seed_arms)
+    not_seed = np.array([key not in seeds for key in columns.keys], dtype=np.bool_)
+    return np.asarray(not_section & not_seed & (columns.pulls >= ENOUGH_PULLS))
 
 
 def _chances(snapshot: Snapshot, columns: ArmColumns, view: View) -> Inclusion:

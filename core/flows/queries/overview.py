@@ -60,6 +60,7 @@ def overview(context: Context, view: View = View()) -> overview_of.Overview:  # 
                 end_ms=lately.end_ms,
                 manual=manual,
                 ledger=lately.ledger.of(_places(lately, beliefs.columns.keys)),
+                never=lately.never[_places(lately, beliefs.columns.keys)],
             ),
         )
 

@@ -72,7 +72,7 @@ def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[Judgemen
             columns,
             lately.changes,
             stale_arms(columns, lately.inclusions, lately.end_ms),
-            lately.ledger,
+            lately.never,
         ).values()
     )
     return totals, columns, {name: counts[name] for name in JUDGEMENTS if name in counts}

@@ -8,13 +8,13 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Ints, LedgerSums, UsageColumns
+from core.columns import UNKNOWN, ArmColumns, Bools, Ints, LedgerSums, UsageColumns
 from core.records.arm import ArmType, arm_type
 from core.records.judgement import JudgementName
 from core.records.learner import LearnerSettings
 from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
 from core.statistics.change import NOTHING_CHANGED, Changes, Shift
-from core.statistics.judgement import alarms, stale_arms
+from core.statistics.judgement import alarms, never_referenced, stale_arms
 from core.statistics.manual import NO_MANUAL_FINDINGS, ManualFinding, ManualFindings
 from core.statistics.parting import PartingGrader
 from core.statistics.savings import Savings
@@ -135,7 +135,7 @@ class ArmEvidence:
 class Happened:
     """Facts that only the store knows. They are the arms that changed, the lines that imports rejected, outlier
     raters, overdue queues and environments with suspect rewards. Also the start of the passive phase, the end
-    of all data, and the time now (None: an earlier time, in a demo). ``ledger`` has the rows of the same arms.
+    of all data, and the time now (None: an earlier time, in a demo). ``ledger`` and ``never`` are of the same arms.
     """
 
     changes: Changes = NOTHING_CHANGED
@@ -148,6 +148,7 @@ class Happened:
     now_ms: int | None = None
     ledger: LedgerSums | None = None
     manual: ManualFindings = NO_MANUAL_FINDINGS
+    never: Bools | None = None
 
 
 NOTHING_HAPPENED: Final = Happened()
@@ -170,7 +171,8 @@ def attention(
     changed = happened.changes.among(columns.places)
     end_ms = data_end_ms(columns, usage) if happened.end_ms is None else happened.end_ms
     ledger = LedgerSums.none(len(columns)) if happened.ledger is None else happened.ledger
-    alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms), ledger)
+    never = never_referenced(columns, ledger) if happened.never is None else happened.never
+    alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms), never)
     candidates = [
         *_about_poison(changed),
         *_about_shifts(changed),

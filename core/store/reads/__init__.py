@@ -52,7 +52,16 @@ from core.store.reads.runs import (
     run_rows,
 )
 from core.store.reads.session_runs import session_runs
-from core.store.reads.sessions import RUNS_READ, Walk, arm_sessions, first_days, joined_arms, walk
+from core.store.reads.sessions import (
+    RUNS_READ,
+    Walk,
+    arm_sessions,
+    first_days,
+    has_inferred,
+    joined_arms,
+    session_sums,
+    walk,
+)
 from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
     Totals,

@@ -43,6 +43,11 @@ JUDGED: Final = (
 )
 
 
+EFFECTIVE: Final = (
+    "Pulls that as many independent runs would be worth: runs of one session resemble each other"
+)
+
+
 def matching(known: Belief, by: Order) -> Ints:
     """Places of the arms that pass the search, in order."""
     needle = st.session_state.get(FIND) or ""
@@ -142,6 +147,9 @@ def _arm_frame(
         "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judgements],
         "confidence": [wording.band(BANDS[int(summary.band[index])]) for index in places],
         "pulls": columns.pulls[places],
+        "effective": [
+            None if one.effective_pulls is None else round(one.effective_pulls) for one in judgements
+        ],
         "in runs": columns.inclusions[places],
         "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
     }
@@ -168,6 +176,7 @@ def _arm_columns() -> dict[str, Any]:
         "judgement": st.column_config.TextColumn("judgement", width=216, help=JUDGED),
         "confidence": st.column_config.TextColumn("confidence", width=112),
         "pulls": number("pulls", format="localized", width=64),
+        "effective": number("effective", format="localized", width=72, help=EFFECTIVE),
         "in runs": number("in runs", format="localized", width=68),
         "tokens": number("tokens", format="localized", width=68),
         "planted": number("planted", format="%.3f", width=80),
