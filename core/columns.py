@@ -187,13 +187,35 @@ DECLARED_COIN: Final = 1 << 20
 """Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
 
 
+HELD_COIN: Final = 1 << 21
+"""Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
+
+
 def is_recorded_coin(prob_micro: Ints) -> Bools:
     """Return whether our own selection drew the class, for each probability.
 
-    >>> is_recorded_coin(np.array([-1, 0, 100_000, DECLARED_COIN + 100_000])).tolist()
-    [False, True, True, False]
+    >>> is_recorded_coin(np.array([-1, 0, 100_000, DECLARED_COIN + 100_000, HELD_COIN + 100_000])).tolist()
+    [False, True, True, False, True]
     """
-    return np.asarray((prob_micro >= 0) & (prob_micro < DECLARED_COIN))
+    return np.asarray((prob_micro >= 0) & (prob_micro & DECLARED_COIN == 0))
+
+
+def is_held_coin(prob_micro: Ints) -> Bools:
+    """Return whether the coin belongs to a hold, for each probability.
+
+    >>> is_held_coin(np.array([-1, 100_000, HELD_COIN + 100_000, HELD_COIN + DECLARED_COIN])).tolist()
+    [False, False, True, True]
+    """
+    return np.asarray((prob_micro >= 0) & (prob_micro & HELD_COIN != 0))
+
+
+def plain_prob(prob_micro: Ints) -> Ints:
+    """Return the probabilities alone, -1 where there is none.
+
+    >>> plain_prob(np.array([-1, 0, HELD_COIN + DECLARED_COIN + 100_000])).tolist()
+    [-1, 0, 100000]
+    """
+    return np.where(prob_micro < 0, UNKNOWN, prob_micro & (DECLARED_COIN - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +224,7 @@ class UsageColumns:
 
     ``hour`` counts hours since 1970 UTC, -1 = unknown time; that of a whole day is its first. ``prob_micro`` is the
     probability with which the coin made a baseline run, in millionths, -1 where none was stored. A probability that
-    only a file declares is larger by `DECLARED_COIN`. ``bucket`` is the
+    only a file declares is larger by `DECLARED_COIN`, that of a hold by `HELD_COIN`. ``bucket`` is the
     size class of the tokens (`token_bucket`), -1 = unknown usage; ``tokens`` and ``tokens_squared``, and the sums of
     their natural logarithms and of the squares of these, are over the row's ``n`` runs (0 where unknown).
     ``n_truncated`` of them left arms out though they were baseline runs. ``n_timed`` have a known duration, summed in

@@ -22,7 +22,8 @@ def document(context: Context, answer: queries.RunStory) -> dict[str, object]:  
         else {
             name: getattr(chosen, name)
             for name in ("seed", "budget_tokens", "baseline_prob", "settings_hash")
-        },
+        }
+        | ({} if chosen.held_since_ms is msgspec.UNSET else {"held_since": iso(chosen.held_since_ms)}),
         "replays": answer.replays,
         "arms": [
             {

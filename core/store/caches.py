@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from core.columns import DECLARED_COIN, UNKNOWN
+from core.columns import DECLARED_COIN, HELD_COIN, UNKNOWN
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
@@ -77,12 +77,14 @@ def run_facts(row: Row) -> RunFacts:
 def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
     """Return the baseline probability in millionths from a run's choice, and whether the choice was cut short.
 
-    The probability is -1 where no coin decided. For an imported run it is larger by `DECLARED_COIN`.
+    The probability is -1 where no coin decided. For an imported run it is larger by `DECLARED_COIN`, for a run of a
+    hold by `HELD_COIN`.
     """
     if stored is None:
         return UNKNOWN, False
     choice = _CHOICE.decode(stored)
-    return prob_micro(choice.baseline_prob) + (DECLARED_COIN if import_no else 0), choice.truncated
+    kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
+    return prob_micro(choice.baseline_prob) + kind, choice.truncated
 
 
 def seed_of(stored: str | None, run_no: int) -> str | int:

@@ -247,11 +247,11 @@ _WHOLE_PULLS: Final = (
 
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
     """Runs are kept under the number of their session."""
-    for run_no, run_class, session, stored in snapshot.connection.each(
-        "SELECT run_no, class, session, session_key FROM run WHERE learner_id = ? AND revision <= ?",
+    for run_no, *known, stored in snapshot.connection.each(
+        "SELECT run_no, class, session, choice, session_key FROM run WHERE learner_id = ? AND revision <= ?",
         [snapshot.learner_id, snapshot.revision],
     ):
-        key = session_key(run_no, run_class, session)
+        key = session_key(run_no, *known)
         if key != stored:
             yield Difference("run", str(run_no), f"session key {stored}", f"session key {key}")
 

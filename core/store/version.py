@@ -58,7 +58,7 @@ _N_SETTINGS_DEPENDENT: Final = 3
 _WITHOUT_OBSERVED: Final = bytes(byte & ~OBSERVED for byte in range(256))
 
 
-session_of: Final = itemgetter(COLUMNS.index("class"), COLUMNS.index("session"))
+session_of: Final = itemgetter(COLUMNS.index("class"), COLUMNS.index("session"), COLUMNS.index("choice"))
 """Columns of a run that `session_key` needs."""
 
 
@@ -76,6 +76,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     truncated: bool = False
     held_since_ms: int | msgspec.UnsetType = msgspec.UNSET
     later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_held(self) -> bool:
+        """True if the draw is that of a hold."""
+        return self.held_since_ms is not msgspec.UNSET
 
     @classmethod
     def of(cls, selection: Selection) -> Choice:
@@ -248,17 +253,24 @@ def renamed(version: Version, name: Callable[[str | None], str | None]) -> Versi
     return msgspec.structs.replace(version, columns=columns)
 
 
-def session_key(run_no: int, run_class: object, session: object) -> int | None:
+def session_key(run_no: int, run_class: object, session: object, choice: object = None) -> int | None:
     """Return the session of a run whose class a coin decided, as a number; a run without a session is its own.
+
+    Runs of one hold are one session, though none was named when they were recorded.
 
     Numbers are spread over 0 to 2**63 - 1 independent of names: the lowest of them are a random sample of sessions.
     """
     if run_class not in _DECIDED:
         return None
-    return _spread(run_no) if session in (None, "") else _named_key(str(session))
+    if session not in (None, ""):
+        return _named_key(str(session))
+    if choice is None or _HELD not in str(choice):
+        return _spread(run_no)
+    return _named_key(f"hold {msgspec.json.decode(str(choice), type=Choice).seed}")
 
 
 _DECIDED: Final = frozenset({"baseline", "selected"})
+_HELD: Final = "held_since_ms"
 _KEYS: Final = (1 << 63) - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 

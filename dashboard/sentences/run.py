@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core.flows.queries import RunStory
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -92,12 +94,14 @@ def selection_note(story: RunStory) -> str:
         else f"no budget, {used} tokens used"
     )
     coin = f"baseline with probability {chosen.baseline_prob:g}, seed {chosen.seed}"
+    held_ms = None if chosen.held_since_ms is msgspec.UNSET else chosen.held_since_ms
     flags = [
         words
         for is_so, words in (
             (chosen.over_budget, "the seeds alone exceed the budget"),
             (chosen.truncated, "truncated: a baseline run that left arms out"),
-            (story.replays is False, "the record does not replay"),
+            (held_ms is not None, f"held since {wording.minute(held_ms)}: its session shares the draw"),
+            (story.replays is False and held_ms is None, "the record does not replay"),
         )
         if is_so
     ]

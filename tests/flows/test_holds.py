@@ -8,12 +8,13 @@ from itertools import count
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core import open_learner
-from core.columns import UNKNOWN
+from core.columns import HELD_COIN, UNKNOWN, is_held_coin, plain_prob
 from core.errors import InvalidInput, InvalidSetting, UnknownLearner
 from core.flows import queries
 from core.flows.context import Context
@@ -23,15 +24,20 @@ from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.learners import create_learner
 from core.flows.offers import offer
+from core.flows.queries.savings import used_in
 from core.flows.select import select
 from core.flows.settings import change, in_force
 from core.flows.undo import redo, undo
 from core.policy import on_offer
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
-from core.records.run import Call, Inventory, Run
+from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Decision, Selection
+from core.records.view import View
+from core.statistics.savings.baseline import baseline_share
+from core.statistics.savings.runs import ComparedRuns
 from tests.flows.world import START_MS, context_at, run_of
+from tests.usage import Counted, sessions_of, usage_of
 
 MINUTE_MS = 60_000
 KEYS = [f"tool:other:t{number:02}" for number in range(30)]
@@ -358,6 +364,81 @@ def test_what_cannot_be_held_is_refused(context: Context) -> None:
     with pytest.raises(UnknownLearner):
         select(context.of("nobody"), session="s1")
     assert select(context, session="s1").decisions == (), "nothing is known yet"
+
+
+N_SESSIONS, N_RUNS = 40, 6
+
+
+def compared(context: Context, clock: Clock, sticky: str) -> None:
+    """Sessions of some runs each, every second one of them without its name in the record."""
+    for number in range(N_SESSIONS):
+        clock.pass_minutes(10)
+        for run in range(N_RUNS):
+            chosen = choose(context, session=f"{sticky} {number}")
+            session = None if number % 2 else f"{sticky} {number}"
+            uid = f"{sticky} {number} {run}"
+            record(context, replace_usage(run_with(uid, chosen, session, clock.now_ms), 1_000 + run))
+
+
+def replace_usage(run: Run, tokens: int) -> Run:
+    return msgspec.structs.replace(run, usage=Usage(total=tokens), model="m")
+
+
+def test_savings_keep_holds_apart_and_count_each_coin_once(context: Context, clock: Clock) -> None:
+    change(context, "baseline_rate", 0.5)
+    compared(context, clock, "session")
+    change(context, "sticky", "run")
+    compared(context, clock, "run")
+    assert queries.verify(context).clean
+    with context.reading() as snapshot:
+        used = used_in(snapshot, View())
+    held = is_held_coin(used.sessions.prob_micro)
+    assert int(held.sum()) == int((~held).sum()) == N_SESSIONS * N_RUNS
+    assert set(plain_prob(used.usage.prob_micro).tolist()) == {500_000}
+    runs = ComparedRuns(used.usage, used.sessions)
+    assert [(model, is_held_coin(np.array([prob])).item()) for model, _, prob in runs.strata] == [
+        ("m", False),
+        ("m", True),
+    ]
+    assert runs.is_randomised.all(), "a coin of a hold is a coin of ours"
+    by_session = {
+        number: {
+            run_class
+            for own, run_class in zip(used.sessions.session, used.sessions.run_class, strict=True)
+            if own == number
+        }
+        for number in set(used.sessions.session[held].tolist())
+    }
+    assert len(by_session) == N_SESSIONS, "one cluster a hold, though its session was not named"
+    assert {len(classes) for classes in by_session.values()} == {1}
+    share = queries.savings(context).share
+    assert share.n_runs == N_SESSIONS + N_SESSIONS * N_RUNS
+    assert share.expected == 0.5
+    only = queries.savings(context, View(models=("other",))).share
+    assert only.n_runs == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fair_coin_of_holds_is_not_called_off(tmp_path: Path, seed: int) -> None:
+    """By runs, 60 sessions of 30 runs at 10 % would be off in a third of all worlds."""
+    dice = np.random.default_rng(seed)
+    n_off = 0
+    for _ in range(60):
+        coins = dice.random(60) < 0.1
+        runs = [
+            Counted(
+                run_class="baseline" if coin else "selected",
+                prob=0.1 + HELD_COIN / 1e6,
+                session=str(number),
+                draw=str(number),
+            )
+            for number, coin in enumerate(coins.tolist())
+            for _ in range(30)
+        ]
+        share = baseline_share(usage_of(runs), sessions_of(runs))
+        assert (share.n_runs, share.n_baseline) == (60, int(coins.sum()))
+        n_off += share.off
+    assert n_off <= 3
 
 
 def holds_of(context: Context) -> dict[object, tuple[object, ...]]:

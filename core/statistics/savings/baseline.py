@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from core.columns import DECLARED_COIN, UNKNOWN, UsageColumns
+from core.columns import UNKNOWN, Bools, Ints, SessionRuns, UsageColumns, is_held_coin, plain_prob
 from core.records.arm import MICRO
 from core.records.estimate import Estimate, Missing
 from core.statistics.savings.ratio import Compared
@@ -56,8 +56,10 @@ class BaselineNeed:
     missing: Missing | None
 
 
-def baseline_share(usage: UsageColumns) -> BaselineShare:
+def baseline_share(usage: UsageColumns, sampled: SessionRuns | None = None) -> BaselineShare:
     """Return the observed share against the stored probabilities, by the exact binomial test with their mean.
+
+    Runs of a hold share a coin and count once. They are counted among those whose sessions are known (``sampled``).
 
     Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
     does (Hoeffding), so the test then errs on the quiet side.
@@ -67,13 +69,15 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
     * C. J. Clopper and E. S. Pearson, *Biometrika* 26, 1934, 404 (doi:10.1093/biomet/26.4.404).
     * W. Hoeffding, *Ann. Math. Stat.* 27, 1956, 713 (doi:10.1214/aoms/1177728178).
     """
-    classes = np.array(usage.run_class, dtype=np.str_)
-    decided = np.isin(classes, _GROUPS)
-    decided &= usage.prob_micro != UNKNOWN
-    prob_micro = usage.prob_micro % DECLARED_COIN
-    n_runs = int(usage.n[decided].sum())
-    n_baseline = int(usage.n[decided & (classes == "baseline")].sum())
-    n_expected = int((usage.n[decided] * prob_micro[decided]).sum()) / MICRO
+    draws = [_draws(usage.run_class, usage.prob_micro, usage.n, ~is_held_coin(usage.prob_micro))]
+    if sampled is not None:
+        first = np.zeros(len(sampled), dtype=np.bool_)
+        first[np.unique(sampled.draw, return_index=True)[1]] = True
+        once = np.ones(len(sampled), dtype=np.int64)
+        held = first & is_held_coin(sampled.prob_micro) & _is_among(sampled, usage)
+        draws.append(_draws(sampled.run_class, sampled.prob_micro, once, held))
+    n_runs, n_baseline, sum_micro = (sum(part) for part in zip(*draws, strict=True))
+    n_expected = sum_micro / MICRO
     expected = n_expected / n_runs if n_runs else None
     as_far = None if expected is None else exact_tails(n_baseline, n_runs, min(expected, 1.0))
     observed = exact_limits(n_baseline, n_runs, prob=SHARE_PROB)
@@ -88,6 +92,21 @@ def baseline_share(usage: UsageColumns) -> BaselineShare:
         prob_as_far=as_far,
         off=as_far is not None and observed.lower is not None and as_far < 1 - SHARE_PROB,
     )
+
+
+def _is_among(sampled: SessionRuns, usage: UsageColumns) -> Bools:
+    """Return which runs are of a model, channel and coin of the usage."""
+    strata = set(zip(usage.model, usage.channel, usage.prob_micro.tolist(), strict=True))
+    names = zip(sampled.model, sampled.channel, sampled.prob_micro.tolist(), strict=True)
+    return np.array([name in strata for name in names], dtype=np.bool_)
+
+
+def _draws(run_class: tuple[str, ...], prob_micro: Ints, n: Ints, counted: Bools) -> tuple[int, int, int]:
+    """Return the draws with a stored probability, the baseline ones of them, and the sum of the probabilities."""
+    classes = np.array(run_class, dtype=np.str_)
+    decided = counted & np.isin(classes, _GROUPS) & (prob_micro != UNKNOWN)
+    n_baseline = int(n[decided & (classes == "baseline")].sum())
+    return int(n[decided].sum()), n_baseline, int((n[decided] * plain_prob(prob_micro[decided])).sum())
 
 
 def baseline_need(

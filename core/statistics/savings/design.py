@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from core.columns import Bools, Floats, Ints, SessionRuns, is_recorded_coin
+from core.columns import Bools, Floats, Ints, SessionRuns, is_recorded_coin, plain_prob
 from core.records.arm import MICRO
 
 Imbalance = Literal["time", "model", "channel", "session"]
@@ -68,7 +68,7 @@ def balance(runs: SessionRuns) -> Balance:
     order = order[np.sort(np.unique(runs.draw[order], return_index=True)[1])]  # the first run of each draw
     if not len(order):
         return Balance(n_draws=0, wealth=1.0, by=None)
-    hit, prob = classes[order] == "baseline", runs.prob_micro[order] / MICRO
+    hit, prob = classes[order] == "baseline", plain_prob(runs.prob_micro[order]) / MICRO
     bets: list[tuple[Imbalance, Floats]] = [
         *(("time", _of_latest(hit, prob, window)) for window in _WINDOWS),
         ("model", _of_group(hit, prob, _coded(runs.model, order))),

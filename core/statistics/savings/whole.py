@@ -120,7 +120,7 @@ def savings(
         by_model=comparisons_by_model(runs, prob),
         by_channel=comparisons_by_channel(runs, prob),
         left_out=left_out(usage, runs, overall.n_uncompared),
-        share=baseline_share(usage),
+        share=baseline_share(usage, sampled),
         balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
         recommended_rate=recommended_rate(n_arms),
