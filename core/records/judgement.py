@@ -74,7 +74,7 @@ class RecentMean(msgspec.Struct, frozen=True, kw_only=True):
     n_before: int
 
 
-class SourceSum(msgspec.Struct, frozen=True, kw_only=True):
+class SourceSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Part of a belief that one source gave: ``n`` observations, and what they add to alpha and beta in millionths.
 
     The parts of an arm, its prior included, add up to its alpha and beta exactly.

@@ -47,7 +47,7 @@ def automatic_columns(columns: ArmColumns, ledger: LedgerSums) -> ArmColumns:
 def sources(columns: ArmColumns, ledger: LedgerSums) -> list[tuple[SourceSum, ...]]:
     """Return the parts of each arm's belief by source, in the order of `SOURCES` and without empty ones."""
     success, failure = _automatic(columns, ledger)
-    parts = []
+    parts: list[list[SourceSum]] = [[] for _ in columns.keys]
     for source in SOURCES:
         kinds = _OF_SOURCE[source]
         n, alpha, beta = (
@@ -57,15 +57,12 @@ def sources(columns: ArmColumns, ledger: LedgerSums) -> list[tuple[SourceSum, ..
             alpha, beta = columns.base_alpha_micro, columns.base_beta_micro
         elif source == "detector":
             n, alpha, beta = n + (success + failure) // MICRO, alpha + success, beta + failure
-        parts.append((source, n.tolist(), alpha.tolist(), beta.tolist()))
-    return [
-        tuple(
-            SourceSum(source=source, n=n[index], alpha_micro=alpha[index], beta_micro=beta[index])
-            for source, n, alpha, beta in parts
-            if n[index] or alpha[index] or beta[index]
-        )
-        for index in range(len(columns))
-    ]
+        at = np.flatnonzero(
+            (n != 0) | (alpha != 0) | (beta != 0)
+        )  # most arms have two parts, of ten thousand
+        for index, *sums in zip(at.tolist(), *(one[at].tolist() for one in (n, alpha, beta)), strict=True):
+            parts[index].append(SourceSum(source=source, n=sums[0], alpha_micro=sums[1], beta_micro=sums[2]))
+    return [tuple(one) for one in parts]
 
 
 def _automatic(columns: ArmColumns, ledger: LedgerSums) -> tuple[Ints, Ints]:
