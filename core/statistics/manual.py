@@ -29,6 +29,8 @@ _FALSE_ALARM: Final = 0.001
 _FEWEST_DAYS: Final = 5
 _APART: Final = 0.15
 """Least difference of two means: what people accept and what a detector sees are never quite the same."""
+_HABIT_ARMS: Final = 4
+"""Other arms on which an account shows how it rewards in general; who rejects two arms alone has no habit."""
 _ERRORS: Final = 4
 """Least difference from other rewards, in standard errors."""
 _MOVED: Final = 0.015
@@ -82,8 +84,8 @@ def manual_findings(columns: ArmColumns, ledger: LedgerSums, rewards: ManualRewa
     """Return one finding for each account that parts from the detector, and for each with a burst.
 
     A reward by hand need not follow what a detector sees. So an account is named only if its rewards of an arm
-    differ from the detector, from those of other people on the arm, and from its own on other arms: in their mean,
-    and in their difference from the detector.
+    differ from the detector, from those of other people on the arm, and from its own on other arms, if those are
+    many: in their mean, and in their difference from the detector.
 
     Parameters
     ----------
@@ -152,10 +154,9 @@ def _apart(
         prob = _chance(reward[at], rewards.at_ms[at] // DAY_MS, float(rates[arm]), int(n_observed[arm]))
         own = (rewards.actor == actor) & (rewards.arm != arm) & ~np.isnan(beyond)
         others = (rewards.actor != actor) & (rewards.arm == arm)
-        is_alone = (
-            _differs(beyond[at], beyond[own])
-            and _differs(reward[at], reward[own])
-            and _differs(beyond[at], beyond[others])
+        has_habit = len(np.unique(rewards.arm[own])) >= _HABIT_ARMS
+        is_alone = _differs(beyond[at], beyond[others]) and (
+            not has_habit or (_differs(beyond[at], beyond[own]) and _differs(reward[at], reward[own]))
         )
         if prob * len(tested) < _FALSE_ALARM and is_alone:
             apart[actor, arm] = at

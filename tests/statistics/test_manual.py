@@ -84,6 +84,16 @@ def test_an_account_that_parts_from_the_detector_is_named_alone(seed: int) -> No
         assert one.after < one.before
 
 
+@pytest.mark.parametrize("seed", range(60, 63))
+def test_an_account_that_rejects_two_arms_alone_is_one_finding(seed: int) -> None:
+    """It has no habit that would excuse it, and both arms are in its one row."""
+    world = World(seed)
+    times = 20 * DAY_MS + np.arange(15 * 8) * (DAY_MS // 15)
+    zeros = [world.account(0, np.zeros(len(times)), times, arm) for arm in (6, 7)]
+    (one,) = world.found(*zeros).apart
+    assert set(one.arms) == {"tool:other:t06", "tool:other:t07"}
+
+
 @pytest.mark.parametrize("seed", range(50, 56))
 def test_a_burst_is_one_finding_that_names_the_account(seed: int) -> None:
     world = World(seed)
