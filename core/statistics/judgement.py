@@ -89,8 +89,19 @@ def never_referenced(
 ) -> Bools:
     """Return the arms that none of at least 20 observed runs referenced; what people gave does not count.
 
-    ``by_session`` divides the runs by the design effect of the same arms, which need 10 sessions then. Without it
-    each run is taken to be independent.
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    ledger : LedgerSums of n_arms, or None, optional
+        Ledger rows of the same arms; None: there are none.
+    by_session : Effective of n_arms, or None, optional
+        Design effects that divide the runs; the arms need 10 sessions then. None: each run is independent.
+
+    Returns
+    -------
+    array of bool, shape (n_arms,)
+        Whether each was never referenced.
     """
     runs = observed(columns, LedgerSums.none(len(columns)) if ledger is None else ledger)
     never = (runs.n >= ENOUGH_PULLS) & (runs.n_referenced == 0)
