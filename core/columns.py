@@ -320,13 +320,16 @@ class RecentDays:
     failure_micro: Ints
 
     def less(self, given: ArmHours) -> RecentDays:
-        """Return the days without other sums of the same arms."""
-        return RecentDays(
-            arm=np.concatenate((self.arm, given.arm)),
-            day=np.concatenate((self.day, given.hour // DAY_HOURS)),
-            success_micro=np.concatenate((self.success_micro, -given.success_micro)),
-            failure_micro=np.concatenate((self.failure_micro, -given.failure_micro)),
+        """Return the days without other sums of the same arms, and without those that nothing is left of."""
+        if not len(given.arm):
+            return self
+        day, arm, (success, failure) = _netted(
+            np.append(self.day, given.hour // DAY_HOURS),
+            np.append(self.arm, given.arm),
+            np.append(self.success_micro, -given.success_micro),
+            np.append(self.failure_micro, -given.failure_micro),
         )
+        return RecentDays(arm=arm, day=day, success_micro=success, failure_micro=failure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -408,12 +411,15 @@ class ArmHours:
     failure_micro: Ints
 
     def less(self, given: ArmHours) -> ArmHours:
-        """Return the hours without other sums of the same arms."""
-        pairs = np.stack((np.append(self.hour, given.hour), np.append(self.arm, given.arm)))
-        (hour, arm), row = np.unique(pairs, axis=1, return_inverse=True)
-        success, failure = np.zeros((2, len(hour)), dtype=np.int64)
-        np.add.at(success, row.reshape(-1), np.append(self.success_micro, -given.success_micro))
-        np.add.at(failure, row.reshape(-1), np.append(self.failure_micro, -given.failure_micro))
+        """Return the hours without other sums of the same arms, and without those that nothing is left of."""
+        if not len(given.arm):
+            return self
+        hour, arm, (success, failure) = _netted(
+            np.append(self.hour, given.hour),
+            np.append(self.arm, given.arm),
+            np.append(self.success_micro, -given.success_micro),
+            np.append(self.failure_micro, -given.failure_micro),
+        )
         return ArmHours(arm=arm, hour=hour, success_micro=success, failure_micro=failure)
 
     def of(self, *places: int) -> ArmHours:
@@ -425,6 +431,37 @@ class ArmHours:
             success_micro=self.success_micro[mine],
             failure_micro=self.failure_micro[mine],
         )
+
+
+def _netted(at: Ints, arm: Ints, *amounts: Ints) -> tuple[Ints, Ints, list[Ints]]:
+    """Return the sums of equal times and arms, ascending, where any of them is not 0."""
+    n_arms = int(arm.max(initial=0)) + 1
+    keys, row = np.unique((at - UNKNOWN) * n_arms + arm, return_inverse=True)
+    sums = np.zeros((len(amounts), len(keys)), dtype=np.int64)
+    for total, amount in zip(sums, amounts, strict=True):
+        np.add.at(total, row, amount)
+    left = np.flatnonzero(sums.any(axis=0))
+    return keys[left] // n_arms + UNKNOWN, keys[left] % n_arms, [total[left] for total in sums]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixDays:
+    """Runs by day (since 1970 UTC), model and channel, "" where unknown."""
+
+    day: Ints
+    model: tuple[str, ...]
+    channel: tuple[str, ...]
+    n: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedDays:
+    """Runs by day (since 1970 UTC) of each channel and model, imports by day of each source and importer."""
+
+    kind: tuple[Literal["channel", "model", "source", "importer"], ...]
+    name: tuple[str, ...]
+    day: Ints
+    n: Ints
 
 
 @dataclass(frozen=True, kw_only=True)

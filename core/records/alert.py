@@ -14,10 +14,18 @@ from core.records.limits import text
 from core.records.times import HOUR_MS, MINUTE_MS, iso
 
 AlertKind = Literal[
-    "poisoned", "costs_more", "queue_overdue", "reward_hacked", "success_fell", "silent", "denials"
+    "poisoned",
+    "costs_more",
+    "queue_overdue",
+    "reward_hacked",
+    "success_fell",
+    "silent",
+    "feed_silent",
+    "denials",
 ]
 """Arms that look poisoned, a selection that costs more than it saves, a queue that is overdue, an environment whose
-reward looks hacked or where success fell, no runs: as the overview says it of a learner. And refusals, which belong
+reward looks hacked or where success fell, no runs, a channel, model, source or importer that stopped: as the overview
+says it of a learner. And refusals, which belong
 to no learner.
 """
 ALERT_KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
@@ -45,6 +53,7 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
     "reward_hacked": "environment",
     "success_fell": "environment",
     "silent": "data",
+    "feed_silent": "data",
     "denials": "audit",
 }
 """On which page each is seen."""
@@ -52,7 +61,8 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that holds now. ``learner`` '': the installation. ``object`` is what it is about, where a learner
-    may have several: the type of arms, the id of a queue, an environment. ``ids`` are of at most 20 arms.
+    may have several: the type of arms, the id of a queue, an environment, the kind and name of a feed. ``ids`` are
+    of at most 20 arms.
     """
 
     learner: str

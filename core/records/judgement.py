@@ -30,7 +30,7 @@ JudgementName = Literal[
 ]
 """Names of judgements. The first that holds is reported:
 
-- ``poisoned``: fell to nothing together with others of its type, as with a broken detector
+- ``poisoned``: fell together with others of its type, to nothing or by one factor, as with a broken detector
 - ``rival``: referenced less since another arm joined the prompt and took its work
 - ``drifting``: referenced less for some time; ``rising``: more
 - ``stale``: still included, and not observed for long

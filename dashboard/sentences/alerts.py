@@ -14,6 +14,7 @@ WHAT: Final[dict[AlertKind, str]] = {
     "reward_hacked": "a reward looks hacked",
     "success_fell": "success fell",
     "silent": "no run comes",
+    "feed_silent": "a feed stopped",
     "denials": "many requests were refused",
 }
 _COUNTED: Final[dict[AlertKind, str]] = {
@@ -23,6 +24,7 @@ _COUNTED: Final[dict[AlertKind, str]] = {
     "reward_hacked": "episode",
     "success_fell": "episode",
     "silent": "day",
+    "feed_silent": "day",
     "denials": "refusal",
 }
 _RESULTS: Final = {

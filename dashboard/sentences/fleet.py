@@ -24,6 +24,7 @@ ALARMS: Final[dict[AlertKind, str]] = {
     "costs_more": "costs more than it saves",
     "queue_overdue": "a queue is overdue",
     "silent": "no run comes",
+    "feed_silent": "a feed stopped",
     "denials": "many refusals",
 }
 _WHY: Final[dict[AlertKind, tuple[str, str]]] = {
@@ -31,6 +32,7 @@ _WHY: Final[dict[AlertKind, tuple[str, str]]] = {
     "costs_more": ("costs more than it saves", "cost more than they save"),
     "queue_overdue": ("has a queue that is overdue", "have a queue that is overdue"),
     "silent": ("gets no runs", "get no runs"),
+    "feed_silent": ("has a feed that stopped", "have a feed that stopped"),
     "denials": ("was refused often", "were refused often"),
 }
 

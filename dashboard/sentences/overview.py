@@ -82,9 +82,13 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             return Claim(*_share_claim(saved), "See savings")
         case "poisoned" | "drifting" | "rival" | "rising" | "never_referenced":
             return changed(item, year_of_ms)
+        case "fell_together" | "new_model" | "mix_changed":
+            return Claim(*_common(item, year_of_ms), "Show arms")
+        case "feed_silent":
+            return Claim(*_stopped(item, year_of_ms), "See imports")
         case "silent":
             return Claim(
-                f"No run for {wording.days(item.count)}",
+                f"No run for {wording.things(item.count, 'day')}",
                 f"the newest ended {wording.minute(item.since_ms)}; do data still arrive?",
                 "See imports",
             )
@@ -126,6 +130,47 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             )
         case _:
             assert_never(item.kind)
+
+
+def _common(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+    """Return what several arms' changes have in common, and how far they moved."""
+    cause, evidence = item.cause, item.evidence
+    arms = wording.things(item.count, "arm")
+    if cause is None or evidence is None or evidence.mean_before is None:
+        return f"{arms} changed", ""
+    day = wording.day(cause.since_ms, year_of_ms=year_of_ms)
+    n_fell = sum(shift.fell for shift in cause.shifts)
+    n_rose = item.count - n_fell
+    parts = [f"{wording.count(n)} {verb}" for n, verb in ((n_fell, "fell"), (n_rose, "rose")) if n]
+    moved = " and ".join(parts)
+    names = _first_names(item.arms)
+    if cause.kind == "fell_together":
+        mean = f"mean {wording.mean(evidence.mean)} since, {wording.mean(evidence.mean_before)} before"
+        verb = "fell" if not n_rose else "are used more" if not n_fell else "changed"
+        how = moved if n_rose and n_fell else mean
+        return f"{arms} {verb} on one day, {day}", f"one cause is likely; {how}: {names}"
+    name = wording.literal(wording.cut_middle(wording.plain(cause.name or "unknown"), 40))
+    if cause.kind == "new_model":
+        share = wording.percent(cause.after, 0)
+        return f"Model {name} is new since {day}", f"{share} of the runs; of {arms}, {moved}: {names}"
+    shares = f"{wording.percent(cause.before, 0)} → {wording.percent(cause.after, 0)}"
+    within = f"{arms} moved with it, but not within a channel or model: {names}"
+    return f"The mix changed: {cause.of} {name} {shares} of the runs", f"since {day}; {within}"
+
+
+def _stopped(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+    """Return the feeds that stopped, for how long, and how many runs were due."""
+    words = [
+        f"{feed.kind} {wording.literal(wording.cut_middle(wording.plain(feed.name), 40))}"
+        for feed in item.feeds
+    ]
+    first = item.feeds[0]
+    unit = "import" if first.kind in {"source", "importer"} else "run"
+    due = wording.things(max(round(first.expected), 1), unit)
+    since = wording.day(first.since_ms, year_of_ms=year_of_ms)
+    were = "was" if round(first.expected) <= 1 else "were"
+    claim = f"No {unit} of {wording.listed(words[:3])} for {wording.things(item.count, 'day')}"
+    return claim, f"{due} {were} expected since {since}; others still arrive"
 
 
 def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
@@ -183,7 +228,7 @@ def _manual(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
 
 
 def changed(item: Attention, year_of_ms: int | None) -> Claim:
-    """Return arms that changed, fell to nothing together, or were never referenced, each with its observations."""
+    """Return arms that changed, fell together, or were never referenced, each with its observations."""
     evidence = item.evidence
     arms = wording.things(item.count, "arm")
     if evidence is None:
@@ -210,7 +255,8 @@ def _zeros(evidence: ArmEvidence, year_of_ms: int | None) -> str:
     )
     if evidence.reward == 0:
         return f"{_all_of(evidence.n)}{since} were 0"
-    return f"{wording.things(evidence.n, 'observation')}{since} have a mean of {wording.mean(evidence.mean)}"
+    before = "" if evidence.mean_before is None else f", {wording.mean(evidence.mean_before)} before"
+    return f"{wording.things(evidence.n, 'observation')}{since} have a mean of {wording.mean(evidence.mean)}{before}"
 
 
 def _all_of(n: int) -> str:

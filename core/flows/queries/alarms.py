@@ -22,8 +22,8 @@ DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
 def alarms(context: Context) -> tuple[Alarm, ...]:
     """Return the alarms of a learner's overview.
 
-    Poisoned arms are one alarm per type. Overdue queues and suspicious environments are one alarm each. Savings below
-    0 and missing runs are one alarm per learner.
+    Poisoned arms are one alarm per type. Overdue queues, suspicious environments and silent feeds are one alarm each.
+    Savings below 0 and missing runs are one alarm per learner.
     """
     needed = overview(context).attention
     return tuple(alarm for tell in _TELL for alarm in tell(context.learner, needed))
@@ -70,4 +70,11 @@ def _paid_wrong(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
             yield Alarm(learner=learner, kind=kind, object=item.paid.environment, count=item.count)
 
 
-_TELL: Final[tuple[_Tell, ...]] = (_poisoned, _plain, _overdue, _paid_wrong)
+def _feeds(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    for item in needed:
+        for feed in item.feeds:
+            name = f"{feed.kind} {feed.name}"
+            yield Alarm(learner=learner, kind="feed_silent", object=name, count=feed.days)
+
+
+_TELL: Final[tuple[_Tell, ...]] = (_poisoned, _plain, _overdue, _paid_wrong, _feeds)

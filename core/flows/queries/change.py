@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, ArmHours, LedgerSums
+from core.columns import ArmColumns, ArmHours, Ints, LedgerSums
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics import change
@@ -33,12 +33,13 @@ def changes_in(
     until_ms = view.until_ms
     if end_ms is None:
         return change.Changes(), reads.ledger_sums(snapshot, columns, until_ms=until_ms)
-    since_day = end_ms // DAY_MS - change.WINDOW_DAYS + 1
+    end_day = (end_ms if until_ms is None else end_ms - 1) // DAY_MS
+    since_day = end_day - change.HISTORY_DAYS + 1
     days, walk, ledger, by_hand = snapshot.together(
         lambda: reads.recent_days(
             snapshot,
             columns,
-            since_day=since_day,
+            since_day=end_day - change.WINDOW_DAYS + 1,
             until_ms=until_ms,
             min_pulls=change.MIN_BEFORE + change.MIN_AFTER,
         ),
@@ -51,20 +52,47 @@ def changes_in(
     split = change.splits(seen, days.less(given))
     sessions = reads.arm_sessions(snapshot, columns, split.arm[split.suspects], walk)
     shifts = change.shifts(seen, split, sessions)
+    mixed = change.unexplained(seen, split, sessions, shifts)
     falls = [shift for shift in shifts if shift.fell]
-    hours, first = snapshot.together(
+    hours, past, mix, first = snapshot.together(
         lambda: _hours(snapshot, columns, falls, end_ms + 1 if until_ms is None else until_ms, walk),
+        lambda: reads.history_days(snapshot, columns, _places(columns, falls), walk.at, since_day=since_day),
+        lambda: reads.mix_days(snapshot, end_day - 2 * change.WINDOW_DAYS, until_ms) if mixed else None,
         lambda: reads.first_days(snapshot) if falls else {},
     )
-    hours = hours.less(given)
-    shifts = tuple(change.gone(shift, hours.of(columns.places[shift.arm])) for shift in shifts)
-    poisoned = change.together(shifts, columns, hours)
+    hours, past = hours.less(given), past.less(given)
+    passing = [
+        shift.arm
+        for group in change.by_day(falls)
+        if change.is_passing(group, _places(columns, group).tolist(), past, end_day)
+        for shift in group
+    ]
+    shifts = tuple(
+        change.gone(shift, hours.of(columns.places[shift.arm]))
+        for shift in shifts
+        if shift.arm not in passing
+    )
+    tested = [columns.keys[arm] for arm in split.arm[split.n_tested > 0].tolist()]
+    poisoned = change.together(shifts, columns, hours, tested)
     taken = {arm for group in poisoned for arm in group.arms}
     alone = [shift for shift in shifts if shift.arm not in taken]
     explained = snapshot.together(
         *[partial(_explained, snapshot, columns, walk, first, shift) for shift in alone[:_MOST_EXPLAINED]]
     )
-    return change.Changes(shifts=(*explained, *alone[_MOST_EXPLAINED:]), poisoned=poisoned), ledger
+    alone[:_MOST_EXPLAINED] = explained
+    causes = [] if mix is None else [change.of_mix(mixed, mix)]
+    many = change.by_day([shift for shift in alone if not shift.rivals])
+    causes += [change.fell_together(group) for group in many if len(group) >= change.MANY]
+    found = change.Changes(
+        shifts=tuple(alone),
+        poisoned=poisoned,
+        causes=tuple(cause for cause in causes if cause is not None),
+    )
+    return found, ledger
+
+
+def _places(columns: ArmColumns, shifts: Sequence[change.Shift]) -> Ints:
+    return np.array([columns.places[shift.arm] for shift in shifts], dtype=np.int64)
 
 
 def _hours(
@@ -78,7 +106,7 @@ def _hours(
     return reads.arm_hours(
         snapshot,
         columns,
-        np.array([columns.places[shift.arm] for shift in falls], dtype=np.int64),
+        _places(columns, falls),
         since_ms=min((shift.since_ms for shift in falls), default=until_ms),
         until_ms=until_ms,
         at=walk.at,

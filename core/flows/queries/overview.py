@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import Bools, Ints
+from core.columns import Bools, FeedDays, Ints
 from core.flows.context import Context
 from core.flows.queries.belief import Belief, belief_in
 from core.flows.queries.blind import hidden_from
@@ -89,12 +89,16 @@ def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.H
     filters = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
     is_awaited = view.until_ms is None and not snapshot.origin.startswith(DEMO_ORIGIN)
     is_now = view.until_ms is None
-    imports, evaluated, overdue, wrong, passive_since = snapshot.together(
+    now_ms = context.clock() if is_awaited else None
+    imports, evaluated, overdue, wrong, (passive_since, feeds) = snapshot.together(
         lambda: reads.import_rows(snapshot, _IMPORTS),
         lambda: evaluation_columns(snapshot, filters, hidden=hidden_from(context, snapshot)),
         lambda: _overdue(snapshot, context.clock()) if is_now else (),
         lambda: paid_wrong(snapshot) if is_now else (),
-        lambda: _passive_since(snapshot),
+        lambda: snapshot.together(
+            lambda: _passive_since(snapshot),
+            lambda: None if now_ms is None else _feeds(snapshot, now_ms // DAY_MS),
+        ),
     )
     answers = [answer_of(row.summary) for row in imports if not row.undone]
     return overview_of.Happened(
@@ -103,7 +107,27 @@ def _happened(context: Context, snapshot: Snapshot, view: View) -> overview_of.H
         overdue=overdue,
         paid_wrong=wrong,
         passive_since_ms=passive_since,
-        now_ms=context.clock() if is_awaited else None,
+        now_ms=now_ms,
+        feeds=feeds,
+    )
+
+
+def _feeds(snapshot: Snapshot, today: int) -> FeedDays:
+    """Return the runs of each channel and model by day, and the imports of each source and importer."""
+    since_day = today - overview_of.HISTORY_DAYS - overview_of.LONGEST_DAYS
+    mix, imports = snapshot.together(
+        lambda: reads.mix_days(snapshot, since_day),
+        lambda: reads.import_days(snapshot, since_day * DAY_MS),
+    )
+    days, importers, sources = zip(*imports, strict=True) if imports else ((), (), ())
+    n_mix, n_imports = len(mix.day), len(imports)
+    kinds: tuple[overview_of.FeedKind, ...] = ("channel", "model", "importer", "source")
+    sizes = (n_mix, n_mix, n_imports, n_imports)
+    return FeedDays(
+        kind=tuple(kind for kind, size in zip(kinds, sizes, strict=True) for _ in range(size)),
+        name=(*mix.channel, *mix.model, *importers, *sources),
+        day=np.array([*mix.day, *mix.day, *days, *days], dtype=np.int64),
+        n=np.concatenate((mix.n, mix.n, np.ones(2 * n_imports, dtype=np.int64))),
     )
 
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from core.statistics.change.causes import (
+    HISTORY_DAYS,
+    LEAST_SHARE,
+    MANY,
+    Cause,
+    CauseKind,
+    by_day,
+    fell_together,
+    is_passing,
+    of_mix,
+)
 from core.statistics.change.rivals import NEAR_DAYS, rivals
 from core.statistics.change.shift import NOTHING, Shift
-from core.statistics.change.shifts import shifts
+from core.statistics.change.shifts import shifts, unexplained
 from core.statistics.change.splits import (
     FALSE_ALARM,
     MIN_AFTER,
@@ -23,16 +34,26 @@ from core.statistics.change.together import TOGETHER_DAYS, Poisoned, gone, toget
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """``shifts`` of arms by themselves, surest first, and arms that fell together; no arm is in both."""
+    """Arms that changed, surest first, and arms of one type that fell together; no arm is in both.
+
+    ``causes`` name why several changed. Arms of a day on which many changed are in ``shifts`` too; those that another
+    mix or model moved are not, because they did not change within any.
+    """
 
     shifts: tuple[Shift, ...] = ()
     poisoned: tuple[Poisoned, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
     def among(self, arms: Collection[str]) -> Changes:
         """Return the changes of some arms; a group is of one type and stays whole."""
+        causes = [
+            replace(cause, shifts=tuple(shift for shift in cause.shifts if shift.arm in arms))
+            for cause in self.causes
+        ]
         return Changes(
             shifts=tuple(shift for shift in self.shifts if shift.arm in arms),
             poisoned=tuple(group for group in self.poisoned if group.arms[0] in arms),
+            causes=tuple(cause for cause in causes if cause.shifts),
         )
 
 

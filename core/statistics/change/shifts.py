@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from core.columns import ArmColumns, ArmSessions, Floats
@@ -65,6 +68,18 @@ def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[S
         _shift(columns, table, prob[row], row, n_left=len(least) - rank)
         for rank, row in enumerate(surest_first)
     )
+
+
+def unexplained(
+    columns: ArmColumns, table: Splits, sessions: ArmSessions, found: Sequence[Shift]
+) -> tuple[Shift, ...]:
+    """Return the arms that changed only where models and channels are pooled; ``found`` are those of `shifts`."""
+    arms = {shift.arm for shift in found}
+    left = [row for row in table.suspects.tolist() if columns.keys[int(table.arm[row])] not in arms]
+    if not left or len(np.unique(sessions.stratum)) < 2:
+        return ()
+    whole = replace(sessions, stratum=np.zeros_like(sessions.stratum))
+    return tuple(shift for shift in shifts(columns, table, whole) if shift.arm not in arms)
 
 
 def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left: int) -> Shift:

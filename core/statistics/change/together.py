@@ -1,12 +1,13 @@
-"""Fallen arms and their hours → which fell to nothing, and which together, as a broken detector makes them."""
+"""Fallen arms and their hours → which fell to nothing or by one factor together, as a broken detector makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import scipy
 
 from core.columns import ArmColumns, ArmHours, Floats, Ints
 from core.records.arm import MICRO, ArmType, arm_type
@@ -18,12 +19,17 @@ TOGETHER_DAYS: Final = 2
 """Arms of one type that fell to nothing within so many days of one another fell together."""
 
 
+_MANY: Final = 3
+_HALVED: Final = 0.5
+_UNLIKE: Final = 0.001
+
+
 @dataclass(frozen=True, kw_only=True)
 class Poisoned:
-    """Two or more arms of one type that fell to nothing together: a broken detector looks like this.
+    """Arms of one type that fell together: two or more to nothing, or most of the type by one factor.
 
-    ``n_after`` observations of all of them since ``since_ms`` (UTC), the latest of their falls, add up to
-    ``reward``.
+    A broken detector looks like this. ``n_after`` observations of all of them since ``since_ms`` (UTC), the latest of
+    their falls, add up to ``reward``.
     """
 
     type: ArmType
@@ -35,6 +41,14 @@ class Poisoned:
     @property
     def arms(self) -> tuple[str, ...]:
         return tuple(shift.arm for shift in self.shifts)
+
+    @property
+    def n_before(self) -> int:
+        return sum(shift.n_before for shift in self.shifts)
+
+    @property
+    def mean_before(self) -> float:
+        return sum(shift.mean_before * shift.n_before for shift in self.shifts) / max(self.n_before, 1)
 
 
 def gone(shift: Shift, hours: ArmHours) -> Shift:
@@ -80,8 +94,14 @@ def gone(shift: Shift, hours: ArmHours) -> Shift:
     )
 
 
-def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> tuple[Poisoned, ...]:
-    """Return the arms of one type whose falls to nothing lie close to one another, the largest group first.
+def together(
+    shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours, tested: Collection[str] = ()
+) -> tuple[Poisoned, ...]:
+    """Return the arms of one type that fell together, the largest group first.
+
+    They lie within two days of one another. Two arms are a group where both fell to nothing. So are three or more
+    that fell by one factor of at most one half, where they are most of the ``tested`` arms of their type and few arms
+    of other types fell then. A detector is one type's; a poorer agent or a month's end is everyone's.
 
     Parameters
     ----------
@@ -91,18 +111,30 @@ def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> t
         Counts of every arm, sorted by id.
     hours : ArmHours
         Sums by hour of the arms that fell.
+    tested : collection of str, optional
+        Arms that could have been named.
 
     Returns
     -------
     tuple of Poisoned
         One for each group.
     """
-    lost = sorted(
-        (shift for shift in shifts if shift.to_nothing),
-        key=lambda shift: (arm_type(shift.arm), shift.since_ms, shift.arm),
-    )
+    falls = [shift for shift in shifts if shift.fell]
+    groups = []
+    for group in _near(falls):
+        lost = [shift for shift in group if shift.to_nothing]
+        if _is_broken(group, falls, tested):
+            groups.append(group)
+        else:
+            groups += [near for near in _near(lost) if len(near) > 1]
+    poisoned = [_poisoned(group, columns, hours) for group in groups]
+    return tuple(sorted(poisoned, key=lambda group: -len(group.arms)))
+
+
+def _near(falls: Sequence[Shift]) -> list[list[Shift]]:
+    """Return the falls of each type in groups that begin within two days of the first."""
     groups: list[list[Shift]] = []
-    for shift in lost:
+    for shift in sorted(falls, key=lambda one: (arm_type(one.arm), one.since_ms, one.arm)):
         first = groups[-1][0] if groups else None
         if (
             first is not None
@@ -112,8 +144,39 @@ def together(shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> t
             groups[-1].append(shift)
         else:
             groups.append([shift])
-    poisoned = [_poisoned(group, columns, hours) for group in groups if len(group) > 1]
-    return tuple(sorted(poisoned, key=lambda group: -len(group.arms)))
+    return groups
+
+
+def _is_broken(group: Sequence[Shift], falls: Sequence[Shift], tested: Collection[str]) -> bool:
+    """Return whether most arms of one type, and few others, fell by one factor."""
+    if len(group) < _MANY:
+        return False
+    mine, first = arm_type(group[0].arm), group[0].since_ms
+    n_alike = sum(arm_type(arm) == mine for arm in tested)
+    n_others = len(tested) - n_alike
+    others = [
+        shift
+        for shift in falls
+        if arm_type(shift.arm) != mine and abs(shift.since_ms - first) <= TOGETHER_DAYS * DAY_MS
+    ]
+    return 2 * len(group) >= n_alike and 4 * len(others) <= n_others and _by_one_factor(group)
+
+
+def _by_one_factor(group: Sequence[Shift]) -> bool:
+    """Return whether all means fell to one share of what they were, at most a half (chi-square, .001)."""
+    before, after = (
+        np.array([getattr(shift, name) for shift in group]) for name in ("mean_before", "mean_after")
+    )
+    n_before, n_after = (
+        np.array([getattr(shift, name) for shift in group]) for name in ("n_before", "n_after")
+    )
+    factor = float((after * n_after).sum() / (before * n_after).sum())
+    if factor > _HALVED:
+        return False
+    expected = factor * before
+    variance = expected * (1 - expected) / n_after + factor**2 * before * (1 - before) / n_before
+    apart = ((after - expected) ** 2 / np.maximum(variance, 1 / n_after**2)).sum()
+    return bool(apart <= scipy.special.chdtri(len(group) - 1, _UNLIKE))
 
 
 def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> Poisoned:

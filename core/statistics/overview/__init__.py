@@ -9,6 +9,7 @@ from core.statistics.overview.attention import (
     PaidWrong,
     silent_days,
 )
+from core.statistics.overview.feeds import HISTORY_DAYS, LONGEST_DAYS, FeedKind, SilentFeed
 from core.statistics.overview.key_figures import FigureName, KeyFigure
 from core.statistics.overview.ranked import RankedArm
 from core.statistics.overview.series import DaySeries

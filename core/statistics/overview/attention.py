@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Bools, Ints, LedgerSums, UsageColumns
+from core.columns import UNKNOWN, ArmColumns, Bools, FeedDays, Ints, LedgerSums, UsageColumns
 from core.records.arm import ArmType, arm_type
 from core.records.judgement import JudgementName
 from core.records.learner import LearnerSettings
 from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
-from core.statistics.change import NOTHING_CHANGED, Changes, Shift
+from core.statistics.change import NOTHING_CHANGED, Cause, Changes, Shift
 from core.statistics.judgement import alarms, never_referenced, stale_arms
 from core.statistics.manual import NO_MANUAL_FINDINGS, ManualFinding, ManualFindings
+from core.statistics.overview.feeds import SilentFeed, silent_feeds, stopped_together
 from core.statistics.parting import PartingGrader
 from core.statistics.savings import Savings
 from core.statistics.sources import observed
@@ -27,8 +28,12 @@ AttentionKind = Literal[
     "drifting",
     "rival",
     "rising",
+    "fell_together",
+    "new_model",
+    "mix_changed",
     "never_referenced",
     "silent",
+    "feed_silent",
     "rejected_lines",
     "raters_part",
     "rewards_apart",
@@ -52,6 +57,8 @@ SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 SILENT_DAYS: Final = 7
 """A shorter silence is a week's end."""
 
+LONGEST_PAUSE_DAYS: Final = 30
+
 MANY_UNKNOWN: Final = 0.2
 """Share of completed runs with unknown usage from which it is a warning."""
 
@@ -72,6 +79,8 @@ class Attention:
     overdue their open items (the queues as ``overdue``, the latest due first); of an environment its suspect
     episodes (as ``paid``); of an account its rewards of the first arm (as ``manual``).
     ``evidence`` is there where arms changed or were never referenced, ``since_ms`` where it began at a known time.
+    ``cause`` is what several arms' changes have in common. ``feeds`` are those that stopped together; ``count`` is
+    the days of the one that stopped first.
     """
 
     kind: AttentionKind
@@ -84,6 +93,8 @@ class Attention:
     overdue: tuple[OverdueQueue, ...] = ()
     paid: PaidWrong | None = None
     manual: ManualFinding | None = None
+    cause: Cause | None = None
+    feeds: tuple[SilentFeed, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +157,7 @@ class Happened:
     passive_since_ms: int | None = None
     end_ms: int | None = None
     now_ms: int | None = None
+    feeds: FeedDays | None = None
     ledger: LedgerSums | None = None
     manual: ManualFindings = NO_MANUAL_FINDINGS
     never: Bools | None = None
@@ -175,8 +187,9 @@ def attention(
     alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms), never)
     candidates = [
         *_about_poison(changed),
+        *_about_causes(changed),
         *_about_shifts(changed),
-        _about_silence(usage, happened),
+        *_about_silence(usage, happened),
         _about_savings(saved, settings),
         _about_share(saved),
         _about_stale(columns, _places(columns, alarmed, "stale")),
@@ -202,7 +215,7 @@ def _places(columns: ArmColumns, alarmed: Mapping[str, JudgementName], name: Jud
 
 
 def _about_poison(changed: Changes) -> list[Attention]:
-    """Return each group of arms of one type that fell to nothing together."""
+    """Return each group of arms of one type that fell together."""
     return [
         Attention(
             kind="poisoned",
@@ -210,11 +223,47 @@ def _about_poison(changed: Changes) -> list[Attention]:
             count=len(group.arms),
             arms=group.arms,
             evidence=ArmEvidence(
-                n=group.n_after, reward=group.reward, since_ms=group.since_ms, type=group.type
+                n=group.n_after,
+                reward=group.reward,
+                since_ms=group.since_ms,
+                n_before=group.n_before,
+                mean_before=group.mean_before,
+                type=group.type,
             ),
         )
         for group in changed.poisoned
     ]
+
+
+def _about_causes(changed: Changes) -> list[Attention]:
+    """Return a row for each common cause; a warning where arms fell and the mix does not explain it."""
+    rows = []
+    for cause in changed.causes:
+        fell = any(shift.fell for shift in cause.shifts)
+        severity: Severity = "warning" if fell and cause.kind != "mix_changed" else "notice"
+        rows.append(
+            Attention(
+                kind=cause.kind,
+                severity=severity,
+                count=len(cause.arms),
+                arms=cause.arms,
+                evidence=_pooled(cause.shifts),
+                since_ms=cause.since_ms,
+                cause=cause,
+            )
+        )
+    return rows
+
+
+def _pooled(shifts: Sequence[Shift]) -> ArmEvidence:
+    n, n_before = (sum(getattr(shift, name) for shift in shifts) for name in ("n_after", "n_before"))
+    good = sum(shift.mean_before * shift.n_before for shift in shifts)
+    return ArmEvidence(
+        n=n,
+        reward=sum(shift.mean_after * shift.n_after for shift in shifts),
+        n_before=n_before,
+        mean_before=good / max(n_before, 1),
+    )
 
 
 def _about_shifts(changed: Changes) -> list[Attention]:
@@ -225,8 +274,9 @@ def _about_shifts(changed: Changes) -> list[Attention]:
         ("rising", "info"),
     )
     rows = []
+    explained = {arm for cause in changed.causes for arm in cause.arms}
     for kind, severity in kinds:
-        alike = [shift for shift in changed.shifts if shift.kind == kind]
+        alike = [shift for shift in changed.shifts if shift.kind == kind and shift.arm not in explained]
         if len(alike) <= MAX_SHIFTS:
             rows += [_about_shift(shift, severity) for shift in alike]
         else:
@@ -270,16 +320,30 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
     return Attention(kind="savings_not_proven", severity="notice", count=n_compared)
 
 
-def _about_silence(usage: UsageColumns, happened: Happened) -> Attention | None:
+def _about_silence(usage: UsageColumns, happened: Happened) -> list[Attention]:
+    """Return a row where no run comes, or one for each time at which feeds stopped while others go on."""
     days = np.unique(usage.hour[usage.hour != UNKNOWN] // DAY_HOURS)
     silent = silent_days(happened.end_ms, happened.now_ms, pause_days=int(np.diff(days).max(initial=0)))
-    if silent is None:
-        return None
-    return Attention(kind="silent", severity="warning", count=silent, since_ms=happened.end_ms)
+    if silent is not None:
+        return [Attention(kind="silent", severity="warning", count=silent, since_ms=happened.end_ms)]
+    if happened.feeds is None or happened.now_ms is None:
+        return []
+    return [
+        Attention(
+            kind="feed_silent",
+            severity="warning",
+            count=feeds[0].days,
+            since_ms=feeds[0].since_ms,
+            feeds=feeds,
+        )
+        for feeds in stopped_together(silent_feeds(happened.feeds, happened.now_ms))
+    ]
 
 
 def silent_days(end_ms: int | None, now_ms: int | None, *, pause_days: int) -> int | None:
     """Return the days without a run, or None if fewer than a week or twice the longest earlier pause.
+
+    A pause of more than 30 days counts as 30: a gap in old files must not hide a silence for good.
 
     Parameters
     ----------
@@ -303,7 +367,7 @@ def silent_days(end_ms: int | None, now_ms: int | None, *, pause_days: int) -> i
     if end_ms is None or now_ms is None:
         return None
     silent = (now_ms - end_ms) // DAY_MS
-    return silent if silent >= max(SILENT_DAYS, 2 * pause_days) else None
+    return silent if silent >= max(SILENT_DAYS, 2 * min(pause_days, LONGEST_PAUSE_DAYS)) else None
 
 
 def _about_share(saved: Savings) -> Attention | None:

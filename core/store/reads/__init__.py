@@ -16,7 +16,13 @@ from core.store.reads.arms import (
     near_keys,
 )
 from core.store.reads.candidates import candidates
-from core.store.reads.imports import ImportRow, SettingRow, import_rows, setting_rows
+from core.store.reads.imports import (
+    ImportRow,
+    SettingRow,
+    import_days,
+    import_rows,
+    setting_rows,
+)
 from core.store.reads.ledger import (
     Correction,
     given,
@@ -38,7 +44,7 @@ from core.store.reads.log import (
     standing,
 )
 from core.store.reads.notes import notes
-from core.store.reads.recent import arm_hours, recent_days
+from core.store.reads.recent import arm_hours, history_days, recent_days
 from core.store.reads.runs import (
     RunMatch,
     find_run,
@@ -69,6 +75,7 @@ from core.store.reads.usage import (
     counts_by_day,
     inclusions_between,
     last_run_ms,
+    mix_days,
     pulls_series,
     strata,
     totals,

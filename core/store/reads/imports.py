@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from core.records.times import DAY_MS
 from core.store.transaction import Snapshot
 
 
@@ -40,6 +41,33 @@ def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
         ImportRow(number, at_ms, actor, summary.encode(), bool(undone))
         for number, at_ms, actor, summary, undone in rows
     )
+
+
+_IMPORTS: Final = 500
+
+
+def import_days(snapshot: Snapshot, since_ms: int) -> list[tuple[int, str, str]]:
+    """Return day, importer and source of the newest imports that brought runs, since a time."""
+    rows = snapshot.connection.rows(
+        "SELECT at_ms, actor, summary FROM import WHERE learner_id = ? AND undone = 0 AND at_ms >= ?"
+        " ORDER BY import_no DESC LIMIT ?",
+        [snapshot.learner_id, since_ms, _IMPORTS],
+    )
+    answers = [(at_ms, actor, _BROUGHT.decode(summary)) for at_ms, actor, summary in rows]
+    return [
+        (at_ms // DAY_MS, actor, answer.format)
+        for at_ms, actor, answer in answers
+        if answer.runs > answer.duplicates
+    ]
+
+
+class _Brought(msgspec.Struct, frozen=True, kw_only=True):
+    format: str
+    runs: int
+    duplicates: int
+
+
+_BROUGHT: Final = msgspec.json.Decoder(_Brought)
 
 
 def setting_rows(snapshot: Snapshot, limit: int) -> tuple[SettingRow, ...]:

@@ -26,6 +26,10 @@ _UNTIL: Final = (
     "SELECT arm_no, epoch, hour / ?, sum(success_micro), sum(failure_micro)"
     " FROM arm_hour WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
 )
+_HISTORY: Final = (
+    "SELECT arm_no, epoch, day, success_micro, failure_micro FROM arm_day"
+    " WHERE learner_id = ? AND day >= ? AND arm_no IN ({})"
+)
 
 
 def recent_days(
@@ -59,6 +63,18 @@ def recent_days(
         success_micro=success,
         failure_micro=failure,
     )
+
+
+def history_days(
+    snapshot: Snapshot, columns: ArmColumns, places: Ints, at: Ints, *, since_day: int
+) -> RecentDays:
+    """Return the days of a few arms from one on; ``at`` maps arm numbers to columns."""
+    numbers = np.flatnonzero(np.isin(at, places)).tolist() if len(places) else []
+    rows = snapshot.connection.rows_in(_HISTORY, [snapshot.learner_id, since_day], numbers)
+    arm_no, epoch, day, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
+    arm = at[arm_no] if len(arm_no) else arm_no
+    now = columns.epoch[arm] == epoch
+    return RecentDays(arm=arm[now], day=day[now], success_micro=success[now], failure_micro=failure[now])
 
 
 def arm_hours(

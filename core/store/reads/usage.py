@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from core.columns import UNKNOWN, DayCounts, Ints, UsageColumns
+from core.columns import UNKNOWN, DayCounts, Ints, MixDays, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
@@ -187,6 +187,23 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
     models = sorted({model for model, _ in rows if model})
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
+
+
+_MIX: Final = (
+    "SELECT {unit}, model, channel, sum(n) FROM {table} WHERE learner_id = ? AND outcome <> 'empty'"
+    " AND {at} >= ? AND {at} < ? GROUP BY 1, 2, 3 HAVING sum(n) > 0"
+)
+
+
+def mix_days(snapshot: Snapshot, since_day: int, until_ms: int | None = None) -> MixDays:
+    """Return active runs by day, model and channel, from a day on; up to a time by full hours."""
+    if until_ms is None:
+        sql, ends = _MIX.format(unit="day", table="usage_day", at="day"), [since_day, _EVER]
+    else:
+        sql = _MIX.format(unit=f"hour / {DAY_HOURS}", table="usage_hour", at="hour")
+        ends = [since_day * DAY_HOURS, until_ms // HOUR_MS]
+    day, model, channel, n = snapshot.connection.columns(sql, [snapshot.learner_id, *ends])
+    return MixDays(day=ints(day), model=tuple(model), channel=tuple(channel), n=ints(n))
 
 
 def counts_by_day(snapshot: Snapshot) -> DayCounts:

@@ -13,13 +13,15 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError
-from core.records.times import instant
+from core.records.times import DAY_MS, instant
 from dashboard import queries, wording
 from dashboard.reading import begun_here, has_changed_hands, reading
 
 _EVERY_S: Final = 10
 _UP_TO_DATE: Final = "Up to date"
 _BUTTON_PX: Final = 112
+_NEAR_DAYS: Final = 60
+"""Days after which the day of the newest data has its year."""
 log = logging.getLogger(__name__)
 
 
@@ -56,8 +58,9 @@ def as_of(last_at_ms: int | None) -> str:
     """Return how far the data go."""
     if last_at_ms is None:
         return "No dated runs yet"
-    now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out where it is this one
-    day = wording.day(last_at_ms, year_of_ms=now_ms)
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out of a day that is near
+    is_near = now_ms - last_at_ms < _NEAR_DAYS * DAY_MS
+    day = wording.day(last_at_ms, year_of_ms=now_ms if is_near else None)
     return f"Data as of {day}, {instant(last_at_ms):%H:%M} UTC"
 
 

@@ -9,6 +9,8 @@ import streamlit as st
 from core.records.times import instant
 from core.statistics.change import (
     FALSE_ALARM,
+    LEAST_SHARE,
+    MANY,
     MIN_CHANGE,
     NEAR_DAYS,
     NOTHING,
@@ -37,8 +39,12 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "drifting": pages.POSTERIORS,
     "rival": pages.POSTERIORS,
     "rising": pages.POSTERIORS,
+    "fell_together": pages.POSTERIORS,
+    "new_model": pages.POSTERIORS,
+    "mix_changed": pages.POSTERIORS,
     "never_referenced": pages.POSTERIORS,
     "silent": pages.DATA,
+    "feed_silent": pages.DATA,
     "rejected_lines": pages.DATA,
     "raters_part": pages.EVALUATIONS,
     "rewards_apart": pages.ARM,
@@ -70,7 +76,16 @@ _HOW: Final = (
     "what all runs of one day share is allowed for, but not promised. Changes of less than "
     f"{MIN_CHANGE:g} are not named. Where an arm joined the prompt within {NEAR_DAYS} days of a fall, runs with and "
     "without it are compared before the fall is called a drift. Arms of one type that fell to a mean of at most "
-    f"{NOTHING:g} within {TOGETHER_DAYS} days of one another look poisoned: a broken detector does that."
+    f"{NOTHING:g} within {TOGETHER_DAYS} days of one another look poisoned: a broken detector does that. So do most "
+    "arms of one type that fell by one factor, to half or less, while others did not. Other arms that changed within "
+    f"these days share one row from {MANY} on. A fall that is over is not named. Nor is one that came and went "
+    "a month before.\n\n"
+    "**Where an arm changed only in all runs together**, the row names the share of a channel or model that moved, "
+    f"or the new model. The share must move by {LEAST_SHARE:.0%} of the runs.\n\n"
+    "**A channel, model, source or importer is silent** where so few runs would come in one look of a thousand. "
+    "The expected count is by day of the week, from its last eight weeks (negative binomial). The silence is also "
+    "three days or more, and twice its longest pause. All runs together are silent after a week, or after twice the "
+    "longest pause, of which at most 30 days count."
 )
 
 
