@@ -34,7 +34,20 @@ def observed(columns: ArmColumns, ledger: LedgerSums) -> Observed:
 
 
 def automatic_columns(columns: ArmColumns, ledger: LedgerSums) -> ArmColumns:
-    """Return the columns with the sums of automatic observations alone; corrected ones count as they were seen."""
+    """Return the columns with the sums of automatic observations alone; corrected ones count as they were seen.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    ledger : LedgerSums of n_arms
+        Ledger rows of the same arms.
+
+    Returns
+    -------
+    ArmColumns of n_arms
+        The same but for ``success_micro`` and ``failure_micro``.
+    """
     reported = KINDS.index("reported")
     runs = observed(columns, ledger)
     return replace(

@@ -155,7 +155,7 @@ def _common(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
         return f"Model {name} is new since {day}", f"{share} of the runs; of {arms}, {moved}: {names}"
     shares = f"{wording.percent(cause.before, 0)} → {wording.percent(cause.after, 0)}"
     within = f"{arms} moved with it, but not within a channel or model: {names}"
-    return f"The mix changed: {cause.of} {name} {shares} of the runs", f"since {day}; {within}"
+    return f"The mix changed: {cause.of or 'channel'} {name} {shares} of the runs", f"since {day}; {within}"
 
 
 def _stopped(item: Attention, year_of_ms: int | None) -> tuple[str, str]:

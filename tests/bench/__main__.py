@@ -30,6 +30,7 @@ from tests.bench import (
     neighbours,
     numbers,
     pages,
+    quiet,
     served,
     training,
     whole,
@@ -80,9 +81,10 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "import-memory": whole.import_memory,
     "dashboard-memory": whole.dashboard_memory,
     "neighbours": neighbours.selection,
+    "quiet": quiet.months,
 }
-LONG: Final = frozenset({"growth"})
-"""Asked for by name, or with ``--full``: it fills two databases of a million runs."""
+LONG: Final = frozenset({"growth", "quiet"})
+"""Asked for by name, or with ``--full``: two databases of a million runs, and hundreds of months."""
 
 
 def measured(names: Sequence[str], scale: Scale) -> list[Row]:

@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Unit = Literal["x", "B", "MB", "/s", "pt"]
+Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
 NEIGHBOURS: Final = ("mabwiser", "river")
@@ -88,6 +88,10 @@ class Scale:
     n_clicks: int
     import_mb: int
     n_starts: int
+    n_quiet_worlds: int
+    n_quiet_seeds: int
+    n_quiet_months: int
+    n_planted_seeds: int
 
 
 TINY: Final = Scale(
@@ -125,6 +129,10 @@ TINY: Final = Scale(
     n_clicks=0,
     import_mb=1,
     n_starts=0,
+    n_quiet_worlds=1,
+    n_quiet_seeds=1,
+    n_quiet_months=1,
+    n_planted_seeds=1,
 )
 QUICK: Final = Scale(
     n_bulk_runs=4_000,
@@ -161,6 +169,10 @@ QUICK: Final = Scale(
     n_clicks=0,
     import_mb=100,
     n_starts=0,
+    n_quiet_worlds=20,
+    n_quiet_seeds=5,
+    n_quiet_months=3,
+    n_planted_seeds=20,
 )
 FULL: Final = Scale(
     n_bulk_runs=20_000,
@@ -197,6 +209,10 @@ FULL: Final = Scale(
     n_clicks=15,
     import_mb=1_000,
     n_starts=3,
+    n_quiet_worlds=20,
+    n_quiet_seeds=5,
+    n_quiet_months=3,
+    n_planted_seeds=20,
 )
 
 Benchmark = Callable[[Scale, Path], list[Row]]

@@ -128,7 +128,18 @@ def _shares(mix: MixDays, of: str, day: int) -> list[tuple[str, Bools, float, fl
 
 
 def by_day(shifts: Sequence[Shift]) -> list[tuple[Shift, ...]]:
-    """Return the changes in groups that lie within two days of the day that most of them share, largest first."""
+    """Return the changes in groups that lie within two days of the day that most of them share.
+
+    Parameters
+    ----------
+    shifts : sequence of Shift
+        Arms that changed.
+
+    Returns
+    -------
+    list of tuple of Shift
+        The largest group first; each arm is in one of them.
+    """
     groups: list[tuple[Shift, ...]] = []
     left = list(shifts)
     while left:
@@ -143,7 +154,18 @@ def by_day(shifts: Sequence[Shift]) -> list[tuple[Shift, ...]]:
 
 
 def fell_together(group: Sequence[Shift]) -> Cause:
-    """Return one cause for the changes of a day: the commonest of their days."""
+    """Return one cause for the changes of a day.
+
+    Parameters
+    ----------
+    group : sequence of Shift
+        One of `by_day`.
+
+    Returns
+    -------
+    Cause
+        It begins on the commonest of their days.
+    """
     days = Counter(shift.since_ms // DAY_MS for shift in group)
     return Cause(
         kind="fell_together",
@@ -155,8 +177,23 @@ def fell_together(group: Sequence[Shift]) -> Cause:
 def is_passing(group: Sequence[Shift], places: Sequence[int], days: RecentDays, end_day: int) -> bool:
     """Return whether a fall needs no look: it is over, or it came and went a month before as well.
 
-    ``places`` are the arms' indexes in ``days``, which reach `HISTORY_DAYS` back from the last day of the data.
     All arms of the group are added up by day.
+
+    Parameters
+    ----------
+    group : sequence of Shift
+        Arms that changed within days of one another.
+    places : sequence of int
+        Their indexes in ``days``.
+    days : RecentDays
+        Sums by day, `HISTORY_DAYS` back from the last day of the data.
+    end_day : int
+        The last day of the data, in days since 1970 UTC.
+
+    Returns
+    -------
+    bool
+        False where any arm rose.
     """
     if not all(shift.fell for shift in group):
         return False

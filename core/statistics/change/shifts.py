@@ -73,7 +73,24 @@ def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[S
 def unexplained(
     columns: ArmColumns, table: Splits, sessions: ArmSessions, found: Sequence[Shift]
 ) -> tuple[Shift, ...]:
-    """Return the arms that changed only where models and channels are pooled; ``found`` are those of `shifts`."""
+    """Return the arms that changed only where models and channels are pooled.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    table : Splits
+        What `splits` says of the same columns.
+    sessions : ArmSessions
+        Sums by session of the arms that ``table.suspects`` names.
+    found : sequence of Shift
+        Those of `shifts`.
+
+    Returns
+    -------
+    tuple of Shift
+        None of those found.
+    """
     arms = {shift.arm for shift in found}
     left = [row for row in table.suspects.tolist() if columns.keys[int(table.arm[row])] not in arms]
     if not left or len(np.unique(sessions.stratum)) < 2:

@@ -7,6 +7,7 @@ from core.statistics.overview.attention import (
     Happened,
     OverdueQueue,
     PaidWrong,
+    attention_of_causes,
     silent_days,
 )
 from core.statistics.overview.feeds import HISTORY_DAYS, LONGEST_DAYS, FeedKind, SilentFeed

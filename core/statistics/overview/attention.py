@@ -187,7 +187,7 @@ def attention(
     alarmed = alarms(columns, changed, stale_arms(columns, included, end_ms), never)
     candidates = [
         *_about_poison(changed),
-        *_about_causes(changed),
+        *attention_of_causes(changed.causes),
         *_about_shifts(changed),
         *_about_silence(usage, happened),
         _about_savings(saved, settings),
@@ -235,10 +235,10 @@ def _about_poison(changed: Changes) -> list[Attention]:
     ]
 
 
-def _about_causes(changed: Changes) -> list[Attention]:
+def attention_of_causes(causes: Sequence[Cause]) -> list[Attention]:
     """Return a row for each common cause; a warning where arms fell and the mix does not explain it."""
     rows = []
-    for cause in changed.causes:
+    for cause in causes:
         fell = any(shift.fell for shift in cause.shifts)
         severity: Severity = "warning" if fell and cause.kind != "mix_changed" else "notice"
         rows.append(

@@ -47,18 +47,7 @@ def silent_feeds(feeds: FeedDays, now_ms: int) -> tuple[SilentFeed, ...]:
     A feed is silent where none of its runs came for three whole days, for twice its longest pause of the last eight
     weeks, and so few would come in at most one look in a thousand: counts of a day of the week are negative
     binomial, with the dispersion of the feed's own days. A model whose runs another one took over is not silent.
-
-    Parameters
-    ----------
-    feeds : FeedDays
-        Runs (of an importer and a source: imports) by day.
-    now_ms : int
-        The time now, milliseconds since 1970 UTC.
-
-    Returns
-    -------
-    tuple of SilentFeed
-        Empty where all runs stopped.
+    ``now_ms`` is the time now.
 
     References
     ----------
