@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy
 
-from core.columns import ArmSessions, Bools, Floats, Ints
+from core.columns import ArmSessions, Floats, Ints
 from core.records.arm import MICRO
 from core.statistics.change.shuffle import chance_of_sum
 from core.statistics.change.splits import FALSE_ALARM, MIN_CHANGE, Splits
@@ -44,7 +44,7 @@ def doubted(table: Splits, row: int, sessions: ArmSessions) -> Floats:
     if sessions.since_day is not None:
         unread = table.day[hot] <= sessions.since_day
     prob[hot] = np.maximum(prob[hot], _by_spread(table, row, hot, _spread_of_days(table, row, hot)))
-    read = hot[~unread]
+    read = hot[~unread & (prob[hot] * table.n_tested[row] <= FALSE_ALARM)]
     held = _Sessions(day, n, good, largest_strata(sessions.stratum[mine]))
     prob[read] = np.maximum(prob[read], _by_order(table, row, read, held))
     far = hot[unread]
@@ -79,10 +79,10 @@ def largest_strata(stratum: Ints) -> Ints:
 
 def _by_order(table: Splits, row: int, at: Ints, sessions: _Sessions) -> Floats:
     day, n, good, stratum = sessions
-    member = stratum == np.arange(int(stratum.max(initial=0)) + 1)[:, None]
-    since = day[:, None] >= table.day[at]
-    n_since = (member @ since.astype(np.int64)).T
-    size = member.sum(axis=1)
+    member = (stratum == np.arange(int(stratum.max(initial=0)) + 1)[:, None]).astype(np.float64)
+    since = (day[:, None] >= table.day[at]).astype(np.float64)
+    n_since = np.rint(member @ since).T.astype(np.int64)
+    size = member.sum(axis=1).astype(np.int64)
     rose = table.mean_after[row, at] > table.mean_before[row, at]
     off = good - n * _mean_by(member, n, good)
     moved = _moved_within(member, since, n, good)
@@ -102,13 +102,13 @@ def _by_order(table: Splits, row: int, at: Ints, sessions: _Sessions) -> Floats:
     return prob
 
 
-def _mean_by(member: Bools, n: Floats, good: Floats) -> Floats:
+def _mean_by(member: Floats, n: Floats, good: Floats) -> Floats:
     """Return the mean of each session's stratum."""
     of_stratum = (member @ good) / np.maximum(member @ n, 1)
     return np.asarray(of_stratum @ member)
 
 
-def _moved_within(member: Bools, since: Bools, n: Floats, good: Floats) -> Floats:
+def _moved_within(member: Floats, since: Floats, n: Floats, good: Floats) -> Floats:
     """Return for each day how far the mean moved within strata, weighted as Cochran, Mantel and Haenszel do.
 
     References

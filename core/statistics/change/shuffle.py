@@ -8,6 +8,7 @@ Sessions of one model and channel form a stratum. Orders within strata keep the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -62,8 +63,10 @@ def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats)
     beyond = np.flatnonzero((target > 0) & (target < most - _CLOSE))
     if len(beyond):
         drawn = np.where(free, n_sampled, 0)[beyond].astype(np.float64)
-        counts = (count * free[beyond][:, :, None]).astype(np.float64)
-        chance[beyond] = _Draw(away, counts, drawn, target[beyond]).tail()
+        stratum, place = np.nonzero(count)
+        counts = (count[stratum, place] * free[beyond][:, stratum]).astype(np.float64)
+        starts = np.searchsorted(stratum, np.arange(len(count)))
+        chance[beyond] = _Draw(away[stratum, place], stratum, starts, counts, drawn, target[beyond]).tail()
     return chance
 
 
@@ -79,11 +82,13 @@ def _most(away: Floats, count: Ints, n_sampled: Ints) -> Floats:
 class _Draw:
     """Sums ``target`` of ``n_sampled`` from strata with mean 0, their values ``away`` within -1 and 1.
 
-    ``count`` has the shape (n_questions, n_strata, n_values). A stratum that is empty for a question is one of which
-    nothing or everything is drawn.
+    ``stratum`` is that of each value, ascending; those of each begin at ``starts``. ``count`` has the shape
+    (n_questions, n_values). A stratum that is empty for a question is one of which nothing or everything is drawn.
     """
 
     away: Floats
+    stratum: Ints
+    starts: Ints
     count: Floats
     n_sampled: Floats
     target: Floats
@@ -107,8 +112,8 @@ class _Draw:
         height = self._height(base, tilt)
         for _ in range(_STEPS):
             expected = self._chances(base, tilt) * self.count
-            off_n = expected.sum(axis=2) - self.n_sampled
-            off_sum = (expected * self.away).sum(axis=(1, 2)) - self.target
+            off_n = self._by_stratum(expected) - self.n_sampled
+            off_sum = expected @ self.away - self.target
             if max(np.abs(off_n / np.maximum(self.n_sampled, 1)).max(), np.abs(off_sum).max()) < _CLOSE:
                 break
             spread, both, rest = self._curvature(base, tilt)
@@ -125,9 +130,12 @@ class _Draw:
             (base, tilt), height = moved, lower
         return base, tilt
 
-    @property
+    def _by_stratum(self, amount: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(amount, self.starts, axis=1))
+
+    @cached_property
     def _size(self) -> Floats:
-        return np.asarray(self.count.sum(axis=2))
+        return self._by_stratum(self.count)
 
     @property
     def _flat(self) -> Floats:
@@ -138,12 +146,12 @@ class _Draw:
 
     def _chances(self, base: Floats, tilt: Floats) -> Floats:
         """Return the chance of each value to be drawn."""
-        return np.asarray(scipy.special.expit(base[:, :, None] + tilt[:, None, None] * self.away))
+        return np.asarray(scipy.special.expit(base[:, self.stratum] + tilt[:, None] * self.away))
 
     def _height(self, base: Floats, tilt: Floats) -> Floats:
         """Return the convex function that is least at the saddlepoint."""
-        logs = np.logaddexp(0, base[:, :, None] + tilt[:, None, None] * self.away)
-        sums = (logs * self.count).sum(axis=(1, 2))
+        logs = np.logaddexp(0, base[:, self.stratum] + tilt[:, None] * self.away)
+        sums = (logs * self.count).sum(axis=1)
         return np.asarray(sums - (base * self.n_sampled).sum(axis=1) - tilt * self.target)
 
     def _curvature(self, base: Floats, tilt: Floats) -> tuple[Floats, Floats, Floats]:
@@ -152,7 +160,7 @@ class _Draw:
         """
         expected = self._chances(base, tilt)
         weight = expected * (1 - expected) * self.count
-        spread = np.where(self._size > 0, np.maximum(weight.sum(axis=2), _TINY), 1.0)
-        both = (weight * self.away).sum(axis=2)
-        twice = (weight * self.away**2).sum(axis=(1, 2))
+        spread = np.where(self._size > 0, np.maximum(self._by_stratum(weight), _TINY), 1.0)
+        both = self._by_stratum(weight * self.away)
+        twice = weight @ self.away**2
         return spread, both, np.maximum(twice - (both**2 / spread).sum(axis=1), _TINY)

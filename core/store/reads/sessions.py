@@ -83,12 +83,12 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
     rows = list(chain.from_iterable(snapshot.together(*queries)))
     *amounts, model, channel = zip(*rows, strict=True) if rows else [()] * 8
     arm_no, at_ms, n, used, success, failure = map(ints, amounts)
-    strata = list(zip(model, channel, strict=True))
-    number = {stratum: place for place, stratum in enumerate(sorted(set(strata)))}
+    strata: dict[tuple[str, str], int] = {}
+    stratum = [strata.setdefault(one, len(strata)) for one in zip(model, channel, strict=True)]
     return ArmSessions(
         arm=at[arm_no] if len(arm_no) else arm_no,
         day=at_ms // DAY_MS,
-        stratum=ints([number[stratum] for stratum in strata]),
+        stratum=ints(stratum),
         success_micro=used * MICRO + success,
         failure_micro=(n - used) * MICRO + failure,
         since_day=None if since == 0 else since // DAY_MS,
