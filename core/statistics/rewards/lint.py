@@ -18,6 +18,7 @@ from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.episode import Episode, Finding, FindingKind, Scale
 from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.paid import Paid, columns_of
+from core.statistics.rewards.pattern import is_potential
 
 MIN_EPISODES: Final = 10
 MIN_STEPS: Final = 4
@@ -156,9 +157,13 @@ def _late(paid: Paid) -> Finding | None:
 
 
 def _hacking(paid: Paid) -> Finding | None:
-    """Find hacking: one action paid alike again and again, or a tool that pays each call alike."""
+    """Find hacking: one action paid alike again and again, or a tool that pays each call alike.
+
+    Where steps back take what steps forward paid, repeating a step brings nothing.
+    """
     midway = paid.added(paid.is_midway & (paid.reward > 0), paid.reward)
-    return _repeating(paid, midway) or _per_call(paid, midway)
+    finding = _repeating(paid, midway) or _per_call(paid, midway)
+    return None if finding is None or is_potential(paid) else finding
 
 
 def _repeating(paid: Paid, midway: Floats) -> Finding | None:
@@ -292,7 +297,7 @@ def _scaling(paid: Paid) -> Finding | None:
     """Find steps that outweigh the end of episodes that end well, with half of the best final reward or more.
 
     Their payments, signs aside, are more than half of what the episode pays, or one of them is more than half of the
-    end.
+    end. Differences of a potential add up to the same on any way, and outweigh nothing.
     """
     known = paid.finished & ~np.isnan(paid.ended)
     best = _best(paid)
@@ -307,7 +312,7 @@ def _scaling(paid: Paid) -> Finding | None:
     largest[has_steps] = np.maximum.reduceat(payments, paid.starts[:-1][has_steps])
     outweighs = well & ((on_the_way > paid.ended) | (largest * 2 > paid.ended))
     hits = int(outweighs.sum())
-    if hits < OUTWEIGH_SHARE * n:
+    if hits < OUTWEIGH_SHARE * n or is_potential(paid):
         return None
     middle = [float(np.median(values[outweighs])) for values in (on_the_way, largest, paid.ended)]
     return _finding(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from core.demo.environments import Dice, step
-from core.records.episode import Episode, FindingKind, Scale, Step
+from core.records.episode import Episode, FindingKind, Pattern, Scale, Step
 
 ROOM: Final = Scale(step_lo=-100, step_hi=100, lo=-1_000, hi=1_000, base="final")
 """A scale that nothing is outside of."""
@@ -206,3 +206,43 @@ def found(find: Callable[[Planted, int, int], set[FindingKind]], n: int, seeds: 
             n_found=sum(planted.kind in one for one in kinds),
             n_false=sum(bool(one - there) for one in kinds),
         )
+
+
+def _potential(dice: Dice, _: float) -> list[Step]:
+    """Differences of a potential, from a distance of ten; four of five moves go forward."""
+    distance, steps = 10, list[Step]()
+    while distance:
+        nearer = distance - 1 if dice.random() < 0.8 else distance + 1
+        steps.append(step(len(steps), "move", round(0.99 * -nearer / 10 + distance / 10, 6)))
+        distance = nearer
+    return ended(steps, 1.0)
+
+
+def _few_moves(dice: Dice, _: float) -> list[Step]:
+    """The same, broken off after a number of moves, and paid for the goal that was reached or not."""
+    steps = _potential(dice, 0)[: int(dice.integers(5, 12))]
+    return ended([one for one in steps if not one.finished], right(dice))
+
+
+def _noisy(dice: Dice, _: float) -> list[Step]:
+    return ended(commands(dice, lambda: round(float(dice.normal(0.08, 0.04)), 3)), right(dice))
+
+
+def _rare_penalty(dice: Dice, _: float) -> list[Step]:
+    if dice.random() < 0.03:
+        return ended(commands(dice), -1.0, tool="bash")
+    return ended(commands(dice), right(dice))
+
+
+def _rarely_graded(dice: Dice, _: float) -> list[Step]:
+    reward = round(float(dice.uniform(0.1, 0.9)), 2) if dice.random() < 0.03 else right(dice)
+    return ended(commands(dice), reward)
+
+
+PATTERNS: Final[tuple[tuple[Planted, frozenset[Pattern]], ...]] = (
+    (Planted(name="potential", steps=_potential), frozenset({"shaped"})),
+    (Planted(name="potential, broken off", steps=_few_moves), frozenset({"shaped", "binary"})),
+    (Planted(name="dense with noise", steps=_noisy), frozenset({"dense", "binary"})),
+    (Planted(name="3% penalties", steps=_rare_penalty), frozenset({"sparse", "penalty", "binary"})),
+    (Planted(name="3% other values", steps=_rarely_graded), frozenset({"sparse", "binary"})),
+)

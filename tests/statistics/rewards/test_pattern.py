@@ -22,12 +22,14 @@ from core.demo.environments import (
     ending,
     episodes,
 )
-from core.records.episode import FINDING_KINDS, Episode, Scale, Step
+from core.records.episode import FINDING_KINDS, Episode, Pattern, Scale, Step
 from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.lint import findings_in, lint
 from core.statistics.rewards.paid import columns_of
-from core.statistics.rewards.pattern import patterns
+from core.statistics.rewards.pattern import is_potential, patterns, penalties
 from tests.statistics.rewards.many import columns
+from tests.statistics.rewards.planted import PATTERNS as PLANTED
+from tests.statistics.rewards.planted import Planted
 from tests.statistics.rewards.strangers import BAD, GOOD
 
 CLEAN = (
@@ -111,6 +113,47 @@ def test_a_finding_shows_its_steps_and_says_what_to_do(world: World) -> None:
     assert found.seen.endswith(".")
     assert found.advice.endswith(".")
     assert 0.5 <= found.certainty <= 1
+
+
+@pytest.mark.parametrize(("planted", "expected"), PLANTED, ids=lambda one: getattr(one, "name", ""))
+def test_potentials_noise_and_rare_events_have_their_patterns(
+    planted: Planted, expected: frozenset[Pattern]
+) -> None:
+    for n, seeds in ((30, range(6)), (100, range(20)), (300, range(3))):
+        right = 0
+        for seed in seeds:
+            episodes_ = planted.episodes(n, seed)
+            is_penalised = any(one.steps[-1].reward == -1 for one in episodes_)
+            there = expected if is_penalised else expected - {"penalty"}
+            right += there == {one.pattern for one in patterns(columns_of(episodes_, planted.scale))}
+            assert {one.kind for one in lint(episodes_, planted.scale)} <= {"delayed"}
+        assert right >= 0.95 * len(seeds)
+
+
+def test_a_rare_penalty_is_reported_with_its_count() -> None:
+    """One in a thousand episodes was ended by -1: certain, and rare."""
+    ends = [Step(number=1, name="rm", reward=-1.0, finished=True)]
+    ends += [Step(number=1, name="submit", reward=float(n % 2), finished=True) for n in range(999)]
+    planted = [
+        Episode(uid=f"e{n}", environment="x", steps=(Step(number=0, reward=0.0), end))
+        for n, end in enumerate(ends)
+    ]
+    result = next(one for one in patterns(columns_of(planted, WIDE)) if one.pattern == "penalty")
+    assert (result.n_showing, result.n) == (1, 1_000)
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(0.08, 0.04), (0.03, 0.03), (0.01, 0.03), (0.0, 0.02)])
+def test_noise_is_no_potential_and_no_penalty(mean: float, deviation: float) -> None:
+    dice = np.random.default_rng(4)
+    steps = [
+        tuple(Step(number=at, reward=float(dice.normal(mean, deviation))) for at in range(8))
+        for _ in range(60)
+    ]
+    columns = columns_of(
+        [Episode(uid=f"e{n}", environment="x", steps=one) for n, one in enumerate(steps)], WIDE
+    )
+    assert not is_potential(columns)
+    assert not penalties(columns).any()
 
 
 def test_fewer_than_ten_episodes_tell_no_pattern() -> None:
