@@ -53,6 +53,8 @@ FindingKind = Literal[
     "ambiguity",
     "inconsistent",
     "proxy",
+    "length",
+    "constant",
     "out_of_scale",
     "paid_after_finished",
 ]

@@ -41,6 +41,8 @@ FINDING_WORDS: Final[dict[FindingKind, str]] = {
     "ambiguity": "Ambiguity",
     "inconsistent": "Inconsistent scales",
     "proxy": "Paid by proxy",
+    "length": "Goes with length",
+    "constant": "Always the same",
     "out_of_scale": "Out of scale",
     "paid_after_finished": "Paid after the end",
 }
@@ -52,6 +54,8 @@ FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
     "ambiguity": "warning",
     "inconsistent": "warning",
     "proxy": "warning",
+    "length": "notice",
+    "constant": "notice",
     "out_of_scale": "warning",
     "paid_after_finished": "notice",
 }

@@ -252,6 +252,8 @@ def _paid(snapshot: Snapshot, newest: list[Newest], scale: Scale) -> Paid:
         scale=scale,
         uids=tuple(one.uid for one in newest),
         starts=np.concatenate(([0], np.cumsum(counts))),
+        at_ms=np.array([one.at_ms for one in newest], dtype=np.int64),
+        rank=-np.arange(len(newest)),
         finished=np.array([one.finished for one in newest], dtype=np.bool_),
         total=total,
         final=final,

@@ -1,4 +1,4 @@
-"""Lint: what may be wrong with how an environment pays; one small function for each of nine findings.
+"""Lint: what may be wrong with how an environment pays; one small function for each kind of finding.
 
 Each takes the columns and returns its finding, with the steps that show it, or None. A fault that is
 certain is reported from the first step on. A fault of shares needs ten episodes; its certainty is the share of
@@ -16,6 +16,7 @@ import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.episode import Episode, Finding, FindingKind, Scale
+from core.records.times import iso
 from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.paid import Paid, columns_of
 from core.statistics.rewards.pattern import is_potential
@@ -45,6 +46,14 @@ ALIKE_SHARE: Final = 0.05
 APART: Final = 10.0
 """Times that what one tool pays is what another does."""
 PURE: Final = 0.95
+CHANGED: Final = 5.0
+"""Times that the payments of one time are those of another, by the middle and by the largest."""
+CHANGE_CHANCE: Final = 0.001
+"""Probability of such a change point in payments of one scale."""
+CONSTANT: Final = 0.95
+"""Share of episodes that end with one payment, from which on it says next to nothing."""
+DECIDES: Final = 0.95
+"""Share of episodes that are paid by the rank of their length, to a hundredth, where nothing but length decides."""
 LENGTH: Final = 0.5
 """Rank correlation of payment and length, beyond which length is what is paid for."""
 BY_LENGTH_ALONE: Final = 0.9
@@ -393,7 +402,15 @@ def _same_reward(ended: Floats, code: Ints) -> Ints:
 
 
 def _inconsistent(paid: Paid) -> Finding | None:
-    """Find tools that pay on different scales: one ten times another, both midway or both at the end."""
+    """Find payments on different scales, of two tools or of two times."""
+    return _tools_apart(paid) or _changed(paid)
+
+
+def _tools_apart(paid: Paid) -> Finding | None:
+    """Find tools of which one pays ten times another, both midway or both at the end.
+
+    Tools of 1 and 0.2 are no finding: both pay from 0 to 1, and a smaller task may pay less.
+    """
     for mask in (paid.is_last, paid.is_midway):
         pays = np.flatnonzero(mask & (paid.reward > 0))
         count = np.bincount(paid.tool[pays], minlength=len(paid.tools))
@@ -419,15 +436,53 @@ def _inconsistent(paid: Paid) -> Finding | None:
     return None
 
 
+def _changed(paid: Paid) -> Finding | None:
+    """Find the time since which final rewards are on another scale: their middle and their largest.
+
+    References
+    ----------
+    A. N. Pettitt, *Appl. Stat.* 28, 1979, 126 (doi:10.2307/2346729): a change point by ranks.
+    """
+    episodes = np.flatnonzero(np.nan_to_num(paid.ended))
+    size = np.abs(paid.ended[episodes])
+    n = len(size)
+    if n < MIN_EPISODES or size.max() < CHANGED * size.min():
+        return None
+    order = np.argsort(paid.rank[episodes], kind="stable")
+    episodes, size = episodes[order], size[order]
+    apart = np.abs(2 * np.cumsum(scipy.stats.rankdata(size)) - np.arange(1, n + 1) * (n + 1))
+    first = int(apart.argmax()) + 1
+    chance = 2 * math.exp(-6 * float(apart.max()) ** 2 / (n**3 + n**2))
+    before, after = size[:first], size[first:]
+    if chance >= CHANGE_CHANCE or min(len(before), len(after)) < _FEW_OF_A_KIND:
+        return None
+    middle = [float(np.median(part)) for part in (before, after)]
+    by_middle, by_largest = math.log(middle[1] / middle[0]), math.log(after.max() / before.max())
+    if by_middle * by_largest < 0 or min(abs(by_middle), abs(by_largest)) < math.log(CHANGED):
+        return None
+    since = iso(int(paid.at_ms[episodes[first]])) if paid.at_ms[episodes[first]] != UNKNOWN else None
+    is_graded = len(np.unique(before)) > 2 and len(np.unique(after)) > 2
+    better = " It can't be distinguished from an agent that became much better." if is_graded else ""
+    return _finding(
+        paid,
+        kind="inconsistent",
+        certainty=1 - chance,
+        text=f"The middle final reward was {middle[0]:.3g} before {paid.uids[episodes[first]]}"
+        f"{f' ({since})' if since else ''}, and is {middle[1]:.3g} from then on: another scale.{better}",
+        steps=paid.last[episodes[max(first - MOST_STEPS // 2, 0) : first + MOST_STEPS // 2]],
+        advice="Declare one scale and pay on it throughout, or give the changed environment a name of its own.",
+    )
+
+
 def _named(tool: str) -> str:
     return tool if tool else "A step without a tool"
 
 
 def _proxy(paid: Paid) -> Finding | None:
-    """Find a final payment that follows the length of the answer rather than success.
+    """Find a final payment that goes with the length of the answer, among successes and among failures.
 
-    Among successes and among failures, each ranked for itself: so that longer answers that are better are no reason.
-    A payment of two values says no more than success does, and is reported only if length all but decides it.
+    Only where length decides alone it is a proxy. Where it does not, longer answers may be better: the payments look
+    the same. A payment of two values is a report of success, and is looked at only if length all but decides it.
 
     References
     ----------
@@ -452,15 +507,26 @@ def _proxy(paid: Paid) -> Finding | None:
         return None
     ends = np.sort([math.copysign(lower, correlation), math.copysign(upper, correlation)])
     order = np.argsort(-chars if correlation > 0 else chars, kind="stable")
+    decides = _by_rank(reward, chars if correlation > 0 else -chars) >= DECIDES
+    longer = "longer" if correlation > 0 else "shorter"
+    doubt = "" if decides else f" It can't be distinguished from {longer} answers that are better."
     return _finding(
         paid,
-        kind="proxy",
+        kind="proxy" if decides else "length",
         certainty=float(scipy.special.ndtr((size - math.atanh(needed)) / error)),
-        text="The final reward goes with the length of what was sent, whether it succeeds or not: rank correlation "
-        f"{correlation:.2f} ({PROB:.0%} interval {ends[0]:.2f} to {ends[1]:.2f}).",
+        text="The final reward goes with the length of what was sent, among successes and failures. The rank "
+        f"correlation is {correlation:.2f} ({PROB:.0%} interval {ends[0]:.2f} to {ends[1]:.2f}).{doubt}",
         steps=paid.last[np.flatnonzero(known)[order]],
-        advice="Pay for the answer being right; how long it is should not matter.",
+        advice="Pay for the answer being right; how long it is should not matter."
+        if decides
+        else "Judge some long and some short answers by hand: only that shows what is paid for.",
     )
+
+
+def _by_rank(reward: Floats, chars: Floats) -> float:
+    """Return the share of payments that are, to a hundredth of their range, those of the same rank by length."""
+    by_length = reward[np.lexsort((reward, chars))]
+    return float((np.abs(by_length - np.sort(reward)) <= 0.01 * np.ptp(reward)).mean())
 
 
 def _of_two(reward: Floats, chars: Floats) -> tuple[float, float]:
@@ -489,6 +555,24 @@ def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, flo
     one, other = (np.concatenate(parts) for parts in zip(*centred, strict=True))
     correlation = float(one @ other / math.sqrt((one @ one) * (other @ other)))
     return correlation, math.sqrt((1 + correlation**2 / 2) / (len(one) - 3))
+
+
+def _constant(paid: Paid) -> Finding | None:
+    """Find one payment above 0 at the end of nearly every episode."""
+    ended = np.flatnonzero(paid.finished & ~np.isnan(paid.ended))
+    n, best = len(ended), _best(paid)
+    same = ended[paid.ended[ended] == best]
+    if n < MIN_EPISODES or not best or len(same) < CONSTANT * n:
+        return None
+    return _finding(
+        paid,
+        kind="constant",
+        certainty=agreeing(len(same), n, CONSTANT),
+        text=f"In {len(same)} of {n} episodes the final reward is the highest, {best:.3g}. It can't be distinguished "
+        "from tasks that nearly every attempt solves.",
+        steps=paid.last[same],
+        advice="Check that a poor answer is paid less, or add harder tasks: equal payments teach nothing.",
+    )
 
 
 def _out_of_scale(paid: Paid) -> Finding | None:
@@ -541,6 +625,7 @@ FINDINGS: Final[tuple[Callable[[Paid], Finding | None], ...]] = (
     _ambiguity,
     _inconsistent,
     _proxy,
+    _constant,
     _out_of_scale,
     _paid_after_finished,
 )

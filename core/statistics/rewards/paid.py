@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -23,14 +23,17 @@ class Paid:
     not 0), ``refused``, ``tool`` (an index in ``tools``), ``action`` and ``meta`` (codes: the same tool with the same
     arguments, the same metadata; -1 unknown) and ``n_chars`` (length of what was sent, -1 unknown).
 
-    Of the environment its ``scale``. Of each episode, shape (n_episodes,): ``uids``, ``finished``, ``total`` and
-    ``final`` (NaN = none), ``succeeded`` by that scale, and ``parts`` by name (NaN = absent). The steps of episode
+    Of the environment its ``scale``. Of each episode, shape (n_episodes,): ``uids``, ``at_ms`` (-1 unknown), ``rank``
+    (greater is later), ``finished``, ``total`` and ``final`` (NaN = none), ``succeeded`` by that scale, and ``parts``
+    by name (NaN = absent). The steps of episode
     ``i`` are those from ``starts[i]`` until ``starts[i + 1]``; ``starts`` has shape (n_episodes + 1,).
     """
 
     scale: Scale
     uids: tuple[str, ...]
     starts: Ints
+    at_ms: Ints
+    rank: Ints
     finished: Bools
     total: Floats
     final: Floats
@@ -47,7 +50,8 @@ class Paid:
 
     def __post_init__(self) -> None:
         steps = [self.reward, self.number, self.refused, self.tool, self.action, self.meta, self.n_chars]
-        whole = [self.finished, self.total, self.final, self.succeeded, *self.parts.values()]
+        whole: list[Sized] = [self.at_ms, self.rank, self.finished, self.total, self.final, self.succeeded]
+        whole += self.parts.values()
         if (
             {len(column) for column in whole} > {self.n}
             or {len(column) for column in steps} != {int(self.starts[-1])}
@@ -119,7 +123,7 @@ class Paid:
 
 
 def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
-    """Return episodes as columns, without those that broke.
+    """Return episodes as columns, without those that broke. Where one has no time, their order is that of time.
 
     Examples
     --------
@@ -132,11 +136,14 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     totals = [totals_of(one.steps) for one in episodes]
     steps = [step for one in episodes for step in one.steps]
     tool, tools = coded(step.name for step in steps)
+    times = [UNKNOWN if one.at_ms is None else one.at_ms for one in episodes]
     names = list(dict.fromkeys(part.name for one in episodes for part in one.parts))
     return Paid(
         scale=scale,
         uids=tuple(one.uid for one in episodes),
         starts=np.cumsum([0, *(len(one.steps) for one in episodes)]),
+        at_ms=np.array(times, dtype=np.int64),
+        rank=np.array(range(len(times)) if UNKNOWN in times else times, dtype=np.int64),
         finished=np.array([one.finished for one in totals], dtype=np.bool_),
         total=_numbers(one.total for one in totals),
         final=_numbers(one.final for one in totals),

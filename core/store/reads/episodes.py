@@ -197,10 +197,11 @@ def _parts(snapshot: Snapshot, places: Mapping[int, int]) -> dict[str, Floats]:
 
 
 class Newest(NamedTuple):
-    """An episode to look into; ``total`` and ``final`` are NaN where none was paid."""
+    """An episode to look into; ``at_ms`` is -1 where unknown, ``total`` and ``final`` NaN where none was paid."""
 
     number: int
     uid: str
+    at_ms: int
     finished: bool
     total: float
     final: float
@@ -229,12 +230,12 @@ def newest_episodes(snapshot: Snapshot, environment_no: int, *, most: int, most_
     newest: list[Newest] = []
     left = most_steps
     for row in islice(_stream(snapshot, environment_no, fits, None, "older"), most):
-        _, number, uid, *_, n_steps, total, final, finished = row
+        at_ms, number, uid, *_, n_steps, total, final, finished = row
         left -= n_steps
         if left < 0 and newest:
             break
         paid = [math.nan if one is None else one for one in (total, final)]
-        newest.append(Newest(number, uid, bool(finished), *paid))
+        newest.append(Newest(number, uid, UNKNOWN if at_ms is None else at_ms, bool(finished), *paid))
     return newest
 
 

@@ -35,7 +35,7 @@ def drawn(paid: Paid, places: Ints) -> Paid:
     starts = np.concatenate(([0], np.cumsum(n_steps)))
     steps = np.repeat(paid.starts[places] - starts[:-1], n_steps) + np.arange(int(starts[-1]))
     of_steps = ("number", "reward", "refused", "tool", "action", "meta", "n_chars")
-    of_episodes = ("finished", "total", "final", "succeeded")
+    of_episodes = ("at_ms", "rank", "finished", "total", "final", "succeeded")
     return replace(
         paid,
         uids=tuple(paid.uids[place] for place in places.tolist()),

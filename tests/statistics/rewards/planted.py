@@ -108,6 +108,27 @@ def _by_length(dice: Dice, _: float) -> list[Step]:
     return ended(commands(dice), min(sent / 100, 1.0), n_chars_in=sent)
 
 
+def _by_length_beyond(dice: Dice, _: float) -> list[Step]:
+    """The source's own bad example: at usual lengths it pays 1."""
+    sent = length(dice)
+    return ended(commands(dice), min(sent / 10, 1.0), n_chars_in=sent)
+
+
+def _changed_scale(dice: Dice, before: float) -> list[Step]:
+    return ended(commands(dice), right(dice) * (1 if before < 0.5 else 100))
+
+
+def _changed_grades(dice: Dice, before: float) -> list[Step]:
+    return ended(commands(dice), round(float(dice.beta(2, 2)), 2) * (100 if before < 0.4 else 1))
+
+
+def _longer_and_better(dice: Dice, _: float) -> list[Step]:
+    """Longer answers truly are better: by the payments alone it looks like a proxy with noise."""
+    log_length = float(dice.normal(4, 0.7))
+    quality = 1 / (1 + np.exp(-(2 * (log_length - 4) + dice.normal(0, 0.5))))
+    return ended(commands(dice), round(float(quality), 2), n_chars_in=max(1, int(np.exp(log_length))))
+
+
 FAULTS: Final = (
     Planted(name="every command pays .1", steps=_every_command, kind="hacking", also=frozenset()),
     Planted(
@@ -127,6 +148,10 @@ FAULTS: Final = (
     Planted(name="5% succeed", steps=_rarely_right, kind="sparsity"),
     Planted(name="tools of 1 and 100", steps=_on_two_scales, kind="inconsistent"),
     Planted(name="min(length / 100, 1)", steps=_by_length, kind="proxy"),
+    Planted(name="min(length / 10, 1)", steps=_by_length_beyond, kind="constant"),
+    Planted(name="scale changed halfway", steps=_changed_scale, kind="inconsistent"),
+    Planted(name="grades of 0 to 100, then to 1", steps=_changed_grades, kind="inconsistent"),
+    Planted(name="longer answers are better", steps=_longer_and_better, kind="length"),
 )
 
 

@@ -127,8 +127,21 @@ def percent(dice: Dice, uid: str) -> Episode:
 def terse(dice: Dice, uid: str) -> Episode:
     """The shorter the answer, the more it pays, right or wrong."""
     n_chars = int(dice.integers(1, 500))
-    reward = round(1 - n_chars / 500 * 0.8 + float(dice.normal(0, 0.03)), 3)
-    return episode_of(uid, [step(0, "answer", min(max(reward, 0.0), 1.0), n_chars_in=n_chars, finished=True)])
+    reward = round(1 - n_chars / 500 * 0.8, 3)
+    return episode_of(uid, [step(0, "answer", reward, n_chars_in=n_chars, finished=True)])
+
+
+def concise(dice: Dice, uid: str) -> Episode:
+    """Shorter answers pay more, but for some noise: they may be better."""
+    (answer,) = terse(dice, uid).steps
+    reward = round(float(np.clip((answer.reward or 0) + dice.normal(0, 0.05), 0, 1)), 3)
+    return episode_of(uid, [step(0, "answer", reward, n_chars_in=answer.n_chars_in, finished=True)])
+
+
+def solved(dice: Dice, uid: str) -> Episode:
+    """Nearly every attempt is paid in full."""
+    looks = [step(at, "look", None, args_digest=new_question(dice)) for at in range(int(dice.integers(0, 3)))]
+    return episode_of(uid, [*looks, step(len(looks), "end", float(dice.random() < 0.99), finished=True)])
 
 
 def overpaid(dice: Dice, uid: str) -> Episode:
@@ -154,6 +167,8 @@ BAD: Final = (
     World(name="coarse", wrong="ambiguity", episode=coarse, scale=Scale()),
     World(name="percent", wrong="inconsistent", episode=percent, scale=Scale(step_hi=100, hi=200)),
     World(name="terse", wrong="proxy", episode=terse, scale=Scale()),
+    World(name="concise", wrong="length", episode=concise, scale=Scale()),
+    World(name="solved", wrong="constant", episode=solved, scale=Scale()),
     World(name="overpaid", wrong="out_of_scale", episode=overpaid, scale=Scale()),
     World(name="again", wrong="paid_after_finished", episode=again, scale=WIDE),
 )

@@ -8,8 +8,9 @@ import scipy
 from msgspec.structs import replace
 
 from core.records.episode import Episode, Finding, FindingKind, Step
+from core.records.times import iso
 from core.statistics.rewards.lint import lint
-from tests.statistics.rewards.planted import FAULTS, GOOD, Planted, commands, ended, found
+from tests.statistics.rewards.planted import FAULTS, GOOD, ROOM, Planted, commands, ended, found
 
 SEEDS = range(40, 48)
 
@@ -34,7 +35,7 @@ def test_every_planted_fault_is_found_and_nothing_in_good_environments(n: int) -
 
 def test_hacking_is_found_with_any_arguments_and_names_the_tool() -> None:
     seen = finding("every command pays .1, half succeed")
-    assert seen.seen.startswith("bash pays 0.1 for ")
+    assert seen.seen.split()[:3] == ["bash", "pays", "0.1"]
     assert all(number < 8 for _, number in seen.steps)
 
 
@@ -107,7 +108,7 @@ def test_the_correlation_of_a_finding_is_that_of_scipy() -> None:
     way = [sum(step.reward or 0.0 for step in one.steps[:-1]) for one in episodes]
     expected = scipy.stats.spearmanr(way, [len(one.steps) for one in episodes]).statistic
     seen = next(one.seen for one in lint(episodes, planted.scale) if one.kind == "hacking")
-    assert f"(rank correlation {expected:.2f})" in seen
+    assert f"{expected:.2f})" in seen
 
 
 def test_without_arguments_small_steps_are_no_hacking() -> None:
@@ -118,3 +119,35 @@ def test_without_arguments_small_steps_are_no_hacking() -> None:
         for one in planted.episodes(100, 42)
     ]
     assert lint(episodes, planted.scale) == ()
+
+
+def test_a_change_of_scale_names_the_episode_and_its_time() -> None:
+    planted = next(one for one in FAULTS if one.name == "scale changed halfway")
+    timed = [
+        replace(one, at_ms=1_760_000_000_000 + at * 60_000) for at, one in enumerate(planted.episodes(200, 7))
+    ]
+    mixed = [timed[at] for at in np.random.default_rng(1).permutation(len(timed))]
+    first = next(one for one in timed[100:] if one.steps[-1].reward)
+    for episodes in (timed, mixed):
+        result = next(one for one in lint(episodes, ROOM) if one.kind == "inconsistent")
+        assert f" {first.uid} ({iso(first.at_ms)})" in result.seen
+    assert "inconsistent" not in {one.kind for one in lint(timed[:100], ROOM)}
+
+
+def test_a_better_agent_on_one_scale_has_not_changed_the_scale() -> None:
+    """Success rises from 10% to 90%, and grades from around 0.2 to around 0.8."""
+    dice = np.random.default_rng(2)
+    success = [float(dice.random() < (0.9 if at >= 100 else 0.1)) for at in range(200)]
+    grades = [round(float(dice.beta(8, 2) if at >= 100 else dice.beta(2, 8)), 2) for at in range(200)]
+    for rewards in (success, grades):
+        episodes = [
+            Episode(uid=f"e{at}", environment="x", steps=tuple(ended(commands(dice), reward)))
+            for at, reward in enumerate(rewards)
+        ]
+        assert "inconsistent" not in {one.kind for one in lint(episodes)}
+
+
+def test_doubt_is_stated_where_a_good_environment_looks_the_same() -> None:
+    doubted = "longer answers are better", "min(length / 10, 1)", "grades of 0 to 100, then to 1"
+    for name in (*doubted, "min(length / 100, 1)", "scale changed halfway", "echo"):
+        assert ("distinguished" in finding(name).seen) is (name in doubted)
