@@ -552,7 +552,8 @@ class StepColumns:
 
     ``episode`` is the index of a step's episode among those requested; ``reward`` NaN = none; ``tool``, ``action``
     (the same tool with the same arguments) and ``meta`` are codes, the first an index in ``tools``; -1 unknown, as in
-    ``n_chars``, the length of what was sent. ``parts`` have a value for each episode, NaN where it has none.
+    ``n_chars``, the length of what was sent. ``parts`` have a value for each episode, NaN where it has none, and so
+    have ``members`` of the metadata at its end: codes, -1 where it has none.
     """
 
     episode: Ints
@@ -566,6 +567,7 @@ class StepColumns:
     n_chars: Ints
     tools: tuple[str, ...]
     parts: Mapping[str, Floats]
+    members: Mapping[str, Ints]
 
 
 def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
@@ -582,6 +584,39 @@ def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
         return np.full(len(items), 0 if known else UNKNOWN), known
     places = {value: index for index, value in enumerate(known)} | {None: UNKNOWN}
     return np.fromiter(map(places.__getitem__, items), np.int64, len(items)), known
+
+
+WHOLE_DIGITS: Final = 32
+"""Length of the digest of metadata, before those of its members."""
+
+
+def coded_metadata(
+    digests: Sequence[str | None], ended: Iterable[int], n: int
+) -> tuple[Ints, dict[str, Ints]]:
+    """Return codes of metadata for each step, and codes of each of its members for each of ``n`` episodes.
+
+    ``ended`` are the indexes of the episodes that the steps ended, -1 for other steps. A code of -1 is unknown.
+    Members of a single episode are left out.
+
+    >>> whole, members = coded_metadata(["a" * 32 + " " + "b" * 32, None, "a" * 32 + " " + "b" * 32], [0, -1, 1], 2)
+    >>> whole.tolist(), [codes.tolist() for codes in members.values()]
+    ([0, -1, 0], [[0, 0]])
+    """
+    codes, known = coded(digests)
+    if all(len(one) == WHOLE_DIGITS for one in known):
+        return codes, {}
+    by_name: dict[str, dict[int, str]] = {}
+    for digest, episode in zip(digests, ended, strict=True):
+        if digest is not None and episode != UNKNOWN:
+            for member in digest.split()[1:]:
+                by_name.setdefault(member[:8], {})[episode] = member
+    members = {
+        name: coded(values.get(episode) for episode in range(n))[0]
+        for name, values in by_name.items()
+        if len(values) > 1
+    }
+    whole = coded(one[:WHOLE_DIGITS] for one in known)[0]
+    return np.where(codes == UNKNOWN, UNKNOWN, whole[codes]), members
 
 
 def _selected(columns: ArmColumns | UsageColumns | DayCounts, mask: Bools) -> dict[str, Any]:

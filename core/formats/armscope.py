@@ -97,7 +97,7 @@ environment paid, step by step.
                    end, and adds nothing), ``at_ms``, ``n_chars_in``, ``n_chars_out``, ``note`` (nan, infinite,
                    not_a_number, error, cut, episode_finished), ``extra`` (names of members nobody knows), ``asked``
                    and ``answered`` (kept only where the setting ``keep_texts`` is on), and
-                   ``args_digest`` and ``meta_digest`` (128 bits in hexadecimal, to tell equal ones)
+                   ``args_digest`` and ``meta_digest`` (128 bits in hexadecimal; of metadata also by member)
 ``parts``          what was named beside the whole reward: ``name`` *, ``value`` *, ``kind`` (reward, measure)
 ``runs``           uids of the runs that were made in it; those that are here are linked
 ``format``, ``split``, ``task``, ``variant``, ``model``, ``at_ms``

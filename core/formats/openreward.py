@@ -24,7 +24,7 @@ from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw
-from core.formats.tool_output import digest_of_value, first_of, paid_of, storable, task_of
+from core.formats.tool_output import digest_of_metadata, digest_of_value, first_of, paid_of, storable, task_of
 from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.limits import Count, Millis, shown
@@ -242,7 +242,7 @@ def _message_of(event: _Event) -> Message:
         reward=paid.reward,
         note=paid.note,
         finished=bool(event.finished),
-        meta_digest=digest_of_value(event.metadata) if event.metadata else None,
+        meta_digest=digest_of_metadata(event.metadata, ends=bool(event.finished)) if event.metadata else None,
         args_digest=digest_of_value(event.content) if event.type == _CALL else None,
     )
 

@@ -66,6 +66,9 @@ FINDING_KINDS: Final[tuple[FindingKind, ...]] = get_args(FindingKind)
 MAX_STEPS: Final = 100_000
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 """128 bits in hexadecimal."""
+MAX_MEMBERS: Final = 64
+MetaDigest = Annotated[str, msgspec.Meta(pattern=f"^[0-9a-f]{{32}}( [0-9a-f]{{32}}){{0,{MAX_MEMBERS}}}$")]
+"""Digest of metadata. Digests of its top-level members may follow: 8 digits for the name, 24 for name and value."""
 
 _STEP_COUNTS: Final = (("at_ms", LAST_MS), ("n_chars_in", MAX_COUNT), ("n_chars_out", MAX_COUNT))
 
@@ -96,7 +99,7 @@ class Step(
     note: StepNote | None = None
     extra: tuple[Label, ...] = ()
     args_digest: Digest | None = None
-    meta_digest: Digest | None = None
+    meta_digest: MetaDigest | None = None
     asked: str | None = None
     answered: str | None = None
 
@@ -195,7 +198,10 @@ class StepOptions(EpisodeOptions, total=False):
     n_chars_out: Annotated[int | None, Meta(description="Characters of the answer.")]
     extra: Annotated[Sequence[str], Meta(description="Unknown members of the answer.", extra={"default": ()})]
     args_digest: Annotated[str | None, Meta(description="Digest of the arguments: 32 hexadecimal digits.")]
-    meta_digest: Annotated[str | None, Meta(description="Digest of the metadata: 32 hexadecimal digits.")]
+    meta_digest: Annotated[
+        str | None,
+        Meta(description="Digest of the metadata: 32 hexadecimal digits, then as many for each member."),
+    ]
     asked: Annotated[str | None, Meta(description="Text of the call, where texts are kept.")]
     answered: Annotated[str | None, Meta(description="Text of the answer, where texts are kept.")]
 

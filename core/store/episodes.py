@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from core.episodes import EpisodeTotals, after, totals_of
 from core.errors import Conflict, InvalidInput
-from core.records.episode import MAX_STEPS, Digest, Episode, Part, Scale, Step
+from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
 from core.store.engine.words import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
@@ -97,7 +97,7 @@ class _Digests(NamedTuple):
     """Digests of a step's arguments and metadata."""
 
     args: Digest | None
-    meta: Digest | None
+    meta: MetaDigest | None
 
 
 _NO_DIGESTS: Final = [None, None]
@@ -594,9 +594,17 @@ def _keyed_steps(txn: Transaction, steps: Sequence[Step]) -> Sequence[Step]:
 def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
     """Return digests of arguments or metadata under the learner's key, which no export has."""
     key = _key(txn)
-    return [
-        None if one is None else blake2b(one.encode(), key=key, digest_size=16).hexdigest() for one in digests
-    ]
+
+    def under_key(digest: str) -> str:
+        return blake2b(digest.encode(), key=key, digest_size=16).hexdigest()
+
+    def of(digest: str) -> str:
+        whole, *members = digest.split(" ")[: 1 + MAX_MEMBERS]
+        return " ".join(
+            [under_key(whole), *(under_key(one[:8])[:8] + under_key(one)[:24] for one in members)]
+        )
+
+    return [None if one is None else under_key(one) if len(one) == 32 else of(one) for one in digests]
 
 
 def _key(txn: Transaction) -> bytes:

@@ -18,8 +18,9 @@ from core.flows.context import Context
 from core.flows.episode import declare
 from core.flows.importing import import_files
 from core.flows.queries.environments import paid_wrong
-from core.records.episode import Episode, Step
+from core.records.episode import Episode, Scale, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodeRow
+from core.statistics.rewards.lint import lint
 from core.store.reads.episodes import alike_columns, environment_names, episode_columns
 from tests.flows.test_episodes import file_of
 from tests.flows.world import START_MS, context_at, run_of
@@ -276,6 +277,12 @@ def test_every_hacked_reward_needs_a_look_and_no_other(tmp_path: Path) -> None:
     with context.reading() as snapshot:
         found = {one.environment for one in paid_wrong(snapshot) if one.after is None}
     designs = queries.lint(context)
+    for world in (*FAULTS, *GOOD):
+        (design,) = (one for one in designs if one.environment == world.name)
+        expected = lint(world.episodes(40, 3), Scale())
+        assert [(one.kind, one.certainty) for one in design.findings] == [
+            (one.kind, one.certainty) for one in expected
+        ], world.name
     assert found == {one.environment for one in designs for each in one.findings if each.kind == "hacking"}
     assert found >= {world.name for world in FAULTS if world.kind == "hacking"}
     assert found.isdisjoint({world.name for world in GOOD})

@@ -23,12 +23,13 @@ from core.flows.export import export_file, lines
 from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
+from core.formats.tool_output import digest_of_metadata
 from core.records.episode import Episode, Part, Scale, ScaleLine, Step
 from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Run
 from core.store.environments import DAY_MS, stored_days
-from core.store.episodes import episode_digest, tell_episodes
+from core.store.episodes import episode_digest, read_episode, tell_episodes
 from tests.engine import copy_world
 from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import reply, trajectory, user
@@ -241,6 +242,25 @@ def test_recorded_directly_it_may_go_on_and_not_be_another(tmp_path: Path) -> No
             record(wrong)
     assert held(context) == {"sums/1": LONG}
     assert clean(context)
+
+
+def test_members_of_metadata_are_equal_where_they_were_under_a_key_of_their_own(tmp_path: Path) -> None:
+    """With a whole digest alone, as older versions stored it, the whole stays comparable."""
+    metadata = [{"grade": "half", "at": 1}, {"grade": "half", "at": 2}, {"grade": "right", "at": 2}]
+    sent = [digest_of_metadata(one) for one in metadata]
+    sent.append(sent[0].split()[0])
+    steps = tuple(Step(number=at, meta_digest=one) for at, one in enumerate(sent))
+    context = context_at(tmp_path / "a.db")
+    told(context, file_of(tmp_path, "e.jsonl", Episode(uid="e", environment="sums", steps=steps)))
+    record_step(context, "f", environment="sums", meta_digest="")
+    with context.reading() as snapshot:
+        rows = snapshot.connection.rows("SELECT meta_digest FROM step ORDER BY episode_no, step_no")
+        assert [step.meta_digest for step in read_episode(snapshot, 1).steps] == [row[0] for row in rows[:4]]
+    one, other, third, old, _ = (row[0].split() for row in rows)
+    assert (one[0], one[2], other[1]) == (old[0], other[2], third[1])
+    assert len({one[0], other[0], third[0], one[1], other[1], other[2], third[2]}) == 7
+    assert {one[1][:8], one[2][:8]} == {third[1][:8], third[2][:8]}
+    assert not {digest for each in sent for digest in each.split()} & {*one, *other, *third}
 
 
 def test_equal_arguments_are_told_apart_under_a_key_that_no_export_has(tmp_path: Path) -> None:

@@ -267,6 +267,7 @@ def _paid(snapshot: Snapshot, newest: list[Newest], scale: Scale) -> Paid:
         meta=steps.meta,
         n_chars=steps.n_chars,
         parts=steps.parts,
+        members=steps.members,
     )
 
 

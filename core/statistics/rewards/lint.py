@@ -43,12 +43,14 @@ RISES: Final = 0.9
 OUTWEIGH_SHARE: Final = 0.2
 """Share of the episodes that end well in which the way outweighs the end."""
 ALIKE_SHARE: Final = 0.05
+MOST_OUTCOMES: Final = 20
+"""Values of a member of metadata, beyond which it names something else than the outcome."""
 APART: Final = 10.0
 """Times that what one tool pays is what another does."""
 PURE: Final = 0.95
 CHANGED: Final = 5.0
 """Times that the payments of one time are those of another, by the middle and by the largest."""
-CHANGE_CHANCE: Final = 0.001
+CHANGE_CHANCE: Final = 0.01
 """Probability of such a change point in payments of one scale."""
 CONSTANT: Final = 0.95
 """Share of episodes that end with one payment, from which on it says next to nothing."""
@@ -336,7 +338,7 @@ def _scaling(paid: Paid) -> Finding | None:
 
 
 def _ambiguity(paid: Paid) -> Finding | None:
-    """Find one final reward for outcomes that metadata or a part of the reward distinguishes.
+    """Find one final reward for outcomes that metadata, a member of it, or a part of the reward distinguishes.
 
     Outcomes differ where equal metadata (or an equal part) goes with one final reward throughout, so that it
     speaks of the outcome; it is ambiguous where several such outcomes share their reward.
@@ -349,6 +351,7 @@ def _ambiguity(paid: Paid) -> Finding | None:
     worst: tuple[int, str, Ints] | None = None
     sources = [
         ("metadata", meta),
+        *(("a member of the metadata", code) for code in paid.members.values() if code.max() < MOST_OUTCOMES),
         *((f"the part {name}", _codes(values)) for name, values in paid.parts.items()),
     ]
     for name, code in sources:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, coded
+from core.columns import UNKNOWN, Bools, Floats, Ints, coded, coded_metadata
 from core.episodes import totals_of
 from core.errors import InvalidInput
 from core.records.episode import Episode, Scale, Step
@@ -25,7 +25,7 @@ class Paid:
 
     Of the environment its ``scale``. Of each episode, shape (n_episodes,): ``uids``, ``at_ms`` (-1 unknown), ``rank``
     (greater is later), ``finished``, ``total`` and ``final`` (NaN = none), ``succeeded`` by that scale, and ``parts``
-    by name (NaN = absent). The steps of episode
+    (NaN = absent) and ``members`` of the metadata at its end (codes, -1 absent) by name. The steps of episode
     ``i`` are those from ``starts[i]`` until ``starts[i + 1]``; ``starts`` has shape (n_episodes + 1,).
     """
 
@@ -47,11 +47,12 @@ class Paid:
     meta: Ints
     n_chars: Ints
     parts: Mapping[str, Floats] = field(default_factory=dict)
+    members: Mapping[str, Ints] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         steps = [self.reward, self.number, self.refused, self.tool, self.action, self.meta, self.n_chars]
         whole: list[Sized] = [self.at_ms, self.rank, self.finished, self.total, self.final, self.succeeded]
-        whole += self.parts.values()
+        whole += [*self.parts.values(), *self.members.values()]
         if (
             {len(column) for column in whole} > {self.n}
             or {len(column) for column in steps} != {int(self.starts[-1])}
@@ -137,6 +138,12 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     steps = [step for one in episodes for step in one.steps]
     tool, tools = coded(step.name for step in steps)
     times = [UNKNOWN if one.at_ms is None else one.at_ms for one in episodes]
+    ended = (
+        place if step.finished and not step.refused else UNKNOWN
+        for place, one in enumerate(episodes)
+        for step in one.steps
+    )
+    meta, members = coded_metadata([step.meta_digest for step in steps], ended, len(episodes))
     names = list(dict.fromkeys(part.name for one in episodes for part in one.parts))
     return Paid(
         scale=scale,
@@ -156,8 +163,9 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
         action=coded(None if step.args_digest is None else (step.name, step.args_digest) for step in steps)[
             0
         ],
-        meta=coded(step.meta_digest for step in steps)[0],
+        meta=meta,
         n_chars=np.array([_known(step) for step in steps], dtype=np.int64),
+        members=members,
         parts={name: _numbers(_part(one, name) for one in episodes) for name in names},
     )
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded
+from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded, coded_metadata
 from core.episodes import running
 from core.records.episode import Scale
 from core.records.episode_page import (
@@ -168,6 +168,11 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
     numbers, step_no, reward, finished, refused, names, arguments, meta, n_chars = turned
     tool, tools = coded(names)
     digests_of = (None if one is None else (name, one) for name, one in zip(names, arguments, strict=True))
+    ended = (
+        places[number] if is_end and not out else UNKNOWN
+        for number, is_end, out in zip(numbers, finished, refused, strict=True)
+    )
+    whole, members = coded_metadata(meta, ended, len(episode_nos))
     episode, number = ints([places[number] for number in numbers]), ints(step_no)
     order = np.lexsort((number, episode))
     return StepColumns(
@@ -179,9 +184,10 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
         tool=tool[order],
         tools=tools,
         action=coded(digests_of)[0][order],
-        meta=coded(meta)[0][order],
+        meta=whole[order],
         n_chars=ints(n_chars)[order],
         parts=parts,
+        members=members,
     )
 
 

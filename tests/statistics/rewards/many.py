@@ -41,6 +41,7 @@ def drawn(paid: Paid, places: Ints) -> Paid:
         uids=tuple(paid.uids[place] for place in places.tolist()),
         starts=starts,
         parts={name: values[places] for name, values in paid.parts.items()},
+        members={name: values[places] for name, values in paid.members.items()},
         **{name: getattr(paid, name)[steps] for name in of_steps},
         **{name: getattr(paid, name)[places] for name in of_episodes},
     )

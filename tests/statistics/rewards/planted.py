@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from core.demo.environments import Dice, step
+from core.formats.tool_output import digest_of_metadata
 from core.records.episode import Episode, FindingKind, Pattern, Scale, Step
 
 ROOM: Final = Scale(step_lo=-100, step_hi=100, lo=-1_000, hi=1_000, base="final")
@@ -129,6 +130,21 @@ def _longer_and_better(dice: Dice, _: float) -> list[Step]:
     return ended(commands(dice), round(float(quality), 2), n_chars_in=max(1, int(np.exp(log_length))))
 
 
+def _outcome(dice: Dice, metadata: Callable[[str], object]) -> list[Step]:
+    """Perfect, partial or failed, of which the last two are paid alike; the metadata knows."""
+    word = ("perfect", "partial", "failed")[int(dice.integers(3))]
+    digest = digest_of_metadata(metadata(word))
+    return ended(commands(dice), float(word == "perfect"), meta_digest=digest)
+
+
+def _outcome_alone(dice: Dice, _: float) -> list[Step]:
+    return _outcome(dice, lambda word: {"outcome": word})
+
+
+def _outcome_and_time(dice: Dice, before: float) -> list[Step]:
+    return _outcome(dice, lambda word: {"outcome": word, "at": before, "task": int(dice.integers(1 << 40))})
+
+
 FAULTS: Final = (
     Planted(name="every command pays .1", steps=_every_command, kind="hacking", also=frozenset()),
     Planted(
@@ -148,6 +164,8 @@ FAULTS: Final = (
     Planted(name="5% succeed", steps=_rarely_right, kind="sparsity"),
     Planted(name="tools of 1 and 100", steps=_on_two_scales, kind="inconsistent"),
     Planted(name="min(length / 100, 1)", steps=_by_length, kind="proxy"),
+    Planted(name="metadata of the outcome", steps=_outcome_alone, kind="ambiguity"),
+    Planted(name="metadata of outcome, time and task", steps=_outcome_and_time, kind="ambiguity"),
     Planted(name="min(length / 10, 1)", steps=_by_length_beyond, kind="constant"),
     Planted(name="scale changed halfway", steps=_changed_scale, kind="inconsistent"),
     Planted(name="grades of 0 to 100, then to 1", steps=_changed_grades, kind="inconsistent"),
@@ -212,25 +230,36 @@ GOOD: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Of so many worlds: those in which the planted kind was found, and those with a kind that is not there."""
+    """The kinds that were found in each world of an environment."""
 
     planted: Planted
-    n_worlds: int
-    n_found: int
-    n_false: int
+    kinds: tuple[set[FindingKind], ...]
+
+    @property
+    def there(self) -> frozenset[FindingKind]:
+        """Kinds that may be found."""
+        kind = self.planted.kind
+        return self.planted.also if kind is None else self.planted.also | {kind}
+
+    @property
+    def n_worlds(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def n_found(self) -> int:
+        """Worlds in which the planted kind was found."""
+        return sum(self.planted.kind in one for one in self.kinds)
+
+    @property
+    def n_false(self) -> int:
+        """Worlds with a kind that is not there."""
+        return sum(bool(one - self.there) for one in self.kinds)
 
 
 def found(find: Callable[[Planted, int, int], set[FindingKind]], n: int, seeds: range) -> Iterator[Found]:
     """Findings of each environment in worlds of so many episodes."""
     for planted in (*FAULTS, *GOOD):
-        kinds = [find(planted, n, seed) for seed in seeds]
-        there = planted.also | ({planted.kind} if planted.kind is not None else set())
-        yield Found(
-            planted=planted,
-            n_worlds=len(seeds),
-            n_found=sum(planted.kind in one for one in kinds),
-            n_false=sum(bool(one - there) for one in kinds),
-        )
+        yield Found(planted=planted, kinds=tuple(find(planted, n, seed) for seed in seeds))
 
 
 def _potential(dice: Dice, _: float) -> list[Step]:
