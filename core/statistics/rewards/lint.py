@@ -172,7 +172,7 @@ def _hacking(paid: Paid) -> Finding | None:
 
     Where steps back take what steps forward paid, repeating a step brings nothing.
     """
-    midway = paid.added(paid.is_midway & (paid.reward > 0), paid.reward)
+    midway = paid.added(paid.pays_midway, paid.reward)
     finding = _repeating(paid, midway) or _per_call(paid, midway)
     return None if finding is None or is_potential(paid) else finding
 
@@ -204,7 +204,9 @@ def _again(paid: Paid) -> tuple[Bools, Floats]:
     by_tool = bool(paid.action.max(initial=UNKNOWN) == UNKNOWN)
     action, often = (paid.tool, AGAIN_BY_TOOL) if by_tool else (paid.action, AGAIN)
     again = np.zeros(len(paid.reward), dtype=np.bool_)
-    steps = np.flatnonzero(paid.is_midway & (paid.reward > 0) & (action != UNKNOWN))
+    steps = np.flatnonzero(paid.pays_midway)
+    if not by_tool:
+        steps = steps[action[steps] != UNKNOWN]
     key = paid.episode[steps] * (int(action.max(initial=0)) + 1) + action[steps]
     if np.any(key[1:] < key[:-1]):
         order = np.argsort(key, kind="stable")
@@ -273,7 +275,7 @@ def _per_call(paid: Paid, midway: Floats) -> Finding | None:
     What is paid on the way rises with the number of steps, and not with the final reward.
     """
     calls = np.bincount(paid.tool[paid.is_midway], minlength=len(paid.tools))
-    pays = np.bincount(paid.tool[paid.is_midway & (paid.reward > 0)], minlength=len(paid.tools))
+    pays = np.bincount(paid.tool[paid.pays_midway], minlength=len(paid.tools))
     frequent = (calls >= MIN_EPISODES * AGAIN) & (pays >= CONSTANT_SHARE * calls)
     for tool in np.flatnonzero(frequent).tolist():
         steps = np.flatnonzero(paid.is_midway & (paid.tool == tool))
@@ -414,8 +416,8 @@ def _tools_apart(paid: Paid) -> Finding | None:
 
     Tools of 1 and 0.2 are no finding: both pay from 0 to 1, and a smaller task may pay less.
     """
-    for mask in (paid.is_last, paid.is_midway):
-        pays = np.flatnonzero(mask & (paid.reward > 0))
+    for mask in (paid.is_last & (paid.reward > 0), paid.pays_midway):
+        pays = np.flatnonzero(mask)
         count = np.bincount(paid.tool[pays], minlength=len(paid.tools))
         tools = np.flatnonzero(count >= _FEW_PAYMENTS)
         if len(tools) < 2:

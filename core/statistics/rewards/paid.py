@@ -94,6 +94,11 @@ class Paid:
         return np.asarray(~self.refused & ~self.is_last)
 
     @cached_property
+    def pays_midway(self) -> Bools:
+        """True for each step midway that is paid more than 0, shape (n_steps,)."""
+        return np.asarray(self.is_midway & (self.reward > 0))
+
+    @cached_property
     def n_midway(self) -> Ints:
         """Steps midway, by episode."""
         return self.counted(self.is_midway)
