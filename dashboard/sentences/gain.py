@@ -165,7 +165,7 @@ def proof(saved: Comparison) -> str:
         above = [wording.count(one.tokens_above or 0.0) for one in (saved.selected, saved.baseline)]
         tail = f"{above[0]} per selected run against {above[1]} per baseline run. {SOURCE}"
         words = f"**Nothing is proven of all runs**: {held} lies {side} 0"
-        return f"{words}, but the tokens above the cap go the other way, {tail}"
+        return f"{words}, but the tokens above the common cap go the other way, {tail}"
     if saved.verdict in CLAIMS:
         return f"**Proven** means: {held} lies {side} 0, and nothing contradicts it. {SOURCE}"
     return f"**Proven** takes {held} to lie above 0, and nothing to contradict it. {SOURCE}"

@@ -58,8 +58,13 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
             _count,
             _fewer(overall.capped_percent),
         ),
-        _row("runs above the cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
-        _row("tokens above the cap, per run", (base.tokens_above, chosen.tokens_above), _count, _NO_INTERVAL),
+        _row("runs above the common cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
+        _row(
+            "tokens above the common cap, per run",
+            (base.tokens_above, chosen.tokens_above),
+            _count,
+            _NO_INTERVAL,
+        ),
         _row(
             "duration, s",
             (base.mean_duration_ms, chosen.mean_duration_ms),
@@ -106,8 +111,9 @@ def counting_note(saved: Savings) -> str:
     only = "" if saved.overall.is_narrow else ", which these do not"
     return (
         "The **mean run** is the plain average, which a few runaway runs can carry; it has an interval only where "
-        f"runs lie close together{only}. The **typical run** is the geometric mean. The **cap** is the 95th "
-        "percentile of all runs, each divided by the median of its model and channel; what lies above it is in the "
+        f"runs lie close together{only}. The **typical run** is the geometric mean. The **cap** of each group is its "
+        "own 95th percentile of runs, each divided by the typical run of its model and channel. So a saving of 25% "
+        "in all runs stays 25%. Runs above a **common cap**, the percentile of both groups together, are in the "
         "table below."
     )
 

@@ -179,7 +179,7 @@ def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> No
     assert sentences.proof(overall).startswith(
         "**Nothing is proven of all runs**: an interval that holds however "
     )
-    assert "but the tokens above the cap go the other way" in sentences.proof(overall)
+    assert "but the tokens above the common cap go the other way" in sentences.proof(overall)
     assert sentences.path_note(saved) == "cumulative; runs lie too far apart for a 95% interval"
     assert "(no interval, since runs lie too far apart; 1," in sentences.money_line(saved)
     assert "of runs lie farther right)" in distributions(saved, LIGHT).alt

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
-from core.statistics.savings.cap import relative_caps
+from core.statistics.savings.cap import OwnCaps, own_caps, relative_caps
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums
 from core.statistics.savings.spread import is_narrow
@@ -176,12 +176,15 @@ class Estimates:
         drawn = self._drawn
         tokens = np.rint(np.where(drawn.group == SELECTED, ratio, 1.0) * drawn.baseline_tokens)
         tokens = np.maximum(tokens, 1.0).ravel()
-        caps, medians = self._caps(tokens)
+        own, caps, medians = self._caps(tokens)
         mean = self._compared(tokens)[1]
-        capped = self._compared(np.minimum(tokens, caps.ravel()[self._pair]))[1]
+        cell = self._pair * 2 + drawn.group.ravel()
+        cut = np.minimum(tokens, own.cap[cell])
+        capped = self._compared(cut, varied=own.moved(tokens, cell))[1]
+        common = mean.mean_of(self._sums(np.minimum(tokens, caps.ravel()[self._pair])))
         logs, typical = self._compared(np.log(tokens), is_log=True)
         largest = (tokens / medians.ravel()[self._pair]).reshape(self._n_worlds, -1).max(-1)
-        made = claims(mean, capped, 0.95)
+        made = claims(mean, capped, common, 0.95)
         return Told(
             mean=mean,
             typical=typical,
@@ -192,21 +195,28 @@ class Estimates:
             mixed=made.runaways_cost | made.runaways_spare,
         )
 
-    def _caps(self, tokens: Floats) -> tuple[Floats, Floats]:
+    def _caps(self, tokens: Floats) -> tuple[OwnCaps, Floats, Floats]:
         share, power = np.frexp(tokens)
         bucket = 8 * (power - 1) + np.floor(8 * (2 * share - 1)).astype(np.int64)
         first = int(bucket.min())
-        shape = (self._n_worlds, self._world.n_models, int(bucket.max()) - first + 1)
-        counts = np.bincount(self._pair * shape[-1] + bucket - first, minlength=math.prod(shape))
-        return relative_caps(counts.reshape(shape).astype(np.float64), first)
+        shape = (self._n_worlds, self._world.n_models, 2, int(bucket.max()) - first + 1)
+        cell = self._pair * 2 + self._drawn.group.ravel()
+        counts = self._added(cell * shape[-1] + bucket - first, np.ones(len(tokens)), shape)
+        logs = self._added(cell, np.log(tokens), shape[:-1])
+        return own_caps(counts, first, logs), *relative_caps(counts.sum(-2), first)
 
-    def _compared(self, amount: Floats, *, is_log: bool = False) -> tuple[StratumSums, Compared]:
-        squares = amount**2
-        sums = StratumSums(
+    def _sums(self, amount: Floats) -> StratumSums:
+        return StratumSums(
             n=self._added(self._cell, np.ones(len(amount)), self._shape),
             total=self._added(self._cell, amount, self._shape),
-            squares=self._added(self._cell, squares, self._shape),
+            squares=self._added(self._cell, amount**2, self._shape),
         )
+
+    def _compared(
+        self, amount: Floats, *, varied: Floats | None = None, is_log: bool = False
+    ) -> tuple[StratumSums, Compared]:
+        sums = self._sums(amount)
+        spread = amount if varied is None else varied
         sessions = None
         if self._world.session_runs > 1:
             entries = self._entry_cell.shape
@@ -214,10 +224,10 @@ class Estimates:
                 cell=self._entry_cell,
                 session=self._entry_session,
                 n=self._added(self._entry, np.ones(len(amount)), entries),
-                total=self._added(self._entry, amount, entries),
-                squares=self._added(self._entry, squares, entries),
+                total=self._added(self._entry, spread, entries),
+                squares=self._added(self._entry, spread**2, entries),
             )
-        return sums, compare(sums, sessions, is_log=is_log)
+        return sums, compare(sums, sessions, varied=self._sums(spread), is_log=is_log)
 
     @staticmethod
     def _added(place: Ints, amount: Floats, shape: tuple[int, ...]) -> Floats:

@@ -14,7 +14,7 @@ from core.records.estimate import Estimate
 from core.records.status import SavingsVerdict
 from core.statistics.savings.estimate import unless_wide
 from core.statistics.savings.failures import rate_difference, runs_to_tell
-from core.statistics.savings.ratio import Compared, compare, estimated, saved, saved_percent
+from core.statistics.savings.ratio import compare, estimated, saved, saved_percent
 from core.statistics.savings.runs import ComparedRuns
 from core.statistics.savings.spread import is_narrow
 from core.statistics.savings.sums import BASELINE, GROUPS, SELECTED
@@ -28,9 +28,9 @@ class ClassFigures:
     ``n_runs`` counts all, ``n_completed`` those that ended normally, ``n_truncated`` those that left arms out though
     everything was to be in. ``n_known`` and ``n_timed`` of the runs taken have known tokens and duration; means and
     standard deviations are over these (None where too few). ``typical_tokens`` is the geometric mean,
-    ``capped_tokens`` the mean where no run counts with more than the cap, ``share_above`` the share of runs above
-    it and ``tokens_above`` what they have above it, per run of all; all four at the mix of strata that both groups
-    are compared at.
+    ``capped_tokens`` the mean where no run counts with more than the group's own cap, ``share_above`` the share of
+    runs above the cap that both groups share, and ``tokens_above`` the tokens beyond it, per run of all; all four at
+    the mix of strata that both groups are compared at.
     """
 
     run_class: Literal["baseline", "selected"]
@@ -65,8 +65,8 @@ class Comparison:
     use, in per cent, each at the same mix of strata (weights: run share): ``saved_percent`` compares the means, so it
     equals the plain formula where there is one stratum, and has an interval only where runs lie close enough together
     for one; ``typical_percent`` compares the geometric means, a typical run; ``capped_percent`` the means where no
-    run counts with more than the cap. Their intervals are for one look; ``always_percent`` has the capped figure with
-    limits that hold at every look, and decides ``verdict``.
+    run counts with more than the own cap of its group. Their intervals are for one look; ``always_percent`` has the
+    capped figure with limits that hold at every look, and decides ``verdict``.
     ``plain_percent`` is the plain formula over all runs pooled. ``tokens_saved`` and ``duration_saved_ms``
     are per run. ``error_difference``, ``unfinished_difference`` and ``unknown_difference`` are shares of runs that
     failed, did not end normally, or have unknown tokens, selected minus baseline, in percentage points;
@@ -146,8 +146,9 @@ def comparison(
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
       behind a claim.
     """
-    tokens, logs, capped = (amount.strata(mask) for amount in (runs.tokens, runs.logs, runs.capped))
+    tokens, logs, capped = runs.tokens.strata(mask), runs.logs.strata(mask), runs.capped(mask)
     plain, typical, cut = tokens.compared(), logs.compared(), capped.compared()
+    common, above = (plain.mean_of(sums.strata(mask)) for sums in (runs.commonly_capped, runs.above))
     narrow = bool(is_narrow(logs.sums, runs.largest[mask].max(initial=0.0)))
     figure = unless_wide(saved_percent(plain, tokens.sums, prob), is_narrow=narrow)
     one_look = saved_percent(cut, capped.sums, prob)
@@ -157,7 +158,10 @@ def comparison(
         for part in (one.strata(mask) for one in (runs.failed, runs.unfinished, runs.unknown))
     ]
     claimed = _randomised_claim(
-        runs, mask, prob, verdict(figure, one_look, claims(plain, cut, prob), n_least=int(plain.n.min()))
+        runs,
+        mask,
+        prob,
+        verdict(figure, one_look, claims(plain, cut, common, prob), n_least=int(plain.n.min())),
     )
     is_randomised, is_declared = bool(runs.is_randomised[mask].any()), bool(runs.is_declared[mask].any())
     conclusion, reason = withheld(
@@ -172,10 +176,8 @@ def comparison(
     )
     duration = runs.durations.strata(mask)
     timed, quick = duration.compared(), _is_narrow_in_time(runs, mask)
-    above = runs.above.strata(mask)
-    figures = [
-        _figures(runs, mask, group, (plain, typical, cut, compare(above))) for group in (BASELINE, SELECTED)
-    ]
+    means = (plain.mean - common, np.where(plain.n > 0, above, np.nan), cut.mean, typical.mean)
+    figures = [_figures(runs, mask, group, means) for group in (BASELINE, SELECTED)]
     pooled = tokens.sums.pooled()
     return Comparison(
         model=model,
@@ -211,10 +213,11 @@ def _randomised_claim(
     randomised = mask & runs.is_randomised
     if claimed[0] not in CLAIMS or not randomised.any() or bool((randomised == mask).all()):
         return claimed
-    tokens, capped = runs.tokens.strata(randomised), runs.capped.strata(randomised)
+    tokens, capped = runs.tokens.strata(randomised), runs.capped(randomised)
     plain, cut = tokens.compared(), capped.compared()
     figures = saved_percent(plain, tokens.sums, prob), saved_percent(cut, capped.sums, prob)
-    own = verdict(*figures, claims(plain, cut, prob), n_least=int(plain.n.min()))
+    common = plain.mean_of(runs.commonly_capped.strata(randomised))
+    own = verdict(*figures, claims(plain, cut, common, prob), n_least=int(plain.n.min()))
     return own if own[0] in {claimed[0], "not_proven"} else ("not_proven", "few_for_proof")
 
 
@@ -259,14 +262,16 @@ def _runs_to_tell(figures: Sequence[ClassFigures], prob: float) -> int | None:
 
 
 def _figures(
-    runs: ComparedRuns, mask: Bools, group: int, compared: tuple[Compared, Compared, Compared, Compared]
+    runs: ComparedRuns, mask: Bools, group: int, means: tuple[Floats, Floats, Floats, Floats]
 ) -> ClassFigures:
-    """Return the figures of one group. ``compared`` by tokens, their logarithms, tokens up to the cap, and whether
-    they are above it.
+    """Return the figures of one group.
+
+    ``means`` are of tokens above the common cap, the share of runs above it, tokens up to the own cap, and their
+    logarithms.
     """
     counts = {name: int(table[mask, group].sum()) for name, table in runs.by_status.items()}
     tokens, durations = (amount.sums.strata(mask).pooled() for amount in (runs.tokens, runs.durations))
-    mean, log, cut, above = (_known(one.mean[group]) for one in compared)
+    beyond, above, cut, log = (_known(one[group]) for one in means)
     return ClassFigures(
         run_class=GROUPS[group],
         n_runs=counts["all"],
@@ -284,7 +289,7 @@ def _figures(
         typical_tokens=None if log is None else math.exp(log),
         capped_tokens=cut,
         share_above=above,
-        tokens_above=None if mean is None or cut is None else mean - cut,
+        tokens_above=beyond,
     )
 
 

@@ -31,8 +31,8 @@ from core.statistics.savings.estimate import MIN_DF, MIN_FOR_FIGURE, MIN_FOR_INT
 from core.statistics.savings.sessions import MeanDesign, SessionSums, run_design, session_design
 from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
-ALWAYS_SCALE: Final = 0.08
-"""The logarithm of a ratio that the always valid interval is narrowest for: savings of about 8 %. Chosen beforehand,
+ALWAYS_SCALE: Final = 0.12
+"""The logarithm of a ratio that the always valid interval is narrowest for: savings of about 11 %. Chosen beforehand,
 never fitted to the data, or the interval would be valid no more."""
 
 
@@ -43,8 +43,10 @@ class Compared:
     ``mean``, ``error`` (its squared standard error) and ``df`` (of each group's mean) have a last axis of length 2,
     as have ``n`` and ``n_sessions``, the runs that take part and the sessions they come from. ``shared`` is how the
     means vary together. ``is_measured``: each stratum that takes part has enough sessions for a variance.
+    ``weight`` is that of each stratum, 0 where it takes no part.
     """
 
+    weight: Floats
     n: Floats
     n_sessions: Floats
     mean: Floats
@@ -64,6 +66,11 @@ class Compared:
             shared=self.shared / np.sqrt(times.prod(-1)),
             df=self.df * times,
         )
+
+    def mean_of(self, sums: StratumSums) -> Floats:
+        """Return both means of another amount of the same runs, at the same mix of strata."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(_weighed(self.weight, sums.mean))
 
     @property
     def log_ratio(self) -> Floats:
@@ -159,13 +166,15 @@ def compare(
     sessions: SessionSums | None = None,
     *,
     weight: Floats | None = None,
+    varied: StratumSums | None = None,
     is_log: bool = False,
 ) -> Compared:
     """Compare the two groups at the mix of strata that both have.
 
     ``sessions`` say which runs belong together; without them each run is a session by itself. ``weight`` of each
     stratum: its share of the runs, or what is given (one number a stratum, of any scale; with a number of runs the
-    means become totals).
+    means become totals). ``varied``: the sums whose variance is that of the means, if it is not that of ``sums``;
+    ``sessions`` are then of these.
 
     References
     ----------
@@ -182,10 +191,11 @@ def compare(
         if weight is None:
             weight = n.sum(-1) / n.sum((-2, -1))[..., None]
         weight = np.where(usable, weight, 0.0)
-        mean = np.where(usable[..., None], weight[..., None] * sums.mean, 0.0).sum(-2)
+        mean = _weighed(weight, sums.mean)
     some = np.asarray(usable.any(-1))[..., None]
-    design = _design(sums, sessions, weight, is_log=is_log)
+    design = _design(sums if varied is None else varied, sessions, weight, is_log=is_log)
     return Compared(
+        weight=weight,
         n=n.sum(-2),
         n_sessions=design.n_sessions,
         mean=np.where(some, mean, np.nan),
@@ -195,6 +205,10 @@ def compare(
         is_measured=is_measured,
         is_log=is_log,
     )
+
+
+def _weighed(weight: Floats, mean: Floats) -> Floats:
+    return np.asarray(np.where(weight[..., None] > 0, weight[..., None] * mean, 0.0).sum(-2))
 
 
 def _sessions_of(sums: StratumSums, sessions: SessionSums | None) -> Floats:

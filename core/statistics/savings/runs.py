@@ -23,13 +23,14 @@ from core.columns import (
     is_recorded_coin,
 )
 from core.records.times import DAY_HOURS
-from core.statistics.savings.cap import Capped, capped, relative_caps
+from core.statistics.savings.cap import Capped, OwnCaps, capped, own_caps, relative_caps
 from core.statistics.savings.design import Balance, balance
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums, session_sums
 from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 
 TokenAmount = Callable[[Floats, Ints], Floats]
+"""(tokens, cell) → amount; a cell is twice the stratum, plus the group."""
 
 Stratum = tuple[str, str, int]
 """Model, channel, baseline probability in millionths (`core.columns.UsageColumns`)."""
@@ -37,11 +38,16 @@ Stratum = tuple[str, str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class RunAmount:
-    """Amount by which runs are compared: its sums, and the same by session (None: sessions are unknown)."""
+    """Amount by which runs are compared: its sums, and the same by session (None: sessions are unknown).
+
+    ``varied``: the sums whose variance is that of the means, where these rest on an estimated cap; ``sessions`` are
+    then of these.
+    """
 
     sums: StratumSums
     sessions: SessionSums | None
     is_log: bool = False
+    varied: StratumSums | None = None
 
     def strata(self, mask: Bools) -> RunAmount:
         """Return the same of some strata."""
@@ -49,11 +55,12 @@ class RunAmount:
             sums=self.sums.strata(mask),
             sessions=None if self.sessions is None else self.sessions.strata(mask),
             is_log=self.is_log,
+            varied=None if self.varied is None else self.varied.strata(mask),
         )
 
     def compared(self, weight: Floats | None = None) -> Compared:
         """Compare both groups at one mix of strata."""
-        return compare(self.sums, self.sessions, weight=weight, is_log=self.is_log)
+        return compare(self.sums, self.sessions, weight=weight, varied=self.varied, is_log=self.is_log)
 
 
 class ComparedRuns:
@@ -84,6 +91,7 @@ class ComparedRuns:
         pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
         self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
         self._sampled = None if sampled is None else _SampledRuns(sampled, places, unfinished=unfinished)
+        self._capped: dict[bytes, RunAmount] = {}
 
     @property
     def everything(self) -> Bools:
@@ -109,17 +117,45 @@ class ComparedRuns:
         logs = self._by_session(lambda runs: runs.tokens(lambda tokens, _: np.log(tokens)))
         return RunAmount(sums=sums, sessions=logs, is_log=True)
 
+    def capped(self, mask: Bools) -> RunAmount:
+        """Return tokens up to the caps of each group, over some strata, whose runs alone say where the caps lie."""
+        key = mask.tobytes()
+        if key not in self._capped:
+            self._capped[key] = self._capped_over(mask)
+        return self._capped[key]
+
+    def _capped_over(self, mask: Bools) -> RunAmount:
+        usage, rows = self._usage, self.is_known & np.append(mask, values=False)[self.stratum]
+        caps, pair = self._own_caps(rows), self._pair
+        cell = np.zeros(len(usage), dtype=np.int64)
+        cell[rows] = pair[self.stratum[rows]] * 2 + self.group[rows]
+        cap = np.where(rows, caps.cap[cell], np.inf)
+        cut = capped(usage.n, usage.tokens, usage.tokens_squared, usage.bucket, cap)
+        moved = caps.moved_sums(usage.n, cut, usage.log, cell)
+
+        def amount(tokens: Floats, at: Ints) -> Floats:
+            return caps.moved(tokens, pair[at // 2] * 2 + at % 2)
+
+        return RunAmount(
+            sums=self._sums(rows, usage.n, cut.total, cut.squares),
+            sessions=self._by_session(lambda runs: runs.tokens(amount)),
+            varied=self._sums(rows, usage.n, *moved),
+        ).strata(mask)
+
+    def _own_caps(self, rows: Bools) -> OwnCaps:
+        counts, first = self._by_class(rows, self._pair[self.stratum[rows]] * 2 + self.group[rows])
+        logs = np.zeros((len(counts) // 2, 2))
+        np.add.at(logs, (self._pair[self.stratum[rows]], self.group[rows]), self._usage.log[rows])
+        return own_caps(counts.reshape(-1, 2, counts.shape[-1]), first, logs)
+
     @cached_property
-    def capped(self) -> RunAmount:
-        """Tokens up to the cap."""
-        cap = self._of_stratum(self.caps[0])
-        sums = self._sums(self.is_known, self._usage.n, self._cut.total, self._cut.squares)
-        cut = self._by_session(lambda runs: runs.tokens(lambda tokens, at: np.minimum(tokens, cap[at])))
-        return RunAmount(sums=sums, sessions=cut)
+    def commonly_capped(self) -> StratumSums:
+        """Tokens up to the cap that both groups share."""
+        return self._sums(self.is_known, self._usage.n, self._cut.total, self._cut.squares)
 
     @cached_property
     def above(self) -> StratumSums:
-        """Runs above the cap."""
+        """Runs above the cap that both groups share."""
         return self._sums(self.is_known, self._usage.n, self._cut.n_above, self._cut.n_above)
 
     @cached_property
@@ -189,14 +225,22 @@ class ComparedRuns:
 
     @cached_property
     def caps(self) -> tuple[Floats, Floats]:
-        """Tokens up to which runs of each model and channel count, and their median."""
-        rows, n_pairs = self.is_known, int(self._pair.max(initial=-1)) + 1
+        """Cap that both groups share in each model and channel, and the median there."""
+        counts, first = self._by_class(
+            self.is_known, self._pair[self.stratum[self.is_known]] * 2 + self.group[self.is_known]
+        )
+        return relative_caps(counts.reshape(-1, 2, counts.shape[-1]).sum(1), first)
+
+    def _by_class(self, rows: Bools, cell: Ints) -> tuple[Floats, int]:
+        """Return runs by model, channel and group, and by size class, and the first class."""
+        n_cells = 2 * (int(self._pair.max(initial=0)) + 1)
         bucket = self._usage.bucket[rows]
         first = int(bucket.min()) if len(bucket) else 0
         n_classes = int(bucket.max(initial=first)) - first + 1
-        code = self._pair[self.stratum[rows]] * n_classes + bucket - first
-        counts = np.bincount(code, weights=self._usage.n[rows], minlength=n_pairs * n_classes)
-        return relative_caps(np.asarray(counts, dtype=np.float64).reshape(n_pairs, n_classes), first)
+        counts = np.bincount(
+            cell * n_classes + bucket - first, weights=self._usage.n[rows], minlength=n_cells * n_classes
+        )
+        return np.asarray(counts, dtype=np.float64).reshape(n_cells, n_classes), first
 
     @cached_property
     def _cut(self) -> Capped:
@@ -249,9 +293,9 @@ class _SampledRuns:
         return len(self._cell)
 
     def tokens(self, amount: TokenAmount) -> SessionSums:
-        """Return an amount computed from the tokens of each run and its stratum, if they are known."""
+        """Return an amount computed from the tokens of each run and its cell, if they are known."""
         rows = self._taken & (self._tokens != UNKNOWN)
-        return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._stratum[rows]))
+        return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._cell[rows]))
 
     def durations(self) -> SessionSums:
         """Return the durations in milliseconds, where they are known."""

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from core.columns import Bools
+from core.columns import Bools, Floats
 from core.records.estimate import Estimate, Missing
 from core.records.status import SavingsVerdict
 from core.statistics.savings.estimate import MIN_FOR_PROOF
@@ -58,8 +58,10 @@ class Claims:
     runaways_spare: Bools
 
 
-def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
+def claims(plain: Compared, capped: Compared, common: Floats, prob: float) -> Claims:
     """Return the claims that both comparisons of the same runs support.
+
+    ``common`` has the mean of each group where no run counts with more than the cap that both groups share.
 
     References
     ----------
@@ -71,11 +73,11 @@ def claims(plain: Compared, capped: Compared, prob: float) -> Claims:
     >>> from core.statistics.savings.sums import StratumSums
     >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
     >>> result = compare(StratumSums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
-    >>> bool(claims(result, result, 0.95).proven)
+    >>> bool(claims(result, result, result.mean, 0.95).proven)
     True
     """
     lower, upper = capped.always_percent_limits(prob)
-    above = plain.mean - capped.mean
+    above = plain.mean - common
     more_above, less_above = (sign * (above[..., SELECTED] - above[..., BASELINE]) > 0 for sign in (1, -1))
     enough = np.asarray((np.minimum(capped.n_sessions, capped.n) >= MIN_FOR_PROOF).all(-1))
     with np.errstate(invalid="ignore"):

@@ -145,5 +145,5 @@ def _need(
     runs: ComparedRuns, overall: Comparison, baseline_rate: float, target_points: float
 ) -> BaselineNeed:
     """Return the need for the interval of the figure that is named first."""
-    compared = (runs.tokens if overall.is_narrow else runs.capped).compared()
+    compared = (runs.tokens if overall.is_narrow else runs.capped(runs.everything)).compared()
     return baseline_need(compared, overall.shown, baseline_rate, target_points)

@@ -1,4 +1,4 @@
-"""The cap: relative to each model, exact from sums, and no way to hide runaway runs."""
+"""Cap: relative to each model, exact from sums, and no way to hide runaway runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from core.columns import Floats, Ints, token_bucket
 from core.statistics.savings import Comparison, savings
 from core.statistics.savings.cap import capped, relative_caps
+from tests.statistics.savings_worlds import World
+from tests.statistics.savings_worlds import told as estimates
 from tests.usage import Counted, sessions_of, tossed, usage_of
 
 
@@ -99,6 +101,22 @@ def test_a_cap_fabricates_no_savings_from_a_dear_model() -> None:
     assert overall.verdict == "costs_more"
 
 
+@pytest.mark.parametrize(("spread", "other"), [(0.3, 1.7), (0.9, 0.9), (1.7, 1.3)])
+def test_a_saving_in_all_runs_keeps_its_size_under_the_caps(spread: float, other: float) -> None:
+    """One cap for both groups made 18 to 22 of these 25 per cent, the less the farther runs lie apart."""
+    chance, runs = np.random.default_rng(7), list[Counted]()
+    for at in range(1_200):
+        is_dear = at % 3 == 0
+        tokens = (200_000 if is_dear else 20_000) * chance.lognormal(0, other if is_dear else spread)
+        for name, ratio in (("baseline", 1.0), ("selected", 0.75)):
+            runs.append(
+                Counted(run_class=name, tokens=round(tokens * ratio), model="dear" if is_dear else "cheap")
+            )
+    result = savings(usage_of(runs), sessions_of(runs), baseline_rate=0.5, n_arms=5)
+    for part in (result.overall, *result.by_model):
+        assert part.capped_percent.value == pytest.approx(25, abs=1)
+
+
 def test_above_the_cap_is_told_of_each_group() -> None:
     overall = world(0.8, 0.8)
     for group in (overall.baseline, overall.selected):
@@ -108,3 +126,16 @@ def test_above_the_cap_is_told_of_each_group() -> None:
         assert 0.02 < group.share_above < 0.15
         assert group.tokens_above > 0
     assert overall.typical_percent.value == pytest.approx(20, abs=4)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [World(n_runs=1_000, rate=0.2, spread=1.3), World(n_runs=1_200, rate=0.2, spread=0.9, n_models=6)],
+)
+def test_the_variance_allows_for_the_estimated_cap(planted: World) -> None:
+    """That of fixed caps is about half of the variance among worlds."""
+    answers = [one[1.0].capped for one in estimates(planted, 400, ratios=(1.0,))]
+    ratios = np.concatenate([one.log_ratio for one in answers])
+    errors = np.concatenate([one.log_error for one in answers])
+    known = np.isfinite(errors)
+    assert float(errors[known].mean() / ratios[known].var()) == pytest.approx(1, abs=0.25)
