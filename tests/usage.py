@@ -81,6 +81,25 @@ def tossed(runs: Sequence[Counted], seed: int = 0) -> list[Counted]:
     return [replace(runs[place], prob=prob) for place in order]
 
 
+def single_runs(
+    is_baseline: Sequence[bool], tokens: Sequence[float], prob_micro: int, *, models: Sequence[str] = ("m",)
+) -> tuple[UsageColumns, SessionRuns]:
+    """The columns of runs alone, an hour apart, of some models in turn, and the same with their sessions."""
+    amounts = [max(round(one), 1) for one in tokens]
+    runs = [
+        Counted(
+            run_class="baseline" if base else "selected",
+            tokens=amount,
+            hour=hour,
+            model=models[hour % len(models)],
+        )
+        for hour, (base, amount) in enumerate(zip(is_baseline, amounts, strict=True))
+    ]
+    usage, sessions = usage_of(runs), sessions_of(runs)
+    probs = np.full(len(runs), prob_micro, dtype=np.int64)
+    return replace(usage, prob_micro=probs), replace(sessions, prob_micro=probs)
+
+
 def group(run_class: str, tokens: Sequence[int], **rest: object) -> list[Counted]:
     """Runs of one class that differ in their tokens."""
     return [Counted(run_class=run_class, tokens=one, **rest) for one in tokens]  # type: ignore[arg-type]  # fields of Counted

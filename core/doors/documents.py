@@ -123,6 +123,7 @@ def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: AR
             "left_out",
             "share",
             "need",
+            "proof",
             "recommended_rate",
         )
     }

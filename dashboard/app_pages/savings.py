@@ -60,6 +60,7 @@ def page() -> None:
         paragraphs(
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
             gray(sentences.share_test(saved)),
+            sentences.proof_words(saved),
             sentences.need_words(saved),
             gray(sentences.method(saved.overall)),
         )

@@ -81,6 +81,7 @@ from dashboard.sentences.savings import (
     money_line,
     need_words,
     path_note,
+    proof_words,
     savings,
     savings_line,
     savings_numbers,

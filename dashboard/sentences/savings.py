@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from core.statistics.savings import Comparison, Estimate, Savings, TotalSaved
+from core.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
 from core.statistics.savings.estimate import MIN_FOR_PROOF
 from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
@@ -253,6 +253,29 @@ def need_words(saved: Savings) -> str:
     rate = wording.percent(need.baseline_rate, 0)
     about = f"about {all_runs} runs in all at a rate of {rate}, if runs stay as they are"
     return f"**{runs} until {target}**, {about}.{now}"
+
+
+_NO_PLAN: Final[dict[Missing, str]] = {
+    "few_runs": "no run with known tokens says how far they lie apart",
+    "rate_is_zero": "the baseline rate leaves one group empty",
+}
+
+
+def proof_words(saved: Savings) -> str:
+    """Return how many more sessions or runs a proof takes, as Markdown; empty where a claim is made."""
+    need = saved.proof
+    if need is None:
+        return ""
+    if need.n_sessions is None or need.n_runs is None:
+        return f"**How much a proof takes is unknown**: {_NO_PLAN[need.missing or 'few_runs']}."
+    figure = f"a saving of {wording.percent(need.saving_percent / 100, 0)}"
+    if need.n_sessions == 0:
+        return f"**There are enough runs to prove {figure}.**"
+    kind = "more baseline session" if saved.overall.in_sessions else "more baseline run"
+    more = wording.things(round(float(f"{need.n_sessions:.2g}")), kind)
+    in_all = wording.count(float(f"{need.n_runs:.2g}"))
+    spread = "at the spread measured so far (power 0.8)"
+    return f"**About {more}** would prove {figure}, {in_all} runs in all, {spread}."
 
 
 def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:

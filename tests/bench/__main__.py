@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from tests.bench import (
+    claims,
     commands,
     doors,
     durable,
@@ -57,6 +58,10 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "inclusion": numbers.inclusion,
     "agreement": numbers.agreements,
     "judgements": judgements.judgements,
+    "false-proof": claims.false_proof,
+    "balance": claims.balance,
+    "power": claims.power,
+    "coverage": claims.coverage,
     "samples": training.samples,
     "data": pages.data,
     "fleet": fleet.data,

@@ -64,6 +64,7 @@ def _say(result: Savings) -> None:
             ("savings", figure(overall.shown, capped=not overall.is_narrow)),
             ("compared", _compared(overall)),
             ("left out", f"{result.left_out.total:,} runs"),
+            *_proof(result),
             ("of a typical run", figure(overall.typical_percent)),
             ("counted up to a cap", figure(overall.capped_percent)),
             ("as the runs came", _plain(overall)),
@@ -76,6 +77,16 @@ def _say(result: Savings) -> None:
     if len(rows) > 1:
         say("")
         say_table(("model", "baseline", "selected", "savings", "verdict"), rows, numbers=(1, 2))
+
+
+def _proof(result: Savings) -> list[tuple[str, str]]:
+    """Return how many more sessions or runs a proof takes, where none is made."""
+    need = result.proof
+    if need is None or need.n_sessions is None or need.n_runs is None:
+        return []
+    kind = "baseline sessions" if result.overall.in_sessions else "baseline runs"
+    amount = f"about {need.n_sessions:,} more {kind}, {need.n_runs:,} runs in all"
+    return [(f"proof of {need.saving_percent:.0f}%", f"{amount}, at the spread so far")]
 
 
 def figure(saved: Estimate, *, capped: bool = False) -> str:

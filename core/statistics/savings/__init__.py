@@ -8,6 +8,7 @@ from core.statistics.savings.distribution import TokenDistribution
 from core.statistics.savings.left_out import LeftOut
 from core.statistics.savings.many import PlainSavings, plain_savings
 from core.statistics.savings.over_time import SavingsOverTime
+from core.statistics.savings.plan import ProofNeed
 from core.statistics.savings.total import MoneySaved, TotalSaved
 from core.statistics.savings.verdict import VerdictReason
 from core.statistics.savings.whole import Savings, savings

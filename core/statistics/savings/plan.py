@@ -1,14 +1,41 @@
-"""Spread of tokens → how many runs a comparison will take before it has begun."""
+"""Plan of a comparison: the runs or sessions that it takes, by the spread of tokens so far."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import scipy
 
 from core.columns import UNKNOWN, UsageColumns
-from core.statistics.savings.estimate import MIN_FOR_FIGURE
+from core.records.estimate import Missing
+from core.statistics.savings.comparison import Comparison
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_PROOF
+from core.statistics.savings.failures import POWER
+from core.statistics.savings.ratio import Compared, always_half_width
+from core.statistics.savings.runs import ComparedRuns
+from core.statistics.savings.sums import BASELINE
+from core.statistics.savings.verdict import CLAIMS
+
+LEAST_SAVING: Final = 5.0
+"""Saving in per cent that is planned for where the figure is smaller."""
+_HALVINGS: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofNeed:
+    """Further runs until a saving of ``saving_percent`` is proven with a probability of about .8.
+
+    ``n_sessions`` are sessions with baseline runs (runs, where they have no sessions) and ``n_runs`` all runs that
+    come with them; 0 = they are enough. None where that cannot be computed (``missing``).
+    """
+
+    saving_percent: float
+    n_sessions: int | None
+    n_runs: int | None
+    missing: Missing | None = None
 
 
 def token_variation(usage: UsageColumns) -> float | None:
@@ -62,3 +89,48 @@ def runs_until(
     z = float(scipy.special.ndtri((1 + prob) / 2))
     per_run = (z * variation) ** 2 * (1 / baseline_rate + 1 / (1 - baseline_rate))
     return max(math.ceil(per_run / math.log1p(target_points / 100) ** 2), math.ceil(2 / baseline_rate))
+
+
+def proof_need(
+    runs: ComparedRuns, overall: Comparison, *, variation: float | None, baseline_rate: float, prob: float
+) -> ProofNeed | None:
+    """Return the further runs that a proof takes; None where a claim is made.
+
+    The spread is that of the capped figure over the runs that our own selection drew, which are taken to keep coming
+    as so far. Before they have an interval it is the ``variation`` of all runs, each a session by itself.
+    """
+    if overall.verdict in CLAIMS:
+        return None
+    saving = min(max(overall.capped_percent.value or 0.0, LEAST_SAVING), 95.0)
+    error = _proving_error(-math.log1p(-saving / 100), prob)
+    compared = runs.capped(runs.is_randomised).compared()
+    if compared.has_interval:
+        least = float(np.minimum(compared.n_sessions, compared.n).min())
+        times = max(float(compared.log_error) / error, MIN_FOR_PROOF / least, 1.0)
+        more = [(times - 1) * n for n in (float(compared.n_sessions[BASELINE]), float(compared.n.sum()))]
+    elif variation is None:
+        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing="few_runs")
+    elif not 0 < baseline_rate < 1:
+        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing="rate_is_zero")
+    else:
+        more = _from_variation(compared, variation, baseline_rate, error)
+    n_sessions, n_runs = (math.ceil(round(max(one, 0.0), 6)) for one in more)
+    return ProofNeed(saving_percent=saving, n_sessions=n_sessions, n_runs=n_runs)
+
+
+def _from_variation(compared: Compared, variation: float, rate: float, error: float) -> list[float]:
+    n_runs = variation**2 * (1 / rate + 1 / (1 - rate)) / error
+    n_runs = max(n_runs, MIN_FOR_PROOF / rate, MIN_FOR_PROOF / (1 - rate))
+    return [n_runs * rate - float(compared.n[BASELINE]), n_runs - float(compared.n.sum())]
+
+
+def _proving_error(log_ratio: float, prob: float) -> float:
+    """Return the squared standard error with which a ratio is proven with power .8."""
+    z = float(scipy.special.ndtri(POWER))
+    low, high = -60.0, 20.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        error = math.exp(middle)
+        is_wide = float(always_half_width(np.array(error), prob)) + z * math.sqrt(error) > log_ratio
+        low, high = (low, middle) if is_wide else (middle, high)
+    return math.exp(low)

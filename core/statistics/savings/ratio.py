@@ -124,9 +124,7 @@ class Compared:
         I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy, A. Ramdas, Annals of Statistics 52, 2024, 2613
         (doi 10.1214/24-AOS2408).
         """
-        error, scale = self.log_error, ALWAYS_SCALE**2
-        grown = np.log1p(scale / error) - 2 * math.log1p(-prob)
-        return self._around(np.asarray(np.sqrt(error * (1 + error / scale) * grown)))
+        return self._around(always_half_width(self.log_error, prob))
 
     def _around(self, half: Floats) -> tuple[Floats, Floats]:
         return (
@@ -159,6 +157,13 @@ class Compared:
     def _t_df(df: Floats) -> Floats:
         """Return the degrees of freedom as the t distribution takes them."""
         return np.where(df > 0, df, np.nan)
+
+
+def always_half_width(error: Floats, prob: float) -> Floats:
+    """Return the half-width that holds at every look, from the squared standard error of the log ratio."""
+    scale = ALWAYS_SCALE**2
+    grown = np.log1p(scale / error) - 2 * math.log1p(-prob)
+    return np.asarray(np.sqrt(error * (1 + error / scale) * grown))
 
 
 def compare(

@@ -30,7 +30,7 @@ from core.statistics.savings.design import Balance
 from core.statistics.savings.distribution import TokenDistribution, distribution
 from core.statistics.savings.left_out import LeftOut, left_out
 from core.statistics.savings.over_time import SavingsOverTime, over_time, running
-from core.statistics.savings.plan import token_variation
+from core.statistics.savings.plan import ProofNeed, proof_need, token_variation
 from core.statistics.savings.runs import ComparedRuns
 from core.statistics.savings.total import MoneySaved, TotalSaved, money_saved, tokens_saved
 
@@ -54,6 +54,7 @@ class Savings:
     share: BaselineShare
     balance: Balance
     need: BaselineNeed
+    proof: ProofNeed | None
     recommended_rate: float | None
     over_time: SavingsOverTime
     distribution: TokenDistribution
@@ -112,10 +113,12 @@ def savings(
     runs = ComparedRuns(usage, sampled)
     overall = comparison(runs, runs.everything, prob)
     unfinished_too = _unfinished_too(usage, sampled, overall, prob)
+    final = overall if unfinished_too is None else agreed(overall, unfinished_too)
+    variation = token_variation(usage)
     so_far = running(usage, runs, is_narrow=overall.is_narrow)
     models = runs.models.tolist()
     return Savings(
-        overall=overall if unfinished_too is None else agreed(overall, unfinished_too),
+        overall=final,
         unfinished_too=unfinished_too,
         by_model=comparisons_by_model(runs, prob),
         by_channel=comparisons_by_channel(runs, prob),
@@ -123,11 +126,12 @@ def savings(
         share=baseline_share(usage, sampled),
         balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
+        proof=proof_need(runs, final, variation=variation, baseline_rate=baseline_rate, prob=prob),
         recommended_rate=recommended_rate(n_arms),
         over_time=over_time(so_far, prob),
         distribution=distribution(usage, runs),
         tokens=tokens_saved(runs.tokens, so_far, prob=prob),
-        variation=token_variation(usage),
+        variation=variation,
         money=money_saved(runs.tokens, so_far, models=models, prices=prices, prob=prob),
     )
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from core.statistics.savings import savings
+from core.columns import UNKNOWN
+from core.statistics.savings import Savings, savings
 from core.statistics.savings.plan import runs_until, token_variation
 from core.statistics.savings.ratio import compare, saved_percent
 from core.statistics.savings.sums import StratumSums
-from tests.usage import Counted, group, sessions_of, usage_of
+from tests.statistics.savings_worlds import World, told
+from tests.usage import Counted, group, sessions_of, single_runs, usage_of
 
 
 @settings(max_examples=40)
@@ -51,3 +53,66 @@ def test_variation_is_that_of_all_known_runs() -> None:
     assert token_variation(usage_of([Counted(tokens=5)])) is None
     assert token_variation(usage_of([])) is None
     assert math.isclose(token_variation(usage_of(group("imported", [7, 7]))) or 0.0, 0.0)
+
+
+def page(seed: int, n: int, *, ratio: float = 0.75, spread: float = 0.9, coin: bool = True) -> Savings:
+    chance = np.random.default_rng([11, seed])
+    is_baseline = chance.random(n) < 0.2
+    tokens = 20_000 * np.where(is_baseline, 1, ratio) * chance.lognormal(0, spread, n)
+    columns = single_runs(is_baseline.tolist(), tokens.tolist(), 200_000 if coin else UNKNOWN)
+    return savings(*columns, baseline_rate=0.2, n_arms=5)
+
+
+def test_as_many_runs_as_a_proof_is_said_to_take_prove_it_in_most_worlds() -> None:
+    """Planned after 500 runs for the savings as they look then, tried on other runs."""
+    needs = [page(seed, 500).proof for seed in range(15)]
+    totals = [500 + one.n_runs for one in needs if one is not None and one.n_runs is not None]
+    assert len(totals) >= 14
+    world = World(n_runs=round(np.median(totals)), rate=0.2, spread=0.9)
+    proven = np.concatenate([one[0.75].proven for one in told(world, 200, ratios=(0.75,))])
+    assert 0.5 <= proven.mean() <= 0.97
+
+
+def test_a_proof_takes_sessions_where_runs_have_them() -> None:
+    """Eight runs a session that are alike count for hardly more than one."""
+    chance, runs = np.random.default_rng(3), list[Counted]()
+    for session in range(80):
+        name = "baseline" if chance.random() < 0.3 else "selected"
+        load = 20_000 * chance.lognormal(0, 0.8) * (1 if name == "baseline" else 0.8)
+        runs += [
+            Counted(
+                run_class=name,
+                tokens=round(load),
+                session=f"s{session}",
+                hour=session,
+                prob=0.3,
+                draw=f"{session}",
+            )
+        ] * 8
+    apart = savings(usage_of(runs), sessions_of(runs), baseline_rate=0.3, n_arms=5)
+    alone = savings(usage_of(runs), baseline_rate=0.3, n_arms=5)
+    assert apart.overall.in_sessions
+    assert apart.proof is not None
+    assert apart.proof.n_runs is not None
+    assert apart.proof.n_sessions is not None
+    n_baseline, n_selected = apart.overall.n_compared
+    each = 8 * (n_baseline + n_selected) / n_baseline
+    assert apart.proof.n_runs == pytest.approx(apart.proof.n_sessions * each, rel=0.05)
+    assert alone.proof is None or (alone.proof.n_runs or 0) < apart.proof.n_runs / 4
+
+
+def test_a_proof_is_planned_before_any_run_was_drawn() -> None:
+    """From the spread of all runs; runs that no coin of ours drew do not count."""
+    need = page(1, 500, coin=False).proof
+    drawn = page(1, 500).proof
+    assert need is not None
+    assert drawn is not None
+    assert (need.n_runs or 0) > (drawn.n_runs or 0) > 0
+    none = savings(usage_of([]), baseline_rate=0.2, n_arms=5).proof
+    assert none is not None
+    assert (none.n_runs, none.missing) == (None, "few_runs")
+    columns = single_runs([False] * 50, [1_000.0, 3_000.0] * 25, 0)
+    never = savings(*columns, baseline_rate=0.0, n_arms=5).proof
+    assert never is not None
+    assert (never.n_sessions, never.missing) == (None, "rate_is_zero")
+    assert page(1, 3_000, spread=0.3).proof is None, "it is proven"
