@@ -22,7 +22,7 @@ from core.statistics.savings.estimate import MIN_SESSIONS
 CAP_QUANTILE: Final = 0.95
 _TAIL: Final = (0.9, 0.975)
 """Percentiles that measure how thinly runs lie at the cap."""
-_HALVINGS: Final = 60
+_HALVINGS: Final = 32
 _STEPS: Final = 8
 """Size classes to each power of two (`core.columns.token_bucket`)."""
 
@@ -43,12 +43,14 @@ def relative_caps(counts: Floats, first: int) -> tuple[Floats, Floats]:
     medians = _tokens(first + _position_of(_passed(counts), n / 2))
     known = np.isfinite(medians)
     scale = np.where(known, medians, 1.0)
-    quantile = _relative_quantile(counts, first, scale, n, CAP_QUANTILE)
-    return np.where(known, quantile[..., None] * scale, np.inf), medians
+    quantile = _relative_quantiles(counts, first, scale, n, (CAP_QUANTILE,))
+    return np.where(known, quantile * scale, np.inf), medians
 
 
-def _relative_quantile(counts: Floats, first: int, scale: Floats, weight: Floats, quantile: float) -> Floats:
-    """Return a quantile of runs, each divided by the ``scale`` of its model and channel.
+def _relative_quantiles(
+    counts: Floats, first: int, scale: Floats, weight: Floats, quantiles: tuple[float, ...]
+) -> Floats:
+    """Return quantiles (the last axis) of runs, each divided by the ``scale`` of its model and channel.
 
     These weigh ``weight``, however many runs they have.
     """
@@ -56,12 +58,14 @@ def _relative_quantile(counts: Floats, first: int, scale: Floats, weight: Floats
     n = passed[..., -1]
     weight = np.where(n > 0, weight, 0.0)
     each = weight / np.maximum(n, 1.0)
-    target = quantile * weight.sum(-1)
-    low, high = _bounds(counts.shape[-1], first, scale)
+    target = weight.sum(-1)[..., None] * quantiles
+    low, high = (
+        np.repeat(end[..., None], len(quantiles), -1) for end in _bounds(counts.shape[-1], first, scale)
+    )
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        positions = _position(np.exp2(middle)[..., None] * scale) - first
-        below = (each * _passed_at(passed, positions)).sum(-1) < target
+        positions = _position(np.exp2(middle)[..., None, :] * scale[..., None]) - first
+        below = (each[..., None] * _passed_at(passed, positions)).sum(-2) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray(np.exp2(high))
 
@@ -124,20 +128,18 @@ def own_caps(counts: Floats, first: int, logs: Floats) -> OwnCaps:
     weight = np.where(has_common, common, n.sum(-2))[..., None, :]
     centre = np.swapaxes(logs, -2, -1) / np.maximum(n, 1.0)
     scale = np.exp(centre)
-    thin, cap, rare = (
-        _relative_quantile(by_group, first, scale, weight, one) for one in (_TAIL[0], CAP_QUANTILE, _TAIL[1])
-    )
-    caps = cap[..., None] * scale
+    quantiles = _relative_quantiles(by_group, first, scale, weight, (_TAIL[0], CAP_QUANTILE, _TAIL[1]))
+    caps = quantiles[..., 1:2] * scale
     weight = np.where(n > 0, weight, 0.0)
     mean_cap = (weight * caps).sum(-1, keepdims=True) / np.maximum(weight.sum(-1, keepdims=True), 1.0)
-    tail = np.log(rare / thin) / math.log((1 - _TAIL[0]) / (1 - _TAIL[1]))
+    tail = np.log(quantiles[..., 2:] / quantiles[..., :1]) / math.log((1 - _TAIL[0]) / (1 - _TAIL[1]))
 
     def flat(amount: Floats, nothing: float) -> Floats:
         return np.swapaxes(np.where(n > 0, amount, nothing), -2, -1).ravel()
 
     return OwnCaps(
         cap=flat(caps, np.inf),
-        step=flat(tail[..., None] * mean_cap, 0.0),
+        step=flat(tail * mean_cap, 0.0),
         slope=flat((1 - CAP_QUANTILE) * (caps - mean_cap), 0.0),
         centre=flat(centre, 0.0),
     )
@@ -161,12 +163,11 @@ def _position_of(passed: Floats, target: Floats) -> Floats:
 
 
 def _passed_at(passed: Floats, position: Floats) -> Floats:
-    """Return the runs passed at a position, a part of its class included."""
+    """Return the runs passed at positions (the last axis), a part of each one's class included."""
     last = passed.shape[-1] - 1
     position = np.clip(position, 0, last)
     at = np.minimum(position.astype(np.int64), last - 1)
-    before = np.take_along_axis(passed, at[..., None], -1)[..., 0]
-    after = np.take_along_axis(passed, at[..., None] + 1, -1)[..., 0]
+    before, after = np.take_along_axis(passed, at, -1), np.take_along_axis(passed, at + 1, -1)
     return np.asarray(before + (position - at) * (after - before))
 
 

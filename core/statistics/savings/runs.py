@@ -125,24 +125,23 @@ class ComparedRuns:
         return self._capped[key]
 
     def _capped_over(self, mask: Bools) -> RunAmount:
-        usage, rows = self._usage, self.is_known & np.append(mask, values=False)[self.stratum]
+        usage, rows = self._usage, np.flatnonzero(self.is_known & np.append(mask, values=False)[self.stratum])
         caps, pair = self._own_caps(rows), self._pair
-        cell = np.zeros(len(usage), dtype=np.int64)
-        cell[rows] = pair[self.stratum[rows]] * 2 + self.group[rows]
-        cap = np.where(rows, caps.cap[cell], np.inf)
-        cut = capped(usage.n, usage.tokens, usage.tokens_squared, usage.bucket, cap)
-        moved = caps.moved_sums(usage.n, cut, usage.log, cell)
+        cell = pair[self.stratum[rows]] * 2 + self.group[rows]
+        n, bucket, cap = usage.n[rows], usage.bucket[rows], caps.cap[cell]
+        cut = capped(n, usage.tokens[rows], usage.tokens_squared[rows], bucket, cap)
+        moved = caps.moved_sums(n, cut, usage.log[rows], cell)
 
         def amount(tokens: Floats, at: Ints) -> Floats:
             return caps.moved(tokens, pair[at // 2] * 2 + at % 2)
 
         return RunAmount(
-            sums=self._sums(rows, usage.n, cut.total, cut.squares),
-            sessions=self._by_session(lambda runs: runs.tokens(amount)),
-            varied=self._sums(rows, usage.n, *moved),
+            sums=self._added(rows, n, cut.total, cut.squares),
+            sessions=self._by_session(lambda runs: runs.tokens(amount, mask)),
+            varied=self._added(rows, n, *moved),
         ).strata(mask)
 
-    def _own_caps(self, rows: Bools) -> OwnCaps:
+    def _own_caps(self, rows: Ints) -> OwnCaps:
         counts, first = self._by_class(rows, self._pair[self.stratum[rows]] * 2 + self.group[rows])
         logs = np.zeros((len(counts) // 2, 2))
         np.add.at(logs, (self._pair[self.stratum[rows]], self.group[rows]), self._usage.log[rows])
@@ -188,16 +187,22 @@ class ComparedRuns:
         return RunAmount(sums=self._sums(self.is_compared, self._usage.n, hits, hits), sessions=sessions)
 
     def _sums(self, rows: Bools, n: Ints, total: Ints | Floats, squares: Ints | Floats) -> StratumSums:
-        return StratumSums(
-            n=self.table(n, rows), total=self.table(total, rows), squares=self.table(squares, rows)
-        )
+        return self._added(np.flatnonzero(rows), n[rows], total[rows], squares[rows])
 
     def table(self, amount: Ints | Floats, rows: Bools) -> Floats:
         """Return an amount of some rows, added up by stratum and group."""
+        return self._tables(np.flatnonzero(rows), amount[rows])[0]
+
+    def _added(self, rows: Ints, *amounts: Ints | Floats) -> StratumSums:
+        n, total, squares = self._tables(rows, *amounts)
+        return StratumSums(n=n, total=total, squares=squares)
+
+    def _tables(self, rows: Ints, *amounts: Ints | Floats) -> list[Floats]:
+        """Return amounts, an entry for each of some rows, added up by stratum and group."""
         code = self.stratum[rows] * 2 + self.group[rows]
-        weights = amount[rows].astype(np.float64)
-        added = np.asarray(np.bincount(code, weights=weights, minlength=self.n_strata * 2), dtype=np.float64)
-        return added.reshape(self.n_strata, 2)
+        size = self.n_strata * 2
+        added = [np.bincount(code, weights=amount.astype(np.float64), minlength=size) for amount in amounts]
+        return [np.asarray(one, dtype=np.float64).reshape(-1, 2) for one in added]
 
     @cached_property
     def by_status(self) -> dict[str, Floats]:
@@ -231,7 +236,7 @@ class ComparedRuns:
         )
         return relative_caps(counts.reshape(-1, 2, counts.shape[-1]).sum(1), first)
 
-    def _by_class(self, rows: Bools, cell: Ints) -> tuple[Floats, int]:
+    def _by_class(self, rows: Bools | Ints, cell: Ints) -> tuple[Floats, int]:
         """Return runs by model, channel and group, and by size class, and the first class."""
         n_cells = 2 * (int(self._pair.max(initial=0)) + 1)
         bucket = self._usage.bucket[rows]
@@ -292,9 +297,14 @@ class _SampledRuns:
     def __len__(self) -> int:
         return len(self._cell)
 
-    def tokens(self, amount: TokenAmount) -> SessionSums:
-        """Return an amount computed from the tokens of each run and its cell, if they are known."""
+    def tokens(self, amount: TokenAmount, mask: Bools | None = None) -> SessionSums:
+        """Return an amount computed from the tokens of each run and its cell, if they are known.
+
+        ``mask``: of these strata alone.
+        """
         rows = self._taken & (self._tokens != UNKNOWN)
+        if mask is not None:
+            rows &= mask[self._stratum]
         return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._cell[rows]))
 
     def durations(self) -> SessionSums:

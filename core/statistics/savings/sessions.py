@@ -15,6 +15,7 @@ chance would pass for a sure one. The smaller of both holds, and never more than
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -163,7 +164,7 @@ def _freedom(error: Floats, mean: Floats, n_sessions: Floats, weight: Floats, *,
 
 
 def _added(index: Ints, amount: Floats, shape: tuple[int, ...]) -> Floats:
-    added = np.bincount(index, weights=amount, minlength=int(np.prod(shape)))
+    added = np.bincount(index, weights=amount, minlength=math.prod(shape))
     return np.asarray(added, dtype=np.float64).reshape(shape)
 
 
