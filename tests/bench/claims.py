@@ -32,6 +32,10 @@ def _n_worlds(scale: Scale, most: int) -> int:
     return min(most, 4 * scale.n_number_pairs)
 
 
+def _spreads(scale: Scale) -> Sequence[float]:
+    return SPREADS[: scale.n_number_pairs]
+
+
 def false_proof(scale: Scale, _folder: Path) -> list[Row]:
     """Share of worlds without a saving in which any of 60 looks proves one, with and without a coin."""
     n_worlds = _n_worlds(scale, 200)
@@ -40,13 +44,13 @@ def false_proof(scale: Scale, _folder: Path) -> list[Row]:
             World(n_runs=LOOKS * RUNS_A_LOOK, rate=RATE, spread=spread, session_runs=runs, coin=coin),
             n_worlds,
         )
-        for spread in SPREADS
+        for spread in _spreads(scale)
         for runs, coin in _SESSIONS
     ]
     kinds: Sequence[tuple[float, Runaways]] = ((0.6, "both"), (1.3, "both"))
     rows += [
         _looked(World(n_runs=LOOKS * RUNS_A_LOOK, rate=RATE, spread=spread, runaways=away), n_worlds)
-        for spread, away in kinds
+        for spread, away in kinds[: scale.n_number_pairs]
     ]
     return [*rows, *(_undrawn(name, world, scale) for name, world in _UNDRAWN.items())]
 
@@ -196,7 +200,7 @@ def _unfair(name: str, prob: Callable[[Floats], Floats], n_worlds: int) -> Row:
 def power(scale: Scale, _folder: Path) -> list[Row]:
     """Share of worlds with a saving of 25 % in which it is proven, by runs, spread and sessions."""
     n_worlds, rows = _n_worlds(scale, 200), []
-    for spread in SPREADS:
+    for spread in _spreads(scale):
         for runs, coin in _SESSIONS:
             world = World(n_runs=1_200, rate=RATE, spread=spread, session_runs=runs, coin=coin)
             shares = {n: _proven(replace(world, n_runs=n), n_worlds) for n in (1_200, 2_400, 4_800, 9_600)}
@@ -221,11 +225,11 @@ def _proven(world: World, n_worlds: int) -> float:
 
 def coverage(scale: Scale, _folder: Path) -> list[Row]:
     """Share of intervals of the capped figure that hold its truth, and that truth where all runs save 25 %."""
-    return [_covered(world, _n_worlds(scale, 2_000) * 10) for world in _covered_worlds()]
+    return [_covered(world, _n_worlds(scale, 2_000) * 10) for world in _covered_worlds(_spreads(scale))]
 
 
-def _covered_worlds() -> Iterator[World]:
-    for spread in SPREADS:
+def _covered_worlds(spreads: Sequence[float]) -> Iterator[World]:
+    for spread in spreads:
         for runs, coin in _SESSIONS:
             yield World(
                 n_runs=2_400, rate=RATE, spread=spread, session_runs=runs, coin=coin, ratio=1 - _SAVING / 100

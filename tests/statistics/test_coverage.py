@@ -246,9 +246,17 @@ def looked_at(world: World, n_worlds: int, looks: Sequence[int], *, seed: int = 
     return float(ever[0].mean()), float(ever[1].mean())
 
 
-def test_looking_often_claims_nothing_false() -> None:
+@pytest.mark.parametrize(("session_runs", "rate"), [(1, 0.1), (8, 0.3)])
+def test_looking_often_claims_nothing_false(session_runs: int, rate: float) -> None:
     """At one look in ten .05 would be said falsely if the ordinary interval decided."""
-    proven, costs_more = looked_at(World(n_runs=1_500, rate=0.1, spread=0.6), 200, range(300, 1_501, 100))
+    world = World(
+        n_runs=1_500,
+        rate=rate,
+        spread=0.6,
+        session_runs=session_runs,
+        coin="run" if session_runs == 1 else "session",
+    )
+    proven, costs_more = looked_at(world, 200, range(300, 1_501, 100))
     assert proven + costs_more <= 0.05
 
 
