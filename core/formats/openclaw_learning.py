@@ -26,7 +26,11 @@ class _Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BaselineRuns(_Shape, frozen=True, kw_only=True):
-    """Baseline against selected runs; durations in milliseconds. None = there is no figure."""
+    """Baseline against selected runs; durations in milliseconds. None = there is no figure.
+
+    ``token_savings_percent`` is OpenClaw's formula: it takes the two averages as they are. The members of ``savings``
+    are ours: the headline of armscope, its 95 % interval, and the verdict.
+    """
 
     baseline_runs: int
     selected_runs: int
@@ -35,6 +39,9 @@ class BaselineRuns(_Shape, frozen=True, kw_only=True):
     token_savings_percent: float | None
     baseline_avg_duration: float | None
     selected_avg_duration: float | None
+    savings_percent: float | None = None
+    savings_interval: tuple[float, float] | None = None
+    savings_verdict: str = "no_figure"
 
 
 class Summary(_Shape, frozen=True, kw_only=True):

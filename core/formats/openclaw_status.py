@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Final
 
 from core.formats.moments import utc_ms_of
@@ -74,6 +74,9 @@ def _distribution(runs: BaselineRuns) -> Iterator[str]:
         sign = "+" if saved > 0 else ""
         averages = f"(baseline avg: {means[0]}, selected avg: {means[1]})"
         yield f"  Token Savings: {sign}{_fixed(saved, 1)}% {averages}"
+    if runs.savings_percent is not None and runs.savings_interval is not None:
+        low, high = _outwards(*runs.savings_interval)
+        yield f"  armscope: {_fixed(runs.savings_percent, 1)}% fewer tokens, 95% interval {low}% to {high}%"
     yield ""
 
 
@@ -101,6 +104,12 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = zip(cells, widths, strict=True)
     parts = [first[0].ljust(first[1]), *[cell.rjust(width) for cell, width in others]]
     return f"│ {' │ '.join(parts)} │"
+
+
+def _outwards(low: float, high: float) -> tuple[str, str]:
+    """Limits with one decimal, rounded outwards."""
+    tenth = Decimal("0.1")
+    return str(Decimal(low).quantize(tenth, ROUND_FLOOR)), str(Decimal(high).quantize(tenth, ROUND_CEILING))
 
 
 def _fixed(value: float, digits: int) -> str:

@@ -6,7 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
 from core.records.standing import Standing
@@ -20,6 +19,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
     ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
     ``capped_savings_percent`` the one that ``verdict`` rests on. ``headline`` is the one that pages name first.
+    ``compared_runs`` (baseline, selected) are behind the figures, ``uncompared_runs`` have known tokens and no
+    counterpart. ``formula_savings_percent`` is the source's formula, of the averages above as they are.
     """
 
     baseline_runs: int
@@ -33,6 +34,9 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     typical_interval: tuple[float, float] | None
     capped_savings_percent: float | None
     capped_interval: tuple[float, float] | None
+    compared_runs: tuple[int, int]
+    uncompared_runs: int
+    formula_savings_percent: float | None
     verdict: SavingsVerdict
     headline: Literal["plain", "capped"]
 
@@ -40,11 +44,12 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
-    ``need_a_look`` counts arms by judgement. ``offers`` are selections that clients received, and
-    ``offers_unobserved`` those without a report so far: they count against no arm. ``open_to_others``: files of the
-    database that other users of this machine can read. ``servers``: those of a cluster with the tables, empty for one
-    server. ``standing``: the server's role and its standbys, None for a file. ``read_database`` is the standby for
-    pages, None without one; ``read_standing`` its state, None for the reason ``read_problem``.
+    ``need_a_look`` counts the rows of the attention list by kind, as the overview does. ``offers`` are selections
+    that clients received, and ``offers_unobserved`` those without a report so far: they count against no arm.
+    ``open_to_others``: files of the database that other users of this machine can read. ``servers``: those of a
+    cluster with the tables, empty for one server. ``standing``: the server's role and its standbys, None for a file.
+    ``read_database`` is the standby for pages, None without one; ``read_standing`` its state, None for the reason
+    ``read_problem``.
     """
 
     database: str
@@ -57,7 +62,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     empty: int
     arms: int
     pulls: int
-    need_a_look: dict[JudgementName, int]
+    need_a_look: dict[str, int]
     offers: int
     offers_unobserved: int
     tokens: int

@@ -23,19 +23,9 @@ def page() -> None:
         return
     sentence(sentences.savings(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
-    for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)):
-        if line:
-            muted(line)
     st.space("xsmall")
     with panel("Savings in figures"):
         figures.row(saved)
-    st.space("small")
-    with panel("Savings, counted in three ways"):
-        figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
-        note = "95% intervals for one look; dotted line: mean run"
-        section("Savings, counted in three ways", note, table=figure.table, key="strata")
-        chart(figure, key="strata")
-        muted(sentences.counting_note(saved))
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
@@ -62,9 +52,19 @@ def page() -> None:
             gray(sentences.share_test(saved)),
             sentences.proof_words(saved),
             sentences.need_words(saved),
-            gray(sentences.method(saved.overall)),
         )
-    how_it_is_computed("savings", "proven")
+    with panel("How it is computed"), st.expander("How it is computed", icon=":material/functions:"):
+        for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)):
+            if line:
+                muted(line)
+        figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
+        note = "95% intervals for one look; dotted line: mean run"
+        section("Savings, counted in three ways", note, table=figure.table, key="strata")
+        chart(figure, key="strata")
+        muted(sentences.counting_note(saved))
+        muted(sentences.source_formula(saved.overall))
+        muted(sentences.method(saved.overall))
+        how_it_is_computed("savings", "proven")
 
 
 page()

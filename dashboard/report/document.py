@@ -50,13 +50,17 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of the report; every number in it comes from ``query``. Texts are Markdown, escaped."""
+    """A part of the report; every number in it comes from ``query``. Texts are Markdown, escaped.
+
+    ``folded`` lines explain how the numbers are computed.
+    """
 
     title: str
     query: Query
     sentence: Sentence = ()
     lines: tuple[str, ...] = ()
     cards: tuple[Card, ...] = ()
+    folded: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     table: Table | None = None
 
@@ -154,10 +158,13 @@ def _savings(facts: Facts) -> Section:
         sentence=sentences.savings(saved),
         lines=(
             sentences.savings_numbers(saved),
-            *(line for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)) if line),
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
             sentences.error_line(saved.overall),
+        ),
+        folded=(
+            *(line for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)) if line),
             sentences.counting_note(saved),
+            sentences.source_formula(saved.overall),
             sentences.method(saved.overall),
         ),
         figures=(

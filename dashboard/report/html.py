@@ -97,8 +97,13 @@ def _section(section: Section, n_before: int) -> str:
     )
     return (
         f"<section><h2>{escape(section.title)}{source}</h2>{lead}{_cards(section.cards, source)}{lines}"
-        f"{figures}{whole}</section>"
+        f"{_folded(section.folded)}{figures}{whole}</section>"
     )
+
+
+def _folded(lines: Iterable[str]) -> str:
+    inner = "".join(f"<p>{_line(line)}</p>" for line in lines)
+    return f"<details><summary>How it is computed</summary>{inner}</details>" if inner else ""
 
 
 def _cards(cards: Iterable[Card], source: str) -> str:

@@ -78,6 +78,7 @@ from dashboard.sentences.run import run, run_differs, run_facts, run_tokens, sel
 from dashboard.sentences.runs import runs, runs_counted, runs_rest
 from dashboard.sentences.savings import (
     amount_limits,
+    limits,
     money_line,
     need_words,
     path_note,
@@ -85,8 +86,10 @@ from dashboard.sentences.savings import (
     savings,
     savings_line,
     savings_numbers,
+    share,
     share_test,
     share_words,
+    source_formula,
     unfinished_words,
 )
 from dashboard.sentences.savings_tables import comparison_table, counting_note, left_out_table

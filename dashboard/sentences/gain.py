@@ -36,7 +36,7 @@ def compared(saved: Comparison, n_runs: int) -> str:
 def gain(saved: Comparison) -> Sentence:
     """Return the agent's gain, without a full stop; the comparison has a figure."""
     value = saved.shown.value or 0.0
-    share = wording.percent(abs(value) / 100, 0)
+    share = wording.percent(abs(value) / 100)
     direction = "fewer" if value >= 0 else "more"
     if saved.verdict == "proven":
         amount = Phrase(f"{share} fewer tokens")
@@ -62,8 +62,8 @@ def counted(saved: Comparison) -> str:
 def apart(saved: Comparison) -> Sentence:
     """Return ordinary runs and runaway runs that go different ways, without a stop."""
     ordinary, whole = saved.capped_percent.value or 0.0, saved.saved_percent.value or 0.0
-    less = f"{wording.percent(abs(ordinary) / 100, 0)} {'fewer' if ordinary >= 0 else 'more'} tokens"
-    in_all = f"{wording.percent(abs(whole) / 100, 0)} {'fewer' if whole >= 0 else 'more'}"
+    less = f"{wording.percent(abs(ordinary) / 100)} {'fewer' if ordinary >= 0 else 'more'} tokens"
+    in_all = f"{wording.percent(abs(whole) / 100)} {'fewer' if whole >= 0 else 'more'}"
     runaways = "cost more" if saved.reason == "runaways_cost" else "cost less"
     return ("ordinary runs use ", Phrase(less), f", but runaway runs {runaways}: in all ", Phrase(in_all))
 

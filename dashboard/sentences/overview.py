@@ -341,7 +341,7 @@ def figure_card(figure: KeyFigure, summary: Overview) -> tuple[str, str, str | N
     if figure.name != "saved_percent" or estimate.lower is None or estimate.upper is None:
         return label, value, change
     capped = "" if summary.savings.is_narrow else "capped, "
-    limits = wording.percent_interval(estimate.lower, estimate.upper, 0)
+    limits = wording.percent_interval(estimate.lower, estimate.upper)
     return f"{label}, {capped}{named(estimate)}", value, limits
 
 

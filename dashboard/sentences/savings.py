@@ -23,8 +23,7 @@ def savings_line(saved: Comparison) -> str:
     """Return the numbers under the overview's sentence."""
     if saved.shown.value is None or saved.shown.lower is None:
         return f"It is too early to name savings: so far {groups(saved)} were compared."
-    share = wording.percent(saved.shown.value / 100)
-    line = f"Savings {share}{counted(saved)}, {limits(saved.shown)}, from {groups(saved)}."
+    line = f"Savings {share(saved.shown)}{counted(saved)}, {limits(saved.shown)}, from {groups(saved)}."
     return f"{line} {error_line(saved)}".strip()
 
 
@@ -38,6 +37,11 @@ def truncated(saved: Comparison) -> str:
     """Return the number of truncated baseline runs, in brackets; empty without any."""
     n = saved.baseline.n_truncated
     return f" ({wording.count(n)} of them left arms out)" if n else ""
+
+
+def share(estimate: Estimate) -> str:
+    """Return an estimate in per cent, rounded as everywhere."""
+    return wording.MISSING if estimate.value is None else wording.percent(estimate.value / 100)
 
 
 def limits(estimate: Estimate) -> str:
@@ -185,31 +189,25 @@ def _why_not(saved: Savings) -> Sentence:
 
 
 def savings_numbers(saved: Savings) -> str:
-    """Return the numbers under the sentence: both means, both counts, what was left out."""
-    overall, out = saved.overall, saved.left_out
-    means = (overall.baseline.mean_tokens, overall.selected.mean_tokens)
-    line = ""
-    if means[0] is not None and means[1] is not None:
-        line = (
-            f"{wording.count(means[0])} tokens with as much in as fits, "
-            f"{wording.count(means[1])} with the selection{_other_mix(overall)}. "
-        )
+    """Return the numbers under the sentence: both counts, and what was left out."""
+    out = saved.left_out
     kinds = [f"{wording.count(number)} {name}" for name, number, _ in left_out(saved) if number]
     noun = "run is" if out.total == 1 else "runs are"
     left = f"{wording.listed(kinds)} {noun} left out" if kinds else "none is left out"
     unknown = "" if out.unknown_usage else ", no run had unknown usage"
-    return f"{line}{groups(overall)}; {left}{unknown}."
+    return f"{wording.capital(groups(saved.overall))} were compared; {left}{unknown}."
 
 
-def _other_mix(overall: Comparison) -> str:
-    """Return why the two means do not give the savings: each group had another mix of runs. Empty where they do."""
-    plain, value = overall.plain_percent, overall.saved_percent.value
-    if plain is None or value is None or wording.percent(plain / 100) == wording.percent(value / 100):
-        return ""
-    less, of = ("less", plain) if plain >= 0 else ("more", -plain)
+def source_formula(overall: Comparison) -> str:
+    """Return the figure by the source's formula, which takes the averages as the runs came."""
+    means, plain = (overall.baseline.mean_tokens, overall.selected.mean_tokens), overall.plain_percent
+    if means[0] is None or means[1] is None or plain is None:
+        return "The source's formula gives no figure yet."
+    less = f"{wording.percent(abs(plain) / 100)} {'less' if plain >= 0 else 'more'}"
     return (
-        f", {wording.percent(of / 100)} {less} as the runs came; the savings compare both at the same mix of "
-        "models, channels and baseline rates"
+        f"**The source's formula** takes the averages as the runs came: {wording.count(means[0])} tokens with as "
+        f"much in as fits, {wording.count(means[1])} with the selection, {less}. It has no interval. The headline "
+        "compares both groups at the same mix of models, channels and baseline rates."
     )
 
 

@@ -191,6 +191,9 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "typical_interval",
         "capped_savings_percent",
         "capped_interval",
+        "compared_runs",
+        "uncompared_runs",
+        "formula_savings_percent",
         "verdict",
         "headline",
     ]

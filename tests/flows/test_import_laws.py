@@ -31,6 +31,7 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import Opened, Source
 from core.records.arm import Arm
+from core.records.judgement import ALARMS
 from core.records.run import Inventory, Unit
 from tests.flows.history import described
 from tests.flows.world import START_MS, context_at, run_of
@@ -62,12 +63,14 @@ Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]]]
 def seen(context: Context) -> Seen:
     """Everything the learner says of what it knows.
 
-    How often it was written to is not part of that: neither its revision nor the revisions epochs are named by.
+    How often it was written to is not part of that: neither its revision nor the revisions epochs are named by, and
+    no rows about rejected lines of imports and about the time since.
     """
     verification = queries.verify(context)
     assert verification.clean, verification.differences
     status = msgspec.to_builtins(queries.status(context))
     del status["revision"], status["database"]
+    status["need_a_look"] = {kind: n for kind, n in status["need_a_look"].items() if kind in ALARMS}
     beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
     return msgspec.json.encode(beliefs), status, described(context)
 

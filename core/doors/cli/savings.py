@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -62,12 +63,18 @@ def _say(result: Savings) -> None:
         [
             ("may be claimed", f"{VERDICTS[overall.verdict]}{f' ({reason})' if reason else ''}"),
             ("savings", figure(overall.shown, capped=not overall.is_narrow)),
-            ("compared", _compared(overall)),
+            ("compared", compared(overall.n_compared, overall.n_uncompared)),
             ("left out", f"{result.left_out.total:,} runs"),
             *_proof(result),
-            ("of a typical run", figure(overall.typical_percent)),
+        ]
+    )
+    say("", "How it is computed (more: armscope help savings):")
+    say_facts(
+        [
+            ("mean run", figure(overall.saved_percent)),
+            ("typical run", figure(overall.typical_percent)),
             ("counted up to a cap", figure(overall.capped_percent)),
-            ("as the runs came", _plain(overall)),
+            ("the source's formula", _plain(overall)),
         ]
     )
     rows = [
@@ -90,18 +97,18 @@ def _proof(result: Savings) -> list[tuple[str, str]]:
 
 
 def figure(saved: Estimate, *, capped: bool = False) -> str:
-    """Return a share of the tokens with its interval; no figure without one."""
+    """Return a share of the tokens with its interval, rounded outwards; no figure without one."""
     if saved.value is None or saved.lower is None or saved.upper is None:
         return "too early to name a figure"
     how = ", each run counted up to a cap" if capped else ""
-    limits = f"{saved.lower:.1f}% to {saved.upper:.1f}%"
+    limits = f"{math.floor(10 * saved.lower) / 10:.1f}% to {math.ceil(10 * saved.upper) / 10:.1f}%"
     return f"{saved.value:.1f}% of the tokens, 95% interval for one look {limits}{how}"
 
 
-def _compared(overall: Comparison) -> str:
-    baseline, selected = overall.n_compared
-    rest = f"; {overall.n_uncompared:,} have no counterpart" if overall.n_uncompared else ""
-    return f"{baseline:,} baseline and {selected:,} selected runs{rest}"
+def compared(groups: tuple[int, int], n_uncompared: int) -> str:
+    """Return the runs behind the figures, and how many are not."""
+    rest = f"; {n_uncompared:,} have no counterpart" if n_uncompared else ""
+    return f"{groups[0]:,} baseline and {groups[1]:,} selected runs{rest}"
 
 
 def _plain(overall: Comparison) -> str:

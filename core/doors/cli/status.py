@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
-from core.doors.cli.savings import VERDICTS, figure
+from core.doors.cli.savings import VERDICTS, compared, figure
 from core.doors.terminal import say, say_facts
 from core.doors.verbs import verb
 from core.records.estimate import Estimate
@@ -43,13 +43,15 @@ def _say_status(result: queries.Status) -> None:
             "runs",
             f"{result.runs:,} ({result.observed:,} observed; skipped: {skipped}; {result.empty:,} empty)",
         ),
-        ("arms", f"{result.arms:,} with {result.pulls:,} pulls{_judged(result)}"),
+        ("arms", f"{result.arms:,} with {result.pulls:,} pulls"),
         *([("offers", _offers(result))] if result.offers else []),
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
         ("savings", _saved(baseline)),
+        ("compared", compared(baseline.compared_runs, baseline.uncompared_runs)),
         ("may be claimed", VERDICTS[baseline.verdict]),
+        ("needs a look", _need_a_look(result)),
     ]
     say_facts(rows)
     if result.open_to_others:
@@ -81,7 +83,7 @@ def _saved(baseline: Baseline) -> str:
     return figure(Estimate(value=value, lower=lower, upper=upper), capped=capped)
 
 
-def _judged(result: queries.Status) -> str:
-    """Return the numbers of arms with a notable judgement."""
-    parts = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.need_a_look.items()]
-    return f"; judged {', '.join(parts)}" if parts else ""
+def _need_a_look(result: queries.Status) -> str:
+    """Return the number of rows of the attention list, by kind."""
+    kinds = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in result.need_a_look.items())
+    return f"{sum(result.need_a_look.values()):,}: {kinds}" if kinds else "nothing"

@@ -6,7 +6,8 @@ four series, and a monitor stores every series it ever read. The other arms are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -130,7 +131,7 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
     arms = GaugeMetricFamily("armscope_arms", "Arms by band of confidence", labels=["learner", "band"])
     need = GaugeMetricFamily(
         "armscope_attention",
-        "Items that need attention, as on the overview",
+        "Rows of the attention list, as on the overview",
         labels=["learner", "kind", "severity"],
     )
     saved = GaugeMetricFamily(
@@ -154,13 +155,9 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
     yield from (runs, arms, need, saved, revision)
 
 
-def _attention(one: Measures) -> dict[tuple[str, str], int]:
-    """Return the number of items by kind and severity: an overview may have several rows of one kind."""
-    counts: dict[tuple[str, str], int] = {}
-    for item in one.overview.attention:
-        key = (item.kind, item.severity)
-        counts[key] = counts.get(key, 0) + item.count
-    return counts
+def _attention(one: Measures) -> Mapping[tuple[str, str], int]:
+    """Return the number of rows by kind and severity."""
+    return Counter((item.kind, item.severity) for item in one.overview.attention)
 
 
 def metrics(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:

@@ -133,7 +133,7 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 def _baseline(saved: Comparison) -> BaselineRuns:
     """Return the baseline in OpenClaw's members; its formula compares the two averages beside it."""
-    baseline, selected = saved.baseline, saved.selected
+    baseline, selected, shown = saved.baseline, saved.selected, saved.shown
     return BaselineRuns(
         baseline_runs=baseline.n_runs,
         selected_runs=selected.n_runs,
@@ -142,4 +142,7 @@ def _baseline(saved: Comparison) -> BaselineRuns:
         token_savings_percent=saved.plain_percent,
         baseline_avg_duration=baseline.mean_duration_ms,
         selected_avg_duration=selected.mean_duration_ms,
+        savings_percent=shown.value,
+        savings_interval=None if shown.lower is None or shown.upper is None else (shown.lower, shown.upper),
+        savings_verdict=saved.verdict,
     )

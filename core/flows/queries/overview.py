@@ -37,32 +37,37 @@ _SETTINGS: Final = 200
 def overview(context: Context, view: View = View()) -> overview_of.Overview:  # noqa: B008 - frozen
     """Return the figures of the first page."""
     with context.reading() as snapshot:
-        (beliefs, lately, manual), used, pulls, happened = snapshot.together(
-            lambda: _belief_and_recent(snapshot, view),
-            lambda: used_in(snapshot, view),
-            lambda: reads.counts_by_day(snapshot),
-            lambda: _happened(context, snapshot, view),
-        )
-        saved = savings_in(snapshot, used, len(beliefs.columns))
-        was_chosen = saved.overall.baseline.n_runs + saved.overall.selected.n_runs > 0
-        return overview_of.overview(
-            beliefs.columns,
-            beliefs.summary,
-            used.usage,
-            saved,
-            snapshot.settings,
-            counts_by_day=pulls.where(_days_in(pulls.day, view)),
-            recent_inclusions=_of(lately, beliefs.columns.keys),
-            calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
-            happened=replace(
-                happened,
-                changes=lately.changes,
-                end_ms=lately.end_ms,
-                manual=manual,
-                ledger=lately.ledger.of(_places(lately, beliefs.columns.keys)),
-                never=lately.never[_places(lately, beliefs.columns.keys)],
-            ),
-        )
+        return overview_in(context, snapshot, view)
+
+
+def overview_in(context: Context, snapshot: Snapshot, view: View) -> overview_of.Overview:
+    """Return the figures of the first page as of a snapshot."""
+    (beliefs, lately, manual), used, pulls, happened = snapshot.together(
+        lambda: _belief_and_recent(snapshot, view),
+        lambda: used_in(snapshot, view),
+        lambda: reads.counts_by_day(snapshot),
+        lambda: _happened(context, snapshot, view),
+    )
+    saved = savings_in(snapshot, used, len(beliefs.columns))
+    was_chosen = saved.overall.baseline.n_runs + saved.overall.selected.n_runs > 0
+    return overview_of.overview(
+        beliefs.columns,
+        beliefs.summary,
+        used.usage,
+        saved,
+        snapshot.settings,
+        counts_by_day=pulls.where(_days_in(pulls.day, view)),
+        recent_inclusions=_of(lately, beliefs.columns.keys),
+        calls_per_run=None if was_chosen else reads.calls_per_run(snapshot, view),
+        happened=replace(
+            happened,
+            changes=lately.changes,
+            end_ms=lately.end_ms,
+            manual=manual,
+            ledger=lately.ledger.of(_places(lately, beliefs.columns.keys)),
+            never=lately.never[_places(lately, beliefs.columns.keys)],
+        ),
+    )
 
 
 def _belief_and_recent(snapshot: Snapshot, view: View) -> tuple[Belief, RecentEvents, ManualFindings]:

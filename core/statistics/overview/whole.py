@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,11 @@ class Overview:
     n_rankable: int
     attention: tuple[Attention, ...]
     data_end_ms: int | None
+
+    @property
+    def needs(self) -> dict[str, int]:
+        """Rows that need a look, by kind."""
+        return dict(Counter(item.kind for item in self.attention))
 
 
 def overview(

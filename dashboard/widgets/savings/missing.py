@@ -70,7 +70,7 @@ def _to_do(saved: Savings, rate: float) -> str:
     if saved.left_out.imported:
         return (
             f"**Let armscope choose the arms of new runs.** The {wording.count(saved.left_out.imported)} "
-            "imported runs had everything in or were chosen elsewhere; they cannot be compared. "
+            "imported runs were not drawn by armscope; they cannot be compared. "
             f"{_how_long(saved, frame.settings.baseline_rate)}"
         )
     return (

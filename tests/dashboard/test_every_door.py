@@ -1,0 +1,163 @@
+"""One learner at one revision: the same name has the same figure on every page and at every door."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from core.doors.chat import ChatMessage, chat
+from core.doors.cli import app
+from core.doors.exchange import HttpCall
+from core.doors.http import metrics, openclaw
+from core.doors.service import Service
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.learn import record_all
+from core.flows.reward import reward
+from core.records.actor import Actor
+from core.records.run import Run
+from core.records.times import DAY_MS
+from core.records.view import View
+from dashboard import sentences
+from dashboard.report import gather, rendered, report
+from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences.overview import needs
+from tests.flows.world import START_MS, context_at, run_of
+
+ARMS = [f"t{number}" for number in range(16)]
+MARA = Actor(name="mara")
+
+
+def switched(seed: int, n_days: int = 60, a_day: int = 12) -> list[Run]:
+    """A new model on day 45: eight arms are used more or less, and every run costs more."""
+    chance = np.random.default_rng(seed)
+    rates = np.clip(chance.beta(3, 2, len(ARMS)), 0.15, 0.9)
+    later = rates.copy()
+    later[:8] += np.where(rates[:8] > 0.5, -0.3, 0.3)
+    runs = []
+    for number in range(n_days * a_day):
+        day = number / a_day
+        is_new = day >= 45
+        inside = [place for place in range(len(ARMS)) if chance.random() < 0.6] or [0]
+        used = [place for place in inside if chance.random() < (later if is_new else rates)[place]]
+        run = run_of(
+            f"r{number}",
+            [ARMS[place] for place in inside],
+            ["other", *(ARMS[place] for place in used)],
+            at_ms=START_MS + int(day * DAY_MS),
+            tokens=max(1, round((1_400 if is_new else 1_000) * chance.lognormal(0, 0.6))),
+            run_class="baseline" if chance.random() < (0.05 if is_new else 0.15) else "selected",
+            model="m2" if is_new else "m1",
+        )
+        runs.append(replace(run, session=f"s{number // 3}", channel="web"))
+    return runs
+
+
+@dataclass(frozen=True)
+class Doors:
+    """A context, and a service on the same database."""
+
+    context: Context
+    service: Service
+    path: Path
+
+    def command(self, *words: str) -> str:
+        answer = CliRunner().invoke(app, ["--database", str(self.path), *words])
+        assert answer.exit_code == 0, answer.output
+        return answer.output
+
+    def get(self, path: str) -> str:
+        calls = {"/metrics": metrics.metrics}
+        call = HttpCall("GET", path, {}, {}, b"")
+        if path in calls:
+            return calls[path](self.service, MARA, call).body.decode()
+        return openclaw.handle(self.service, MARA, call).body.decode()
+
+
+@pytest.fixture(scope="module", params=[3, 4])
+def doors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Doors:
+    path = tmp_path_factory.mktemp("doors") / "a.db"
+    context = context_at(path)
+    record_all(context, switched(request.param))
+    for number in range(60):
+        reward(context, f"tool:other:t{number % 16}", (0, 0.5, 1, 0.333333)[number % 4])
+    return Doors(context, Service(store=context.store, learner="default", clock=context.clock), path)
+
+
+def text_of(parts: Sentence) -> str:
+    return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
+
+
+def test_every_door_names_one_figure_as_the_savings(doors: Doors) -> None:
+    saved = queries.savings(doors.context)
+    first, plain = saved.overall.shown, saved.overall.plain_percent
+    assert first.value is not None
+    assert first.lower is not None
+    assert first.upper is not None
+    assert plain is not None
+    assert abs(first.value - plain) > 0.05, "the world must tell the two formulas apart"
+    interval = sentences.limits(first)
+    share = sentences.share(first)
+    for words in (
+        doors.command("savings"),
+        doors.command("status"),
+        sentences.savings_line(queries.overview(doors.context).savings),
+        rendered(report(gather(doors.context, View()))).decode(),
+        text_of(sentences.savings(saved)),
+    ):
+        assert share.replace("−", "-") in words.replace("−", "-")
+        assert interval.replace("−", "-") in words.replace("−", "-") or "proven" in words
+    text = doors.get("/metrics")
+    (ratio,) = re.findall(r'armscope_savings_ratio\{bound="value",learner="default"\} (\S+)', text)
+    assert float(ratio) == pytest.approx(first.value / 100)
+    (low,) = re.findall(r'armscope_savings_ratio\{bound="lower",learner="default"\} (\S+)', text)
+    assert float(low) == pytest.approx(first.lower / 100)
+
+
+def test_openclaws_member_is_its_own_formula_and_ours_stands_beside_it(doors: Doors) -> None:
+    overall = queries.savings(doors.context).overall
+    runs = json.loads(doors.get(f"{openclaw.PREFIX}/summary"))["baseline"]
+    base, selected = runs["baselineAvgTokens"], runs["selectedAvgTokens"]
+    assert runs["tokenSavingsPercent"] == pytest.approx((base - selected) / base * 100)
+    assert runs["savingsPercent"] == overall.shown.value
+    assert runs["savingsInterval"] == [overall.shown.lower, overall.shown.upper]
+    told = chat(doors.service, MARA, ChatMessage(text="/learning status")) or ""
+    assert f"{overall.plain_percent:.1f}% (baseline avg: {base:.0f}, selected avg: {selected:.0f})" in told
+    assert f"armscope: {overall.shown.value:.1f}%" in told
+    assert json.loads(doors.command("status", "--json"))["baseline"][
+        "formula_savings_percent"
+    ] == pytest.approx(runs["tokenSavingsPercent"])
+
+
+def test_every_door_counts_the_same_runs_and_the_same_rows_that_need_a_look(doors: Doors) -> None:
+    seen, saved = queries.overview(doors.context), queries.savings(doors.context)
+    status = json.loads(doors.command("status", "--json"))
+    assert sum(status["need_a_look"].values()) == len(seen.attention) > 0
+    assert f"needs a look        {len(seen.attention)}:" in doors.command("status")
+    rows = re.findall(r"armscope_attention\{[^}]*\} (\S+)", doors.get("/metrics"))
+    assert sum(map(float, rows)) == len(seen.attention)
+    assert needs(len(seen.attention)) in text_of(sentences.overview(seen))
+    n_compared = list(saved.overall.n_compared)
+    assert status["baseline"]["compared_runs"] == n_compared
+    listed = f"{n_compared[0]} baseline and {n_compared[1]} selected runs"
+    assert listed in sentences.savings_numbers(saved)
+    assert listed in doors.command("savings")
+    assert sum(n_compared) + saved.overall.n_uncompared == sum(
+        group.n_known for group in (saved.overall.baseline, saved.overall.selected)
+    )
+
+
+def test_a_claim_has_one_rounding(doors: Doors) -> None:
+    seen = queries.overview(doors.context)
+    (card,) = [sentences.figure_card(one, seen) for one in seen.figures if one.name == "saved_percent"]
+    assert card[1] == sentences.share(seen.savings.shown)
+    assert card[2] is not None
+    assert card[2] in sentences.savings_line(seen.savings)
+    assert sentences.share(seen.savings.shown).strip("−") in text_of(sentences.overview(seen))
