@@ -140,7 +140,7 @@ def judge(
     shifts = {shift.arm: shift for shift in changes.shifts}
     shifts |= {shift.arm: shift for group in changes.poisoned for shift in group.shifts}
     groups = {arm: group.arms for group in changes.poisoned for arm in group.arms}
-    lower, upper, is_near = _intervals(summary)
+    lower, upper, is_near = _intervals(columns, summary)
     weight = (columns.base_alpha_micro + columns.base_beta_micro) / MICRO
     judgements = []
     for index, key in enumerate(columns.keys):
@@ -237,10 +237,14 @@ def _against(by: Interval, mean: float, above: JudgementName, below: JudgementNa
     return below if by.upper < mean else "open"
 
 
-def _intervals(summary: Summary) -> tuple[Floats, Floats, Bools]:
-    """Return the equal tails, highest density where the mean is near 0 or 1, and where that is."""
+def _intervals(columns: ArmColumns, summary: Summary) -> tuple[Floats, Floats, Bools]:
+    """Return the equal tails, highest density where the mean is near 0 or 1, and where that is.
+
+    Sections keep the equal tails: their means are always near 1 and say nothing.
+    """
     lower, upper = summary.lower.copy(), summary.upper.copy()
-    near = np.minimum(summary.mean, 1 - summary.mean) < _NEAR_THE_END
+    not_section = np.array([of != "section" for of in columns.types], dtype=np.bool_)
+    near = not_section & (np.minimum(summary.mean, 1 - summary.mean) < _NEAR_THE_END)
     if near.any():
         lower[near], upper[near] = highest_density(summary.alpha[near], summary.beta[near], summary.prob)
     return lower, upper, near
