@@ -13,6 +13,7 @@ from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
 from core.records.learner import MAX_HOLD_MINUTES, MAX_PRICE, LearnerSettings, Priors
 from core.statistics.bias import Readiness
+from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from dashboard import wording
 from dashboard.figures.theme import Tokens
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -234,6 +235,8 @@ def setting_effects(shown: SettingsPreview) -> list[str]:
             if after.sticky == "session"
             else "Each run would have a draw of its own. Savings compare them apart from runs so far."
         )
+    if shown.prompt_costs is not None:
+        parts.append(_cheapest(shown.prompt_costs))
     if after.hold_minutes != before.hold_minutes:
         parts.append("It holds for sessions under way, too.")
     if after.seed_arms != before.seed_arms:
@@ -274,6 +277,27 @@ def _prompt(shown: SettingsPreview) -> str:
     return (
         f"The next prompt would hold **{arms[1]} of {n_all}** on average instead of {arms[0]}, and "
         f"**{tokens[1]} tokens** of arms instead of {tokens[0]}."
+    )
+
+
+_KINDS: Final[dict[PromptKind, str]] = {
+    "held": "held in its session",
+    "redrawn": "drawn for each run",
+    "full": "with every arm",
+}
+
+
+def _cheapest(costs: PromptCosts) -> str:
+    """Return which kind of prompt costs least at the latest rates of the learner."""
+    rates, first = costs.rates, costs.cheapest
+    others = " and ".join(
+        f"{costs.cost[kind]:,.0f} {words}" for kind, words in _KINDS.items() if kind != first
+    )
+    return (
+        f"A prompt **{_KINDS[first]}** is the cheapest at {rates.runs_per_session:,.1f} runs a session and "
+        f"{rates.calls_per_run:,.1f} model calls a run. Its arms cost as much as {costs.cost[first]:,.0f} "
+        f"input tokens a session, {others}. Assumed: a cached read costs {READ_RATIO:g} of the input price, a "
+        f"cache write {WRITE_RATIO:g}."
     )
 
 

@@ -366,6 +366,27 @@ def test_what_cannot_be_held_is_refused(context: Context) -> None:
     assert select(context, session="s1").decisions == (), "nothing is known yet"
 
 
+def test_a_preview_names_the_cheapest_prompt_at_the_rates_of_the_learner(
+    context: Context, clock: Clock
+) -> None:
+    assert queries.preview_settings(context, {"sticky": "run"}).prompt_costs is None, "no run has a session"
+    for number in range(4):
+        clock.pass_minutes(30)
+        for run in range(6):
+            clock.pass_minutes(1)
+            chosen = choose(context, session=f"s{number}")
+            record(context, run_with(f"r{number} {run}", chosen, f"s{number}", clock.now_ms))
+    costs = queries.preview_settings(context, {"sticky": "run", "budget_tokens": BUDGET}).prompt_costs
+    assert costs is not None
+    assert (costs.rates.n_spans, costs.rates.runs_per_session) == (4, 6.0)
+    assert (costs.rates.calls_per_run, costs.rates.warm_share) == (2.0, 0.0)
+    assert costs.cheapest == "held"
+    assert queries.preview_settings(context, {"k": 3}).prompt_costs is None
+    quick = queries.preview_settings(context, {"hold_minutes": 60}).prompt_costs
+    assert quick is not None
+    assert quick.rates.warm_share == 0.75, "all but the first session begin within an hour of another"
+
+
 N_SESSIONS, N_RUNS = 40, 6
 
 

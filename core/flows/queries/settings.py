@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from core.columns import ArmColumns, EvaluationColumns, Floats
+from core.columns import ArmColumns, EvaluationColumns, Floats, Ints
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.chances import simulated
@@ -16,7 +17,9 @@ from core.flows.settings import changed_all
 from core.packing import counted_cost
 from core.records.evaluation import Thresholds
 from core.records.learner import LearnerSettings
+from core.records.times import MINUTE_MS
 from core.statistics.bias import Readiness
+from core.statistics.cheapest import PromptCosts, prompt_costs, prompt_rates
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.reads.evaluations import evaluation_columns
@@ -44,7 +47,7 @@ class SettingsPreview:
     Arrays are aligned with ``columns``. Chances are NaN if none of the latest runs offered the arm. ``n_arms`` and
     ``n_tokens`` are averages for the next prompt. Its tokens are those of arms; an unknown cost counts as in the
     packer. ``ready`` is the share of evaluations that training accepts, before and after. It is None if the
-    thresholds stay.
+    thresholds stay. ``prompt_costs`` compares kinds of prompts if ``sticky`` or ``hold_minutes`` changes.
     """
 
     before: LearnerSettings
@@ -59,6 +62,28 @@ class SettingsPreview:
     n_arms: tuple[float, float]
     n_tokens: tuple[float, float]
     ready: tuple[Readiness, Readiness] | None = None
+    prompt_costs: PromptCosts | None = None
+
+
+_LATEST_RUNS: Final = 2_000
+"""Runs that the rates of sessions are taken from."""
+
+
+def _prompt_costs(
+    settings: LearnerSettings, latest: tuple[Ints, Ints, Ints], cost: Floats, chosen_tokens: float
+) -> PromptCosts | None:
+    """Return what the arms of a session cost in full, redrawn and held; None without runs in sessions.
+
+    A run has one model call more than it has tool calls.
+    """
+    session, at_ms, n_calls = latest
+    if not len(session):
+        return None
+    rates = prompt_rates(session, at_ms, n_calls + 1, settings.hold_minutes * MINUTE_MS)
+    full = float(cost.sum())
+    return prompt_costs(
+        rates, min(full, settings.budget_tokens) if settings.budget_tokens else full, chosen_tokens
+    )
 
 
 def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChange, ...]:
@@ -87,6 +112,7 @@ def preview_settings(context: Context, changes: Mapping[str, object]) -> Setting
         columns = reads.arm_columns(snapshot)
         candidates = reads.candidates(snapshot, columns)
         judged = evaluation_columns(snapshot, hidden=hidden_from(context, snapshot))
+        latest = reads.latest_in_sessions(snapshot, _LATEST_RUNS)
     after = changed_all(before, changes)
     moved = columns
     if after.priors != before.priors or after.mode != before.mode:
@@ -94,6 +120,8 @@ def preview_settings(context: Context, changes: Mapping[str, object]) -> Setting
     summary = summarise(columns)
     now, then = simulated(columns, before, candidates), simulated(moved, after, candidates)
     cost = np.asarray(counted_cost(columns.token_cost), dtype=np.float64)
+    chosen_tokens = float(then.expected @ cost)
+    is_about_holds = (after.sticky, after.hold_minutes) != (before.sticky, before.hold_minutes)
     return SettingsPreview(
         before=before,
         after=after,
@@ -108,7 +136,8 @@ def preview_settings(context: Context, changes: Mapping[str, object]) -> Setting
         ready=None
         if after.thresholds == before.thresholds
         else (_ready(judged, before.thresholds), _ready(judged, after.thresholds)),
-        n_tokens=(float(now.expected @ cost), float(then.expected @ cost)),
+        n_tokens=(float(now.expected @ cost), chosen_tokens),
+        prompt_costs=_prompt_costs(after, latest, cost, chosen_tokens) if is_about_holds else None,
     )
 
 

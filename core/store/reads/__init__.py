@@ -57,7 +57,7 @@ from core.store.reads.runs import (
     run_of_uid,
     run_rows,
 )
-from core.store.reads.session_runs import session_runs
+from core.store.reads.session_runs import latest_in_sessions, session_runs
 from core.store.reads.sessions import (
     RUNS_READ,
     Walk,

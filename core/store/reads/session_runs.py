@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.columns import UNKNOWN, SessionRuns, coded
+from core.columns import UNKNOWN, Ints, SessionRuns, coded
 from core.records.times import HOUR_MS
 from core.store.caches import coin_of, seed_of
 from core.store.engine.words import ACTIVE, BY_SESSION, BY_TIME
@@ -54,6 +54,21 @@ def session_runs(
         duration_ms=ints(duration_ms),
         is_all=limit == _ALL_KEYS,
     )
+
+
+_LATEST: Final = (
+    f"SELECT session_key, at_ms, n_calls FROM run {BY_TIME} WHERE learner_id = ? AND revision <= ? AND at_ms >= 0"
+    f" AND session_key IS NOT NULL AND session <> '' AND {ACTIVE} AND outcome <> 'empty'"
+    " ORDER BY at_ms DESC LIMIT ?"
+)
+
+
+def latest_in_sessions(snapshot: Snapshot, limit: int) -> tuple[Ints, Ints, Ints]:
+    """Return session, end and tool calls of the latest decided runs with a session and a time, newest first."""
+    session, at_ms, n_calls = map(
+        ints, snapshot.connection.columns(_LATEST, [snapshot.learner_id, snapshot.revision, limit])
+    )
+    return session, at_ms, n_calls
 
 
 def _columns(
