@@ -102,10 +102,14 @@ def prompt_costs(
     ----------
     rates : PromptRates
         Runs of a session and calls of a run.
-    full_tokens, chosen_tokens : float
-        Tokens of all arms, and of those in a selected prompt.
-    read_ratio, write_ratio : float
-        Prices of a cached read and of a cache write, as parts of the input price.
+    full_tokens : float
+        Tokens of all arms.
+    chosen_tokens : float
+        Tokens of the arms in a selected prompt.
+    read_ratio : float, optional
+        Price of a cached read, as a part of the input price.
+    write_ratio : float, optional
+        Price of a cache write, as a part of the input price.
 
     Returns
     -------

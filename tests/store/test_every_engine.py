@@ -635,7 +635,10 @@ def test_few_round_trips_of_a_page(
             "ledger": lambda: queries.rewards(context),
         }
         assert wire(lambda: queries.frame(context)) == 2
-        assert {name: n for name, work in pages.items() if (n := wire(work)) > 6} == {}
+        most = dict.fromkeys(pages, 6) | {
+            "overview": 7
+        }  # rewards by people are read up to the end of the data
+        assert {name: n for name, work in pages.items() if (n := wire(work)) > most[name]} == {}
 
 
 @pytest.fixture
