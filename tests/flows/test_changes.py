@@ -36,7 +36,7 @@ def shifts(context: Context, view: View = View()) -> tuple[Shift, ...]:  # noqa:
     with context.reading() as snapshot:
         columns = queries.belief(context, View(until_ms=view.until_ms)).columns
         end_ms = reads.totals(snapshot).last_at_ms if view.until_ms is None else view.until_ms
-        return changes_in(snapshot, columns, view, end_ms)[0].shifts
+        return changes_in(snapshot, columns, view, end_ms, lambda _: None)[0].shifts
 
 
 def searched(

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from core.columns import ArmColumns, Bools, Ints, LedgerSums
+from core.columns import ArmColumns, Bools, Ints, LedgerSums, SessionSums
 from core.flows.context import Context
 from core.flows.queries.arms import arms
 from core.flows.queries.belief import belief_in, posteriors
@@ -158,12 +158,16 @@ def recent_events_in(
 
     Arms that no run referenced are read by session, and those in ``also``.
     """
-    recent, (changes, ledger) = snapshot.together(
-        lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms)
+
+    def sessions(ledger: LedgerSums) -> SessionSums:
+        wanted = never_referenced(columns, ledger)
+        wanted = wanted if also is None else wanted | also
+        return reads.session_sums(snapshot, columns, wanted, until_ms=view.until_ms)
+
+    recent, (changes, ledger, sums) = snapshot.together(
+        lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms, sessions)
     )
-    wanted = never_referenced(columns, ledger)
-    wanted = wanted if also is None else wanted | also
-    by_session = effective(columns, reads.session_sums(snapshot, columns, wanted, until_ms=view.until_ms))
+    by_session = effective(columns, sums)
     return RecentEvents(
         columns=columns,
         end_ms=end_ms,

@@ -137,10 +137,11 @@ def session_sums(
     that the newest runs hardly have are read from their own newest runs.
     """
     places = np.flatnonzero(wanted)
-    newest = _newest_run(snapshot) if len(places) else 0
+    newest, at = snapshot.together(
+        lambda: _newest_run(snapshot) if len(places) else 0, lambda: places_by_number(snapshot, columns)
+    )
     if not newest:
         return SessionSums.of(len(columns), places[:0], np.empty(0))
-    at = places_by_number(snapshot, columns)
     sums = _moments(snapshot, columns, places, at, newest=newest, until_ms=until_ms)
     old = (sums[:, 0] < ENOUGH_SESSIONS) & (columns.pulls[places] > sums[:, 1])
     last_ms = int(columns.last_at_ms[places[old]].max(initial=UNKNOWN))
