@@ -12,6 +12,7 @@ from core.errors import ArmscopeError, Conflict, InvalidSetting
 from core.flows.context import Context
 from core.records.answers import SettingAnswer
 from core.records.learner import LearnerSettings
+from core.records.price_forms import plain_prices
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
 
@@ -102,6 +103,8 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
     whole = value
     if isinstance(value, dict) and name == "priors":
         whole = plain[name] | value  # the prior of one type leaves the others as they are
+    if name == "prices":
+        whole = plain_prices(value)
     try:
         return msgspec.convert({**plain, name: whole}, LearnerSettings)
     except msgspec.ValidationError as problem:

@@ -44,6 +44,11 @@ left out.
 ``ended_at_ms``      when it ended, milliseconds since 1970 UTC; or ``ended_at``, an ISO 8601 time
 ``naive_time``       true = the time's zone was not known and taken as UTC
 ``usage``            ``{"input", "output", "cache_read", "cache_write", "total"}`` in tokens
+``bill``             tokens by model and owner, where ``usage`` does not have them: each with ``model`` (left out: the
+                     run's), ``owner`` (agent, the default, or sub-agent), the disjoint counts ``input``,
+                     ``cache_read``, ``cache_write_5m``, ``cache_write_1h``, ``output``, ``total`` (tokens of an
+                     unknown split, outside every sum) and ``assumed`` (true = five minutes are assumed for cache
+                     writes)
 ``duration_ms``      how long it took
 ``prompt_chars``     length of the system prompt
 ``reward``           the environment's own reward, on its own scale
@@ -165,6 +170,7 @@ from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, Prior
+from core.records.bill import Spent
 from core.records.evidence import Reference
 from core.records.ledger_lines import (
     LINES_VERSION,
@@ -230,6 +236,7 @@ class _Run(
     prompt: str | None = None
     reply: str | None = None
     selection: Selection | None = None
+    bill: tuple[Spent, ...] = ()
     outcome: Outcome | None = None
     phase: Phase = "active"
     references: tuple[Reference, ...] = ()
@@ -418,6 +425,7 @@ def _run(line: _Run, inventory: Inventory) -> Run:
         unobserved=line.unobserved,
         empty=line.empty,
         selection=line.selection,
+        bill=line.bill,
         prompt=line.prompt,
         reply=line.reply,
     )
@@ -500,6 +508,7 @@ def _written_run(run: Run) -> _Run:
         rank=run.rank,
         empty=run.empty,
         selection=run.selection,
+        bill=run.bill,
         prompt=run.prompt,
         reply=run.reply,
     )

@@ -11,6 +11,7 @@ import msgspec
 from core.errors import InvalidSetting
 from core.records.alert import AlertKind
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
+from core.records.bill import MAX_PRICE, PRICE_EXAMPLE, ModelPrices
 from core.records.evaluation import Thresholds
 from core.records.judging import MAX_NAME_CHARS, Crediting, Graders
 from core.records.run import Phase
@@ -58,7 +59,6 @@ class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 MAX_PRICES: Final = 1_000
 MAX_WEIGHTS: Final = 1_000
-MAX_PRICE: Final = 1e9
 _MAX_MODEL_CHARS: Final = 200
 
 
@@ -71,7 +71,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     evaluations move an arm. ``evaluation_credit`` selects the arms that share an evaluation of a full run.
     ``weight_by_agreement`` is the weight, 0 to 1, of a rater or model; others have 1. ``keep_texts`` stores requests
     and answers. These four apply to later input only. ``trusted_graders`` names tokens whose claims about raters may
-    be trained on. ``prices`` is the price of a million tokens per model in any currency; selection ignores it.
+    be trained on. ``prices`` has the prices of a million tokens per model: the input price, or prices by part from a
+    time on (`core.records.bill.Price`). Selection ignores them.
     ``sticky`` says how long a selection holds. With ``session`` it holds in its session until it was not used for
     ``hold_minutes``, as long as the provider keeps its cache.
 
@@ -88,7 +89,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     seed_arms: tuple[str, ...] = DEFAULT_SEEDS
     meta_tools: tuple[str, ...] = ("message",)
     priors: Priors = Priors()
-    prices: dict[str, float] = {}
+    prices: dict[str, ModelPrices] = {}
     thresholds: Thresholds = Thresholds()
     graders: Graders = "all"
     evaluation_credit: Crediting = "none"
@@ -172,8 +173,8 @@ def _check_weights(weights: Mapping[str, float]) -> None:
             )
 
 
-def _check_prices(prices: Mapping[str, float]) -> None:
-    """Refuse prices of a model without a name, below 0, or not finite."""
+def _check_prices(prices: Mapping[str, ModelPrices]) -> None:
+    """Refuse prices of a model without a name, below 0, not finite, or twice from one time on."""
     if len(prices) > MAX_PRICES:
         raise InvalidSetting(
             f"prices must name at most {MAX_PRICES:,} models, got {len(prices):,}.",
@@ -185,11 +186,19 @@ def _check_prices(prices: Mapping[str, float]) -> None:
                 f"A model in prices must be 1 to {_MAX_MODEL_CHARS} printable characters, got {model[:60]!r}.",
                 next_step="Write the model as your runs name it.",
             )
-        if not (math.isfinite(price) and 0 <= price <= MAX_PRICE):
+        if isinstance(price, (int, float)) and not (math.isfinite(price) and 0 <= price <= MAX_PRICE):
             raise InvalidSetting(
                 f"The price of {model[:60]!r} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {price:g}.",
-                next_step="For example: armscope settings set prices '{\"large\": 3}'.",
+                next_step=PRICE_EXAMPLE,
             )
+        if isinstance(price, tuple):
+            starts = [one.valid_from_ms for one in price]
+            if not starts or len(set(starts)) < len(starts):
+                raise InvalidSetting(
+                    f"The prices of {model[:60]!r} must each have a valid_from of their own, "
+                    f"got {len(starts)} prices with {len(set(starts))} times.",
+                    next_step="List one price for each day on which a price changed.",
+                )
 
 
 LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 
 from core.errors import InvalidInput
 from core.records.arm import Arm, check_key
+from core.records.bill import Spent, checked_rows
 from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
@@ -139,7 +140,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ids that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet;
     only an offer (`OFFERED`) has any, and nothing is learned of them. ``empty`` marks a prompt without any answer.
     ``prompt`` and ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be
-    stored). Two versions that differ only in these two are the same.
+    stored). Two versions that differ only in these two are the same. ``bill`` has the tokens by model and owner where
+    the source names more than ``usage`` does; else the usage is the only row.
     """
 
     uid: str
@@ -170,6 +172,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     selection: Selection | None = None
     prompt: str | None = None
     reply: str | None = None
+    bill: tuple[Spent, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -222,6 +225,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 force_setattr(self, name, text(name, value, where=self._where))
         if self.calls != ():
             self._check_calls()
+        if self.bill != ():
+            force_setattr(self, "bill", several("bill", self.bill, Spent, where=self._where))
+            checked_rows(self.bill, self._where)
         for name, highest in _TEXTS:
             value = getattr(self, name)
             if value != () and not (value is None and name == "referenced"):

@@ -13,6 +13,7 @@ from core.records.judged import INCLUDED, OBSERVED
 from core.records.run import OFFERED
 from core.records.verification import Difference
 from core.store.arms import descriptions
+from core.store.bills import wrong_bills
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
 from core.store.crediting import credited_observations, due
 from core.store.damage import damage, guarded, quick_check
@@ -58,6 +59,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("outcome", _flags(snapshot)),
         ("observation", _weighed(snapshot)),
         ("run", _in_sessions(snapshot)),
+        ("run", _billed(snapshot)),
         ("run", _attributed(snapshot, taken)),
         *((fact.table, _imported(snapshot, fact)) for fact in EXCHANGED.values()),
         ("evaluation", _counted(snapshot)),
@@ -254,6 +256,12 @@ def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
         key = session_key(run_no, *known)
         if key != stored:
             yield Difference("run", str(run_no), f"session key {stored}", f"session key {key}")
+
+
+def _billed(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that runs have the bills of their tokens at the prices of their time."""
+    for run_no, stored, expected in wrong_bills(snapshot):
+        yield Difference("run", str(run_no), f"bill {tuple(stored)}", f"bill {tuple(expected)}")
 
 
 def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:

@@ -113,7 +113,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             ),
             *("run.uid", "run.format", "run.unit", "run.provider", "run.model", "run.channel", "run.class"),
             *("run.phase", "run.status", "run.outcome", "run.inventory", "run.not_offered", "run.choice"),
-            *("decision.reason", "evidence.place", "provenance.kind", "provenance.said"),
+            *("decision.reason", "evidence.place", "provenance.kind", "provenance.said", "spent.model"),
             *("observation.uid", "observation.kind", "adapter.uri", "adapter.name", "adapter.version"),
             *("layer.uid", "layer.label", "layer.task", "layer.type", "layer.domain", "layer.tags"),
             *("execution.uid", "rubric.uid", "rubric.version", "evaluation.uid", "evaluation.model"),

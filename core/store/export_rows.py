@@ -15,7 +15,7 @@ from core.records.run import Inventory, Run, Usage
 from core.store.engine.words import ACTIVE
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Version, read_version, recorded_selection
+from core.store.version import COLUMNS, Version, read_version, recorded_selection, spent_of
 
 Columns = dict[str, Any]
 """Columns of a run, by name."""
@@ -112,6 +112,7 @@ class _Runs:
                 "unobserved": _unobserved(columns, outcomes),
                 "empty": columns["outcome"] == "empty",
                 "selection": recorded_selection(version, self._keys, {arm.key for arm in arms}),
+                "bill": spent_of(version.spent),
             },
             Run,
         )

@@ -21,8 +21,10 @@ from core.store.staging import KnownRun, Part, attribute_superseded, deferred, s
 from core.store.texts import fill_texts, note_texts
 from core.store.transaction import Transaction
 from core.store.version import (
+    BILL,
     COLUMNS,
     Version,
+    bill_in_force,
     read_version,
     renamed,
     session_key,
@@ -46,6 +48,7 @@ _ROW: Final = (
     "revision",
     "standing",
     "session_key",
+    *BILL,
     *COLUMNS,
 )
 
@@ -166,7 +169,8 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
     for run_no, (judged, (version, trace, digest, _)) in enumerate(fresh, first):
         run = judged.run
         head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
-        rows.append((*head, session_key(run_no, *session_of(version.columns)), *version.columns))
+        bill = bill_in_force(version, txn.settings.prices)
+        rows.append((*head, session_key(run_no, *session_of(version.columns)), *bill, *version.columns))
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
     txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])

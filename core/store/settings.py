@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from core.records.learner import SEEDS, LearnerSettings
+from core.store.bills import bill_again
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction, rebase
 
@@ -75,9 +76,10 @@ def moving_setting(txn: Transaction, number: int, since: int) -> Iterator[None]:
 
 
 def enforce_settings(txn: Transaction) -> None:
-    """Fold the log into the settings in force; a changed prior moves every base that follows it."""
+    """Fold the log into the settings in force; changed priors move the bases, changed prices the bills."""
     settings = folded_settings(txn)
     priors_moved = settings.priors != txn.settings.priors
+    prices_before = txn.settings.prices
     txn.settings = settings
     txn.connection.run(
         "UPDATE learner SET settings = ? WHERE learner_id = ?",
@@ -86,6 +88,8 @@ def enforce_settings(txn: Transaction) -> None:
     if priors_moved:
         arms = txn.connection.rows("SELECT arm_no FROM arm WHERE learner_id = ?", [txn.learner_id])
         rebase(txn, [arm_no for (arm_no,) in arms])
+    if settings.prices != prices_before:
+        bill_again(txn, prices_before)
 
 
 def folded_settings(txn: Facts, *, until_revision: int | None = None) -> LearnerSettings:

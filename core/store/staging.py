@@ -51,8 +51,9 @@ from core.store.transaction import (
     Snapshot,
     Staged,
     Transaction,
+    settings_of,
 )
-from core.store.version import Version, load, put, shelve, whole_version
+from core.store.version import BESIDE, Version, load, put, shelve, whole_version
 
 Counted = Literal["new", "duplicate", "updated"]
 """As what a run is counted in the answer of an import."""
@@ -262,6 +263,7 @@ class _Beyond(Snapshot):
         self.connection, self.together = connection, connection.together
         self.learner_id = learner_id
         self.staged = staged
+        self.settings = settings_of(connection, learner_id)
         self.shows_texts = True
         self.revision = _EVER
         self.epochs = _Stretches(staged.revision)
@@ -575,7 +577,7 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
     )
     fresh = [run_no for run_no, import_no, _ in rows if import_no == beyond.staged.import_no]
     forget_texts(beyond, fresh)
-    for table in ("run", "outcome", "evidence", "decision", "version"):
+    for table in ("run", *BESIDE, "version"):
         _delete(beyond, table, "run_no", fresh)
     for run_no, import_no, digest in rows:
         if import_no != beyond.staged.import_no:

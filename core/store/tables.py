@@ -249,6 +249,8 @@ run = _clustered(
     _int("revision"),
     _int("standing"),  # 0: every import that brought it is undone
     _maybe_int("session_key"),  # its session as a number that says nothing of it; NULL: no coin decided
+    _maybe_int("bill_pico"),  # its cost in 10^-12 dollars at the prices of its time; NULL: unknown
+    _int("bill_marks", default=0),  # bits of the cost: 1 estimated, 2 at least
     UniqueConstraint("learner_id", "uid"),
     Index("ix_run_time", "learner_id", "at_ms"),
     _partial("ix_run_session", "session_key", where="session_key IS NOT NULL"),
@@ -282,6 +284,21 @@ evidence = _clustered(
     _key("arm_no"),
     _text("place"),
     _maybe_text("excerpt"),
+)
+
+spent = _clustered(
+    "spent",  # tokens of a run by model and owner; a run without a row has one: its usage
+    _bulk_learner(),
+    _key("run_no"),
+    _key("by_sub_agent"),  # 0: the agent, 1: its sub-agents
+    Column("model", Text, primary_key=True, nullable=False),  # '': the run's own
+    _int("input_tokens"),
+    _int("cache_read_tokens"),
+    _int("cache_write_5m_tokens"),
+    _int("cache_write_1h_tokens"),
+    _int("output_tokens"),
+    _int("unsplit_tokens"),  # of an unknown split: in no sum
+    _int("assumed"),  # 1: the lifetime of cache writes is assumed
 )
 
 provenance = _clustered(

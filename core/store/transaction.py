@@ -73,6 +73,12 @@ def _settings(stored: str) -> LearnerSettings:
     return msgspec.json.decode(stored, type=LearnerSettings)
 
 
+def settings_of(connection: Connection, learner_id: int) -> LearnerSettings:
+    """Return the settings in force of a learner, settled or not."""
+    row = connection.row("SELECT settings FROM learner WHERE learner_id = ?", [learner_id])
+    return LearnerSettings() if row is None else _settings(row[0])
+
+
 def unknown_learner(facts: Facts) -> UnknownLearner:
     """The error for a learner that nothing was ever recorded under."""
     names = [

@@ -6,7 +6,7 @@ import restores the versions of the other imports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -17,6 +17,7 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.errors import StoreUnusable
+from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
 from core.records.judged import OBSERVED, Judged
 from core.records.kept_texts import StoredTexts
 from core.records.selection import LaterDraw, Selection
@@ -52,6 +53,14 @@ COLUMNS: Final = (
     "outcome",
     "n_real_calls",
 )
+TOKEN_COLUMNS: Final = (
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+)
+_FRONT_BITS, _KNOWN_BITS, _REST_BITS = 12, 27, 24
 _N_SETTINGS_DEPENDENT: Final = 3
 """The last columns also say what the learner's settings made of the run."""
 
@@ -91,7 +100,8 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One version of a run: its columns in the order of `COLUMNS`, and its rows in the child tables.
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
-    left). ``texts`` are in no digest, as they are stored only where a setting allows it.
+    left), ``spent`` the rows of the bill (`core.store.tables`). ``texts`` are in no digest, as they are stored only
+    where a setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -101,6 +111,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     evidence: tuple[tuple[int, str, str | None], ...] = ()
     decisions: tuple[tuple[int, str, int, int, float | None, int | None], ...] = ()
     texts: StoredTexts | None = None
+    spent: tuple[tuple[int, str, int, int, int, int, int, int, int], ...] = ()
 
     def digests(self) -> tuple[int, int]:
         """Return the digest of the source's content at any settings, and that of everything."""
@@ -112,11 +123,23 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 self.costs,
                 self.evidence,
                 self.decisions,
+                *((self.spent,) if self.spent else ()),
             )
         )
         rest = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
         trace = _digest(content)
-        return trace, _digest(trace.to_bytes(8, "big", signed=True) + rest)
+        digest = _digest(trace.to_bytes(8, "big", signed=True) + rest)
+        return self._ordered(trace) if self.spent else trace, digest
+
+    def _ordered(self, trace: int) -> int:
+        """Return the trace with the tokens of the bill in front.
+
+        Of two versions of one rank the larger trace is active. So the same files in any order give the same bill: the
+        most complete one. A version without a bill loses to it, except one in 4,096.
+        """
+        known = min(sum(sum(row[2:7]) for row in self.spent), (1 << _KNOWN_BITS) - 1)
+        rest = trace & ((1 << _REST_BITS) - 1)
+        return (((1 << _FRONT_BITS) - 1) << _KNOWN_BITS | known) << _REST_BITS | rest
 
     def encode(self) -> bytes:
         return _ENCODER.encode(self)
@@ -158,7 +181,63 @@ def version_of(
         evidence=tuple(sorted((numbers[ref.arm], ref.where, ref.excerpt) for ref in references)),
         decisions=() if selection is None else _decisions(selection, others | numbers),
         texts=texts,
+        spent=tuple(sorted(_spent(row) for row in run.bill)),
     )
+
+
+def _spent(row: Spent) -> tuple[int, str, int, int, int, int, int, int, int]:
+    return (
+        OWNERS.index(row.owner),
+        row.model or "",
+        row.input,
+        row.cache_read,
+        row.cache_write_5m,
+        row.cache_write_1h,
+        row.output,
+        row.total,
+        int(row.assumed),
+    )
+
+
+def spent_of(rows: Iterable[Sequence[Any]]) -> tuple[Spent, ...]:
+    """Return rows of the table ``spent``, without their keys, as a bill's rows."""
+    return tuple(
+        Spent(
+            owner=OWNERS[by_sub_agent],
+            model=model or None,
+            total=unsplit,
+            assumed=bool(assumed),
+            **dict(zip(PARTS, counts, strict=True)),
+        )
+        for by_sub_agent, model, *counts, unsplit, assumed in rows
+    )
+
+
+def bill_rows(version: Version) -> tuple[Spent, ...]:
+    """Return the rows of a version's bill: its own, or its usage where that can be split."""
+    return spent_of(version.spent) or usage_rows(*_tokens_of(version.columns))
+
+
+def usage_rows(
+    tokens: int | None, read: int | None, written: int | None, cached: int | None, stored: int | None
+) -> tuple[Spent, ...]:
+    """Return the one row of a run without rows: its total, input, output, cache read and cache write."""
+    if tokens is None:
+        return ()
+    row = disjoint(read or 0, written or 0, cached or 0, stored or 0, tokens)
+    return () if row is None else (row,)
+
+
+def bill_in_force(version: Version, prices: Mapping[str, ModelPrices]) -> Bill:
+    """Return the bill of a version at the prices of its time."""
+    if not prices:
+        return UNKNOWN_BILL
+    model, at_ms = _priced_by(version.columns)
+    return bill_of(bill_rows(version), model, at_ms, prices)
+
+
+_tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
+_priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
 
 
 def _in_order(
@@ -319,17 +398,28 @@ def recorded_selection(
 
 # Versions ↔ rows
 
-_BESIDE: Final = ("outcome", "evidence", "decision")
+BILL: Final = ("bill_pico", "bill_marks")
+"""Columns of a run's bill: a cache of its tokens and the prices of its time."""
+BESIDE: Final = ("outcome", "evidence", "decision", "spent")
+"""Child tables of a run's active version."""
 _OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
 _EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
 _DECISION: Final = insert_into(
     "decision", "learner_id", "run_no", "arm_no", "reason", "rank", "token_cost", "draw", "budget_left"
 )
+SPENT_COLUMNS: Final = (
+    "by_sub_agent",
+    "model",
+    *(f"{part}_tokens" for part in PARTS),
+    "unsplit_tokens",
+    "assumed",
+)
+_SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
 _VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
 
 
 def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
-    """Write the rows beside the runs: outcomes, evidence, decisions."""
+    """Write the rows beside the runs: outcomes, evidence, decisions, tokens."""
     learner = txn.learner_id
     outcomes = (
         zip(repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False)
@@ -343,6 +433,9 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     decisions = [(learner, run_no, *row) for run_no, version in versions for row in version.decisions]
     if decisions:
         txn.connection.many(_DECISION, decisions)
+    spent = [(learner, run_no, *row) for run_no, version in versions for row in version.spent]
+    if spent:
+        txn.connection.many(_SPENT, spent)
     texts = [(run_no, version.texts) for run_no, version in versions if version.texts is not None]
     if texts:
         write_texts(txn, texts)
@@ -378,13 +471,18 @@ def load(txn: Facts, run_no: int, digest: int) -> Version:
 def put(txn: Facts, run_no: int, version: Version) -> None:
     """Replace a run's rows by a version."""
     key = [txn.learner_id, run_no]
-    for table in _BESIDE:
+    for table in BESIDE:
         txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND run_no = ?", key)
     drop_texts(txn, [run_no])
-    assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key"))
+    assignments = ", ".join(f"{name} = ?" for name in (*COLUMNS, "session_key", *BILL))
     txn.connection.run(
         f"UPDATE run SET {assignments} WHERE learner_id = ? AND run_no = ?",
-        [*version.columns, session_key(run_no, *session_of(version.columns)), *key],
+        [
+            *version.columns,
+            session_key(run_no, *session_of(version.columns)),
+            *bill_in_force(version, txn.settings.prices),
+            *key,
+        ],
     )
     write_parts(txn, [(run_no, version)])
 
@@ -398,8 +496,9 @@ def read_version(facts: Facts, run_no: int) -> Version:
         f"SELECT arm_no, flags, token_cost FROM outcome {where}",
         f"SELECT arm_no, place, excerpt FROM evidence {where}",
         f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}",
+        f"SELECT {', '.join(SPENT_COLUMNS)} FROM spent {where} ORDER BY by_sub_agent, model",
     )
-    (columns,), outcomes, evidence, decisions = facts.together(
+    (columns,), outcomes, evidence, decisions, spent = facts.together(
         *[partial(_rows, facts, sql, key) for sql in texts]
     )
     return msgspec.convert(
@@ -410,6 +509,8 @@ def read_version(facts: Facts, run_no: int) -> Version:
             [row[2] for row in outcomes],
             evidence,
             decisions,
+            None,
+            spent,
         ),
         Version,
     )

@@ -98,6 +98,7 @@ from dashboard.sentences.settings import (
     SETTING_WORDS,
     allowed,
     movers_table,
+    price_text,
     priors_of,
     setting_effects,
     setting_text,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
-from core.records.learner import MAX_HOLD_MINUTES, MAX_PRICE, LearnerSettings, Priors
+from core.records.bill import MAX_PRICE, ModelPrices, Price
+from core.records.learner import MAX_HOLD_MINUTES, LearnerSettings, Priors
+from core.records.price_forms import dollars
 from core.statistics.bias import Readiness
 from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from dashboard import wording
@@ -91,8 +95,9 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "prices": SettingWords(
         label="Prices, one model a line",
-        explains="What a million tokens cost, as `model = price`, so that savings can be shown in money. "
-        "Selection does not heed them.",
+        explains="What a million input tokens cost, as `model = price`, so that runs have a bill. Or each part: "
+        '`model = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}`. '
+        "A missing part is assumed by ratio. Selection does not heed prices.",
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
     "thresholds": SettingWords(
@@ -208,13 +213,27 @@ def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per ki
         return f"fine-tuning {value['sft']:g}, pairs {value['preference']:g}, gold {value['gold']:g}"
     if isinstance(value, bool):
         return "on" if value else "off"
-    if name in {"prices", "weight_by_agreement"} and isinstance(value, Mapping):
+    if name == "prices" and isinstance(value, Mapping):
+        kept: dict[str, ModelPrices] = msgspec.convert(value, dict[str, ModelPrices])
+        return ", ".join(f"{model} = {price_text(prices)}" for model, prices in kept.items()) or "none"
+    if name == "weight_by_agreement" and isinstance(value, Mapping):
         return ", ".join(f"{model} = {price:g}" for model, price in value.items()) or "none"
     if isinstance(value, (list, tuple)):
         return ", ".join(str(one) for one in value) or "none"
     if isinstance(value, int):
         return "0, no limit" if value == 0 and name in {"budget_tokens", "k"} else wording.count(value)
     return str(value)
+
+
+def price_text(prices: ModelPrices) -> str:
+    """Return the prices of one model as its field and the command line take them: a number, or JSON.
+
+    >>> price_text(3.0), price_text(Price(input_micro=5_000_000))
+    ('3', '{"input": 5.0}')
+    """
+    if isinstance(prices, (int, float)):
+        return str(prices).removesuffix(".0")
+    return json.dumps(dollars(prices) if isinstance(prices, Price) else [dollars(one) for one in prices])
 
 
 def setting_effects(shown: SettingsPreview) -> list[str]:

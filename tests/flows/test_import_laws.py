@@ -57,7 +57,7 @@ class Growing:
         return import_files(context, [file], unit=self.unit, tools_file=self.tools)
 
 
-Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]]]
+Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]], list[tuple[object, ...]]]
 
 
 def seen(context: Context) -> Seen:
@@ -72,7 +72,19 @@ def seen(context: Context) -> Seen:
     del status["revision"], status["database"]
     status["need_a_look"] = {kind: n for kind, n in status["need_a_look"].items() if kind in ALARMS}
     beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
-    return msgspec.json.encode(beliefs), status, described(context)
+    return msgspec.json.encode(beliefs), status, described(context), bills_of(context)
+
+
+def bills_of(context: Context) -> list[tuple[object, ...]]:
+    """Rows of the bills of active runs, by uid."""
+    with context.reading() as snapshot:
+        return snapshot.connection.rows(
+            "SELECT r.uid, s.by_sub_agent, s.model, s.input_tokens, s.cache_read_tokens, s.cache_write_5m_tokens,"
+            " s.cache_write_1h_tokens, s.output_tokens, s.unsplit_tokens, s.assumed FROM spent s JOIN run r"
+            " ON r.learner_id = s.learner_id AND r.run_no = s.run_no WHERE s.learner_id = ? AND r.standing = 1"
+            " ORDER BY r.uid, s.by_sub_agent, s.model",
+            [snapshot.learner_id],
+        )
 
 
 # Sources
@@ -118,6 +130,8 @@ def synthetic() -> Iterator[Growing]:
         {"kind": "run", "uid": f"r{n}", "arms": ["tool:other:a", "skill:b:main"], "calls": ["a"][: n % 2]}
         for n in range(5)
     ]
+    ours[1]["bill"] = [{"model": "m", "input": 5, "output": 7}, {"owner": "sub-agent", "total": 9}]
+    ours[2]["bill"] = [{"cache_write_5m": 3, "assumed": True}, {"model": "n", "cache_write_1h": 2}]
     ours[2]["rank"] = 4
     ledger: list[dict[str, object]] = [
         {

@@ -257,6 +257,9 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 
 _BACK_TO_0021 = (
+    "DROP TABLE spent",
+    "ALTER TABLE run DROP COLUMN bill_pico",
+    "ALTER TABLE run DROP COLUMN bill_marks",
     "DROP TABLE hold",
     "ALTER TABLE learner DROP COLUMN sticky",
     "UPDATE learner SET settings = json_remove(settings, '$.sticky')",

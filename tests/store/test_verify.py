@@ -99,6 +99,8 @@ FACTS = {
     "unknown tokens": "UPDATE run SET tokens = NULL WHERE uid = 'run-1'",
     "a time": "UPDATE run SET at_ms = at_ms + 3600000 WHERE uid = 'run-1'",
     "a revision": "UPDATE run SET revision = revision + 900 WHERE uid = 'run-1'",
+    "a bill": "UPDATE run SET bill_pico = 5 WHERE uid = 'run-1'",
+    "a bill's mark": "UPDATE run SET bill_marks = 1 WHERE uid = 'run-1'",
     "a session": "UPDATE run SET session_key = session_key + 1 WHERE uid = 'chosen'",
     "a stored probability": "UPDATE run SET choice = replace(choice, '0.1', '0.2') WHERE uid = 'chosen'",
     "a rank": "UPDATE run SET rank = rank + 1 WHERE uid = 'grows'",

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from core.columns import Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
+from core.records.bill import input_price
 from core.records.times import HOUR_MS
 from core.records.view import EVERYTHING, View
 from core.statistics import savings as savings_of
@@ -68,7 +69,7 @@ def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Saving
         used.sessions,
         baseline_rate=chosen.baseline_rate,
         n_arms=n_arms,
-        prices=chosen.prices,
+        prices={model: input_price(prices) for model, prices in chosen.prices.items()},
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, get_args
@@ -10,6 +11,7 @@ from typing import Any, Final, get_args
 import streamlit as st
 
 from core.records.arm import ARM_TYPES
+from core.records.bill import ModelPrices
 from core.records.judging import Crediting, Graders
 from core.records.learner import Mode, Sticky
 from core.records.run import Phase
@@ -162,18 +164,24 @@ def _write_numbers(numbers: dict[str, float]) -> Raw:
 
 
 def _read_numbers(raw: Raw, *, form: str) -> object:
-    numbers: dict[str, float] = {}
+    """Return the numbers of lines; prices by part are JSON."""
+    numbers: dict[str, object] = {}
     for line in (raw or "").splitlines():
         if not line.strip():
             continue
         name, equals, number = line.rpartition("=")
         try:
-            numbers[name.strip()] = float(number)
+            is_json = number.lstrip().startswith(("{", "["))
+            numbers[name.strip()] = json.loads(number) if is_json else float(number)
         except ValueError:
             equals = ""
         if not equals:
             raise ValueError(f"A line must read {form}, got {line.strip()[:60]!r}.")
     return numbers
+
+
+def _write_prices(prices: Mapping[str, ModelPrices]) -> Raw:
+    return "\n".join(f"{model} = {sentences.price_text(prices[model])}" for model in sorted(prices))
 
 
 FIELDS: Final[dict[str, Field]] = {
@@ -201,7 +209,7 @@ FIELDS: Final[dict[str, Field]] = {
         draw=lambda label, key: st.text_area(
             label, key=key, height=_LINES_PX, placeholder="large = 3", persist_state="page"
         ),
-        write=_write_numbers,
+        write=_write_prices,
         read=partial(_read_numbers, form="model = price"),
     ),
     "thresholds": Field(

@@ -1,0 +1,279 @@
+"""Bill of a run: five disjoint token counts per model and owner, the prices of a model, and their product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from core.errors import InvalidInput, InvalidSetting
+from core.records.limits import LAST_MS, MAX_LABEL_CHARS, MAX_TOKENS, Label, Tokens, flag, one_of, text, whole
+
+Owner = Literal["agent", "sub-agent"]
+OWNERS: Final[tuple[Owner, ...]] = ("agent", "sub-agent")
+PARTS: Final = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+"""Disjoint parts of a model's tokens, each with a price of its own."""
+MICRO: Final = 1_000_000
+"""Millionths of a dollar in a dollar."""
+MAX_PRICE: Final = 1e9
+"""Highest price of a million tokens."""
+MAX_PRICE_MICRO: Final = int(MAX_PRICE) * MICRO
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Tokens that one model read and wrote in a run, for the agent or its sub-agents.
+
+    The five counts are disjoint. ``model`` None is the run's own model. ``total`` counts tokens of an unknown split:
+    a lower bound, outside every exact sum. ``assumed``: the source does not name the lifetime of its cache writes, so
+    five minutes are assumed.
+
+    >>> Spent(input=10, cache_read=100, output=5).tokens
+    115
+    """
+
+    model: Label | None = None
+    owner: Owner = "agent"
+    input: Tokens = 0
+    cache_read: Tokens = 0
+    cache_write_5m: Tokens = 0
+    cache_write_1h: Tokens = 0
+    output: Tokens = 0
+    total: Tokens = 0
+    assumed: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (*PARTS, "total"):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= MAX_TOKENS:
+                force_setattr(self, name, whole(f"bill.{name}", value, MAX_TOKENS))
+        if self.model is not None:
+            force_setattr(self, "model", text("bill.model", self.model, MAX_LABEL_CHARS))
+        one_of("bill.owner", self.owner, OWNERS)
+        flag("bill.assumed", self.assumed)
+
+    @property
+    def tokens(self) -> int:
+        """Sum of the five counts."""
+        return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h + self.output
+
+    @property
+    def key(self) -> tuple[Owner, str]:
+        """Key of the row inside its run."""
+        return self.owner, self.model or ""
+
+
+def merged(rows: Iterable[Spent]) -> tuple[Spent, ...]:
+    """Return one row per owner and model, sorted; empty rows are left out.
+
+    >>> two = [Spent(model="m", input=1), Spent(model="m", output=2), Spent(model="n")]
+    >>> merged(two) == (Spent(model="m", input=1, output=2),)
+    True
+    """
+    by_key: dict[tuple[Owner, str], Spent] = {}
+    for row in rows:
+        if row.tokens or row.total:
+            before = by_key.get(row.key)
+            by_key[row.key] = row if before is None else _sum(before, row)
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    counts = {name: getattr(one, name) + getattr(other, name) for name in (*PARTS, "total")}
+    return Spent(model=one.model, owner=one.owner, assumed=one.assumed or other.assumed, **counts)
+
+
+def disjoint(
+    input: int,
+    output: int,
+    cache_read: int,
+    cache_write: int,
+    total: int | None,
+) -> Spent | None:
+    """Return the counts of a usage, made disjoint by its total; None where the total has another split.
+
+    The parts may add up to the total. Or input contains the cached tokens, as in OpenAI's usage.
+
+    >>> disjoint(10, 5, 100, 0, 115) == Spent(input=10, output=5, cache_read=100)
+    True
+    >>> disjoint(110, 5, 100, 0, 115) == Spent(input=10, output=5, cache_read=100)
+    True
+    >>> disjoint(0, 0, 0, 0, 115) is None
+    True
+    """
+    cached = cache_read + cache_write
+    if total is not None and total != input + output + cached:
+        if total != input + output or cached > input:
+            return None
+        input -= cached
+    return Spent(
+        input=input,
+        output=output,
+        cache_read=cache_read,
+        cache_write_5m=cache_write,
+        assumed=cache_write > 0,
+    )
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Prices of one model from a time on: millionths of a dollar per million tokens; None = assumed by ratio."""
+
+    input_micro: int
+    cache_read_micro: int | None = None
+    cache_write_5m_micro: int | None = None
+    cache_write_1h_micro: int | None = None
+    output_micro: int | None = None
+    valid_from_ms: int = 0
+
+    def __post_init__(self) -> None:
+        for part in PARTS:
+            value = getattr(self, f"{part}_micro")
+            if value is not None and not 0 <= value <= MAX_PRICE_MICRO:
+                raise InvalidSetting(
+                    f"The price {part} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {value / MICRO:g}.",
+                    next_step=PRICE_EXAMPLE,
+                )
+        if not 0 <= self.valid_from_ms <= LAST_MS:
+            raise InvalidSetting(
+                f"valid_from must be a time from 1970 to 9999, got {self.valid_from_ms} ms.",
+                next_step='Write it like "2026-01-31".',
+            )
+
+
+PRICE_EXAMPLE: Final = (
+    "For example: armscope settings set prices '{\"large\": 3}', or each part apart: "
+    '\'{"large": {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}}\'.'
+)
+ModelPrices = float | Price | tuple[Price, ...]
+"""Prices of a model: its input price in dollars, its five prices, or several of these by their first day."""
+
+RATIOS: Final = {
+    "input": (1, 1),
+    "cache_read": (1, 10),
+    "cache_write_5m": (5, 4),
+    "cache_write_1h": (2, 1),
+    "output": (5, 1),
+}
+"""Assumed price of each part, as a fraction of the input price."""
+RATIO_NAME: Final = "Claude list ratio: cached read 0.1, cache write 1.25 (5 minutes) or 2 (1 hour), output 5 × the input price"
+_SCALE: Final = 20
+"""Common denominator of the ratios."""
+MAX_PICO: Final = (1 << 63) - 1
+
+ESTIMATED: Final = 1
+AT_LEAST: Final = 2
+"""Marks of a bill, as bits: a price or a split is assumed; tokens of an unknown split are missing from it."""
+
+
+class Bill(NamedTuple):
+    """Cost of a run in 10⁻¹² dollars; None = unknown. ``marks`` are the bits `ESTIMATED` and `AT_LEAST`."""
+
+    pico: int | None
+    marks: int
+
+    @property
+    def is_estimated(self) -> bool:
+        return self.marks & ESTIMATED != 0
+
+    @property
+    def is_at_least(self) -> bool:
+        return self.marks & AT_LEAST != 0
+
+
+UNKNOWN_BILL: Final = Bill(None, 0)
+
+
+def price_at(prices: ModelPrices, at_ms: int | None) -> Price | None:
+    """Return the price in force at a time; None = none was yet. Without a time the latest price applies.
+
+    >>> price_at(3.0, None)
+    Price(input_micro=3000000)
+    """
+    if isinstance(prices, (int, float)):
+        return Price(input_micro=round(prices * MICRO))
+    listed = (prices,) if isinstance(prices, Price) else prices
+    valid = [one for one in listed if at_ms is None or one.valid_from_ms <= at_ms]
+    return max(valid, key=lambda one: one.valid_from_ms, default=None)
+
+
+def input_price(prices: ModelPrices) -> float:
+    """Return the latest input price, in dollars per million tokens.
+
+    >>> input_price(2.5), input_price((Price(input_micro=1), Price(input_micro=2, valid_from_ms=9)))
+    (2.5, 2e-06)
+    """
+    price = price_at(prices, None)
+    return 0.0 if price is None else price.input_micro / MICRO
+
+
+def cost(row: Spent, price: Price) -> tuple[int, bool]:
+    """Return a row's cost in twentieths of 10⁻¹² dollars, and whether a part of it is assumed.
+
+    >>> cost(Spent(input=2, output=1), Price(input_micro=3)), cost(Spent(input=1), Price(input_micro=3))
+    ((420, True), (60, False))
+    """
+    amount, assumed = 0, row.assumed and row.cache_write_5m > 0
+    for part in PARTS:
+        count: int = getattr(row, part)
+        if not count:
+            continue
+        known: int | None = getattr(price, f"{part}_micro")
+        if known is None:
+            above, below = RATIOS[part]
+            amount += count * price.input_micro * above * (_SCALE // below)
+            assumed = True
+        else:
+            amount += count * known * _SCALE
+    return amount, assumed
+
+
+def bill_of(
+    rows: Sequence[Spent], model: str | None, at_ms: int | None, prices: Mapping[str, ModelPrices]
+) -> Bill:
+    """Return the bill of a run: all its rows at the prices of its time, rounded once.
+
+    Unknown without a split, a model or a price; or above 9.2 million dollars.
+
+    >>> bill_of((Spent(input=1_000_000, output=10),), "m", None, {"m": 3.0})
+    Bill(pico=3000150000000, marks=1)
+    """
+    amount = marks = 0
+    for row in rows:
+        if row.total:
+            marks |= AT_LEAST
+        if not row.tokens:
+            continue
+        priced = prices.get(row.model or model or "")
+        price = None if priced is None else price_at(priced, at_ms)
+        if price is None:
+            return UNKNOWN_BILL
+        added, assumed = cost(row, price)
+        amount += added
+        if assumed or (at_ms is None and isinstance(priced, tuple)):
+            marks |= ESTIMATED
+    pico = _rounded(amount)
+    if pico > MAX_PICO or not any(row.tokens for row in rows):
+        return UNKNOWN_BILL
+    return Bill(pico, marks)
+
+
+def _rounded(amount: int) -> int:
+    """Return an amount without its twentieths, rounded half to even.
+
+    >>> _rounded(30), _rounded(50), _rounded(51)
+    (2, 2, 3)
+    """
+    whole_part, rest = divmod(amount, _SCALE)
+    return whole_part + (rest * 2 > _SCALE or (rest * 2 == _SCALE and whole_part % 2 == 1))
+
+
+def checked_rows(rows: tuple[Spent, ...], where: str) -> None:
+    """Refuse a bill with two rows of one owner and model."""
+    keys = [row.key for row in rows]
+    if len(set(keys)) != len(keys):
+        owner, model = next(key for key in keys if keys.count(key) > 1)
+        raise InvalidInput(
+            f"A bill must name a model once for each owner, got {model!r} of the {owner} twice{where}.",
+            next_step="Add the two rows up.",
+        )
