@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.records.arm import MICRO, ArmType
+from core.records.bill import AT_LEAST, ESTIMATED
 from core.records.evaluation_page import Grader
 from core.records.observation import KINDS
 from core.records.times import DAY_HOURS
@@ -262,9 +263,9 @@ class SessionRuns:
     """Runs whose class a coin decided, with the sessions they are of.
 
     ``session`` numbers the sessions; a run without one has a number of its own. ``draw`` numbers the draws; a draw
-    that several runs share has one number. ``hour``, ``prob_micro``, ``tokens``
-    and ``duration_ms`` are -1 where unknown, as in `UsageColumns`. ``is_all``: none is missing; else they are
-    sessions drawn at random, with all their runs.
+    that several runs share has one number. ``hour``, ``prob_micro``, ``tokens``, ``duration_ms`` and ``bill_pico``
+    are -1 where unknown, as in `UsageColumns`. Bills are in 10⁻¹² dollars, with the marks of `core.records.bill`.
+    ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
     """
 
     session: Ints
@@ -277,7 +278,23 @@ class SessionRuns:
     prob_micro: Ints
     tokens: Ints
     duration_ms: Ints
+    bill_pico: Ints
+    bill_marks: Ints
     is_all: bool = True
+
+    @property
+    def is_billed(self) -> Bools:
+        """True for each run whose bill is known and no lower bound."""
+        return np.asarray((self.bill_pico != UNKNOWN) & (self.bill_marks & AT_LEAST == 0))
+
+    @property
+    def is_estimated(self) -> Bools:
+        """True for each run whose bill assumes a price or a split."""
+        return np.asarray(self.bill_marks & ESTIMATED != 0)
+
+    def where(self, mask: Bools) -> SessionRuns:
+        """Return the runs in ``mask`` (one flag per run)."""
+        return SessionRuns(**_selected(self, mask), is_all=self.is_all)
 
     def __len__(self) -> int:
         return len(self.run_class)
@@ -619,9 +636,9 @@ def coded_metadata(
     return np.where(codes == UNKNOWN, UNKNOWN, whole[codes]), members
 
 
-def _selected(columns: ArmColumns | UsageColumns | DayCounts, mask: Bools) -> dict[str, Any]:
+def _selected(columns: ArmColumns | UsageColumns | DayCounts | SessionRuns, mask: Bools) -> dict[str, Any]:
     places = np.flatnonzero(mask).tolist()
-    values = {name: getattr(columns, name) for name in columns.__dataclass_fields__}
+    values = {name: getattr(columns, name) for name in columns.__dataclass_fields__ if name != "is_all"}
     return {
         name: tuple(value[index] for index in places) if isinstance(value, tuple) else value[mask]
         for name, value in values.items()

@@ -25,6 +25,8 @@ class Counted:
     truncated: bool = False
     session: str | None = None
     draw: str | None = None
+    bill_pico: int | None = None
+    bill_marks: int = 0
 
 
 def usage_of(runs: Sequence[Counted]) -> UsageColumns:
@@ -70,6 +72,8 @@ def sessions_of(runs: Sequence[Counted]) -> SessionRuns:
         prob_micro=_ints([UNKNOWN if run.prob is None else round(1e6 * run.prob) for run in kept]),
         tokens=_ints([UNKNOWN if run.tokens is None else run.tokens for run in kept]),
         duration_ms=_ints([UNKNOWN if run.duration_ms is None else run.duration_ms for run in kept]),
+        bill_pico=_ints([UNKNOWN if run.bill_pico is None else run.bill_pico for run in kept]),
+        bill_marks=_ints([run.bill_marks for run in kept]),
     )
 
 
@@ -98,6 +102,14 @@ def single_runs(
     usage, sessions = usage_of(runs), sessions_of(runs)
     probs = np.full(len(runs), prob_micro, dtype=np.int64)
     return replace(usage, prob_micro=probs), replace(sessions, prob_micro=probs)
+
+
+def billed(runs: Sequence[Counted], price: float) -> list[Counted]:
+    """The same runs with an exact bill: one price, in dollars per million tokens, for every token."""
+    return [
+        replace(run, bill_pico=None if run.tokens is None else round(run.tokens * price * 1e6))
+        for run in runs
+    ]
 
 
 def group(run_class: str, tokens: Sequence[int], **rest: object) -> list[Counted]:

@@ -156,7 +156,10 @@ RATIOS: Final = {
     "output": (5, 1),
 }
 """Assumed price of each part, as a fraction of the input price."""
-RATIO_NAME: Final = "Claude list ratio: cached read 0.1, cache write 1.25 (5 minutes) or 2 (1 hour), output 5 × the input price"
+RATIO_NAME: Final = (
+    "Claude list ratio: cached read 0.1, cache write 1.25 (5 minutes) or 2 (1 hour), "
+    "output 5 × the input price"
+)
 _SCALE: Final = 20
 """Common denominator of the ratios."""
 MAX_PICO: Final = (1 << 63) - 1

@@ -41,6 +41,29 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     headline: Literal["plain", "capped"]
 
 
+class Money(msgspec.Struct, frozen=True, kw_only=True):
+    """Savings in money, by the bills of runs, in dollars; the interval is of 95 %, for one look.
+
+    ``compared_runs`` are those of ``savings_percent``, which is counted as ``headline`` names. ``unbilled_runs`` have
+    no exact bill: their model has no price, or the split of their tokens is unknown. ``estimated``: a price or a
+    split is assumed. Then ``verdict`` is never ``proven``, and ``costs_more`` is a warning.
+    """
+
+    savings_percent: float | None
+    interval: tuple[float, float] | None
+    verdict: SavingsVerdict
+    estimated: bool
+    headline: Literal["plain", "capped"]
+    baseline_avg: float | None
+    selected_avg: float | None
+    saved: float | None
+    saved_interval: tuple[float, float] | None
+    compared_runs: tuple[int, int]
+    uncompared_runs: int
+    unbilled_runs: int
+    unpriced_models: tuple[str, ...]
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
@@ -67,6 +90,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     offers_unobserved: int
     tokens: int
     baseline: Baseline
+    money: Money | None
     revision: int
     first_run: str | None
     last_run: str | None

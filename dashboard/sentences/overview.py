@@ -13,6 +13,7 @@ from dashboard import wording
 from dashboard.sentences.episode import short
 from dashboard.sentences.gain import compared, gain
 from dashboard.sentences.judging import parting_claim
+from dashboard.sentences.money import money_gain
 from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.savings import groups, limits, named
 
@@ -20,8 +21,17 @@ from dashboard.sentences.savings import groups, limits, named
 def overview(summary: Overview) -> Sentence:
     """Return the agent's gain by the runs that were compared, and how much needs attention."""
     saved = summary.savings
-    if saved.shown.lower is None:
-        words: Sentence = (f"After {wording.things(summary.n_runs, 'run')} ", *_learned(saved, summary))
+    money = summary.money
+    if money is not None and money.is_known:
+        tokens: Sentence = ("; ", *gain(saved)) if saved.shown.lower is not None else ()
+        words: Sentence = (
+            f"By {wording.things(sum(money.n_compared), 'compared bill')} ",
+            *money_gain(money),
+            *tokens,
+            ".",
+        )
+    elif saved.shown.lower is None:
+        words = (f"After {wording.things(summary.n_runs, 'run')} ", *_learned(saved, summary))
     else:
         words = (f"By {compared(saved, summary.n_runs)} ", *gain(saved), ".")
     return (*words, " ", needs(len(summary.attention)))
@@ -69,6 +79,11 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
     overall = saved.overall
     match item.kind:
         case "costs_more":
+            if saved.money is not None and saved.money.verdict == "costs_more":
+                by = ", by estimated bills" if saved.money.is_estimated else ""
+                return Claim(
+                    "Selecting costs more money", f"savings {limits(saved.money.shown)}{by}", "See savings"
+                )
             return Claim("Selecting costs more", f"savings {limits(overall.shown)}", "See savings")
         case "savings_not_proven":
             return Claim(

@@ -10,12 +10,12 @@ from core.statistics.savings.estimate import MIN_FOR_PROOF
 from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.gain import ONE_LOOK, apart, counted, error_line, points, rate, withheld
+from dashboard.sentences.money import money_sentence, unbilled
 from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.savings_tables import left_out
 
 _SHARE_APART: Final = 0.001
 _TINY: Final = 0.0005
-_NAMED: Final = 3
 _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"
 
 
@@ -58,6 +58,11 @@ def named(estimate: Estimate) -> str:
 
 def savings(saved: Savings) -> Sentence:
     """Return the savings of the selection, or why there is no claim; never more than the intervals say."""
+    money = money_sentence(saved)
+    return (*money, " ", *_of_tokens(saved)) if money else _of_tokens(saved)
+
+
+def _of_tokens(saved: Savings) -> Sentence:
     overall = saved.overall
     if overall.saved_percent.value is None:
         return (*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
@@ -67,7 +72,7 @@ def savings(saved: Savings) -> Sentence:
         return _not_proven(overall)
     if overall.verdict == "mixed":
         return ("With the selection ", *apart(overall), ".")
-    return (*_claimed(overall), *_money(saved))
+    return _claimed(overall)
 
 
 def _claimed(overall: Comparison) -> Sentence:
@@ -117,18 +122,6 @@ def _so_far(overall: Comparison) -> Sentence:
     return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens{counted(overall)}",)
 
 
-def _money(saved: Savings) -> Sentence:
-    """Return the money, where a price is set and its interval is clear of 0."""
-    if saved.money is None:
-        return ()
-    total = saved.money.total.saved
-    if total.value is None or total.lower is None or total.upper is None or total.lower * total.upper <= 0:
-        return ()
-    low, high = sorted((abs(total.lower), abs(total.upper)))
-    verb = "saved" if total.value >= 0 else "cost"
-    return (f" At the prices set it has {verb} {wording.money_interval(low, high)} in money.",)
-
-
 def path_note(saved: Savings) -> str:
     """Return the definition of the savings over time, beside their heading."""
     if saved.overall.is_narrow:
@@ -143,12 +136,7 @@ def money_line(saved: Savings) -> str:
         return f"{words} No price is set for any of these models, so no money is named."
     format_money, limits_ = wording.money, wording.money_interval
     words += " " + _total_words("At the prices set that is", saved.money.total, format_money, limits_)
-    if saved.money.unpriced:
-        names = [wording.literal(name) or "runs without a model" for name in saved.money.unpriced[:_NAMED]]
-        more = len(saved.money.unpriced) - len(names)
-        names += [f"{wording.count(more)} more"] if more else []
-        words += f" Without a price: {wording.listed(names)}."
-    return words
+    return f"{words} {unbilled(saved.money)}".strip()
 
 
 def _tokens(amount: float) -> str:

@@ -18,7 +18,7 @@ from core.statistics.savings import Savings, savings
 from dashboard import sentences
 from dashboard.sentences import Phrase, Sentence
 from tests.dashboard.test_judgement import JUDGED
-from tests.usage import Counted, group, sessions_of, usage_of
+from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
 
 def _said(parts: Sentence) -> str:
@@ -95,20 +95,20 @@ def test_too_few_runs_for_a_proof_claim_nothing_of_the_future() -> None:
     assert said.endswith("but a proof takes 30 runs in each group.")
 
 
-def test_money_is_named_where_a_price_is_set_and_its_interval_is_clear_of_zero() -> None:
-    def at(prices: dict[str, float], selected: int) -> Savings:
-        runs = [Counted(run_class="baseline", tokens=18_000 + 90 * at, prob=0.4) for at in range(40)]
-        runs += [Counted(tokens=selected + 60 * at, model="m", prob=0.4) for at in range(60)]
-        return savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices=prices)
+def test_money_comes_first_where_bills_are_known() -> None:
+    def at(price: float | None, selected: int) -> Savings:
+        runs = [Counted(run_class="baseline", tokens=18_000 + 90 * at) for at in range(40)]
+        runs = tossed([*runs, *(Counted(tokens=selected + 60 * at) for at in range(60))])
+        runs = runs if price is None else billed(runs, price)
+        priced = () if price is None else ("m",)
+        return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5, priced=priced)
 
-    assert "money" not in _said(sentences.savings(at({}, 11_000)))
-    assert "No price is set" in sentences.money_line(at({}, 11_000))
-    said = _said(sentences.savings(at({"m": 5.0}, 11_000)))
-    assert " At the prices set it has saved 1.96 to 2.23" in said
-    assert said.endswith(" in money.")
-    assert " At the prices set it has cost " in _said(sentences.savings(at({"m": 5.0}, 31_000)))
-    assert "money" not in _said(sentences.savings(at({"m": 5.0}, 18_000)))
-    assert "At the prices set that is 2." in sentences.money_line(at({"m": 5.0}, 11_000))
+    assert "money" not in _said(sentences.savings(at(None, 11_000)))
+    assert "No price is set" in sentences.money_line(at(None, 11_000))
+    said = _said(sentences.savings(at(5.0, 11_000)))
+    assert said.index("saves money") < said.index("saves tokens")
+    assert "more money" in _said(sentences.savings(at(5.0, 31_000)))
+    assert "not proven" in _said(sentences.savings(at(5.0, 18_000)))
 
 
 def test_models_without_a_price_are_named_as_text() -> None:
@@ -118,10 +118,13 @@ def test_models_without_a_price_are_named_as_text() -> None:
         for at in range(40)
         for model in ("m", "<b>*x*</b>", "")
     ]
-    line = sentences.money_line(savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices={"m": 1.0}))
+    runs = [run if run.model != "m" else billed([run], 1.0)[0] for run in runs]
+    saved = savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5, priced=("m",))
+    line = sentences.money_line(saved)
     assert "<b>" not in line
     assert "runs without a model" in line
-    assert "80 not counted" in line
+    assert saved.money is not None
+    assert saved.money.n_unbilled == 160
 
 
 def test_every_run_is_either_compared_or_left_out_with_its_reason() -> None:

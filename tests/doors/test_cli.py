@@ -168,6 +168,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "offers_unobserved",
         "tokens",
         "baseline",
+        "money",
         "revision",
         "first_run",
         "last_run",

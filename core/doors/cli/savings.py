@@ -16,6 +16,7 @@ from core.records.estimate import Estimate
 from core.records.view import View
 
 if TYPE_CHECKING:
+    from core.records.status import Money
     from core.statistics.savings import Comparison, Savings
 
 VERDICTS: Final[Mapping[str, str]] = {
@@ -25,6 +26,13 @@ VERDICTS: Final[Mapping[str, str]] = {
     "mixed": "ordinary runs and runaway runs go different ways",
     "no_interval": "nothing is proven: no interval yet",
     "no_figure": "no savings can be claimed",
+}
+_MONEY: Final[Mapping[tuple[str, bool], str]] = {
+    **{(name, estimated): "not shown" for name in VERDICTS for estimated in (False, True)},
+    ("not_proven", True): "not shown: bills are estimated",
+    ("proven", False): "proven: it saves money, however often one looks",
+    ("costs_more", False): "no: it costs more, proven however often one looks",
+    ("costs_more", True): "no: it costs more, by estimated bills (not proven)",
 }
 _REASONS: Final[Mapping[str, str]] = {
     "interval_holds_zero": "the interval includes 0",
@@ -57,10 +65,13 @@ def savings(
 
 
 def _say(result: Savings) -> None:
+    from core.flows.queries.savings import money_of
+
     overall = result.overall
     reason = _REASONS.get(overall.reason, "")
     say_facts(
         [
+            *money_rows(money_of(result.money)),
             ("may be claimed", f"{VERDICTS[overall.verdict]}{f' ({reason})' if reason else ''}"),
             ("savings", figure(overall.shown, capped=not overall.is_narrow)),
             ("compared", compared(overall.n_compared, overall.n_uncompared)),
@@ -96,13 +107,31 @@ def _proof(result: Savings) -> list[tuple[str, str]]:
     return [(f"proof of {need.saving_percent:.0f}%", f"{amount}, at the spread so far")]
 
 
-def figure(saved: Estimate, *, capped: bool = False) -> str:
-    """Return a share of the tokens with its interval, rounded outwards; no figure without one."""
+def money_rows(money: Money | None) -> list[tuple[str, str]]:
+    """Return whether selecting saves money, and the figure; nothing without a price."""
+    if money is None:
+        return []
+    lower, upper = money.interval or (None, None)
+    shown = Estimate(value=money.savings_percent, lower=lower, upper=upper)
+    by = ", by estimated bills" if money.estimated else ""
+    n_baseline, n_selected = money.compared_runs
+    runs = (
+        f"{n_baseline:,} baseline and {n_selected:,} selected bills; {money.unbilled_runs:,} runs without one"
+    )
+    return [
+        ("saves money", f"{_MONEY[money.verdict, money.estimated]}"),
+        ("money saved", f"{figure(shown, capped=money.headline == 'capped', what='money')}{by}"),
+        ("bills", runs),
+    ]
+
+
+def figure(saved: Estimate, *, capped: bool = False, what: str = "tokens") -> str:
+    """Return a share of the tokens or the money with its interval, rounded outwards; no figure without one."""
     if saved.value is None or saved.lower is None or saved.upper is None:
         return "too early to name a figure"
     how = ", each run counted up to a cap" if capped else ""
     limits = f"{math.floor(10 * saved.lower) / 10:.1f}% to {math.ceil(10 * saved.upper) / 10:.1f}%"
-    return f"{saved.value:.1f}% of the tokens, 95% interval for one look {limits}{how}"
+    return f"{saved.value:.1f}% of the {what}, 95% interval for one look {limits}{how}"
 
 
 def compared(groups: tuple[int, int], n_uncompared: int) -> str:

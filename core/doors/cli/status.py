@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
-from core.doors.cli.savings import VERDICTS, compared, figure
+from core.doors.cli.savings import VERDICTS, compared, figure, money_rows
 from core.doors.terminal import say, say_facts
 from core.doors.verbs import verb
 from core.records.estimate import Estimate
@@ -48,6 +48,7 @@ def _say_status(result: queries.Status) -> None:
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
+        *money_rows(result.money),
         ("savings", _saved(baseline)),
         ("compared", compared(baseline.compared_runs, baseline.uncompared_runs)),
         ("may be claimed", VERDICTS[baseline.verdict]),

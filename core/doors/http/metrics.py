@@ -26,6 +26,7 @@ from core.flows.names import learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
 from core.permissions import may
 from core.records.actor import Actor
+from core.records.estimate import Estimate
 from core.records.posterior import BANDS
 from core.store.store import Store
 from core.version import __version__
@@ -139,6 +140,11 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
         "Share of tokens that selecting saves, the figure that pages name first, and its 95 % interval",
         labels=["learner", "bound"],
     )
+    money = GaugeMetricFamily(
+        "armscope_money_saved_ratio",
+        "Share of the money that selecting saves, by the bills of runs, and its 95 % interval",
+        labels=["learner", "bound"],
+    )
     revision = GaugeMetricFamily("armscope_revision", "Changes to a learner", labels=["learner"])
     for one in learners:
         for name, n in one.counted.runs.items():
@@ -147,12 +153,19 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
             arms.add_metric([one.learner, band], n)
         for (kind, severity), n in _attention(one).items():
             need.add_metric([one.learner, kind, severity], n)
-        shown = one.overview.savings.shown
-        for bound, value in (("value", shown.value), ("lower", shown.lower), ("upper", shown.upper)):
-            if value is not None and shown.lower is not None:
-                saved.add_metric([one.learner, bound], value / 100)
+        bills = one.overview.money
+        _estimate(saved, one.learner, one.overview.savings.shown)
+        if bills is not None:
+            _estimate(money, one.learner, bills.shown)
         revision.add_metric([one.learner], one.revision)
-    yield from (runs, arms, need, saved, revision)
+    yield from (runs, arms, need, saved, money, revision)
+
+
+def _estimate(metric: GaugeMetricFamily, learner: str, shown: Estimate) -> None:
+    """Add a figure with its interval; without an interval, nothing."""
+    for bound, value in (("value", shown.value), ("lower", shown.lower), ("upper", shown.upper)):
+        if value is not None and shown.lower is not None:
+            metric.add_metric([learner, bound], value / 100)
 
 
 def _attention(one: Measures) -> Mapping[tuple[str, str], int]:

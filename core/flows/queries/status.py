@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.flows.context import Context
 from core.flows.queries.overview import overview_in
+from core.flows.queries.savings import limits_of, money_of
 from core.records.status import Baseline, Status
 from core.records.times import iso
 from core.records.view import View
@@ -41,6 +42,7 @@ def status(context: Context) -> Status:
         offers_unobserved=offers.unobserved,
         tokens=totals.tokens,
         baseline=_baseline(overall.savings),
+        money=money_of(overall.money),
         revision=snapshot.revision,
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
@@ -62,21 +64,15 @@ def _baseline(saved: savings_of.Comparison) -> Baseline:
         baseline_avg_tokens=saved.baseline.mean_tokens,
         selected_avg_tokens=saved.selected.mean_tokens,
         savings_percent=saved.saved_percent.value,
-        interval=_limits(saved.saved_percent),
+        interval=limits_of(saved.saved_percent),
         truncated_runs=saved.baseline.n_truncated,
         typical_savings_percent=saved.typical_percent.value,
-        typical_interval=_limits(saved.typical_percent),
+        typical_interval=limits_of(saved.typical_percent),
         capped_savings_percent=saved.capped_percent.value,
-        capped_interval=_limits(saved.capped_percent),
+        capped_interval=limits_of(saved.capped_percent),
         compared_runs=saved.n_compared,
         uncompared_runs=saved.n_uncompared,
         formula_savings_percent=saved.plain_percent,
         verdict=saved.verdict,
         headline="plain" if saved.is_narrow else "capped",
     )
-
-
-def _limits(estimate: savings_of.Estimate) -> tuple[float, float] | None:
-    if estimate.lower is None or estimate.upper is None:
-        return None
-    return estimate.lower, estimate.upper

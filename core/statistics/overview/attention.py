@@ -305,8 +305,11 @@ def _about_shift(shift: Shift, severity: Severity) -> Attention:
 
 def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | None:
     overall = saved.overall
-    n_compared = sum(overall.n_compared)
-    if overall.verdict == "costs_more":
+    n_compared, money = sum(overall.n_compared), saved.money
+    if money is not None and money.verdict == "costs_more":
+        severity: Severity = "warning" if money.is_estimated else "critical"
+        return Attention(kind="costs_more", severity=severity, count=sum(money.n_compared))
+    if overall.verdict == "costs_more" and not (money is not None and money.verdict == "proven"):
         return Attention(kind="costs_more", severity="critical", count=n_compared)
     if overall.verdict == "proven" or settings.phase == "passive":
         return None
@@ -315,7 +318,7 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
         n_other = overall.selected.n_runs + left.passive + left.fallback
         if n_other == 0:  # imported runs have no coin
             return None
-        severity: Severity = "notice" if overall.selected.n_runs else "info"
+        severity = "notice" if overall.selected.n_runs else "info"
         return Attention(kind="no_baseline_runs", severity=severity, count=n_other + left.imported)
     return Attention(kind="savings_not_proven", severity="notice", count=n_compared)
 

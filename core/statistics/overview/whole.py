@@ -14,7 +14,7 @@ from core.statistics.overview.attention import NOTHING_HAPPENED, Attention, Happ
 from core.statistics.overview.key_figures import KeyFigure, key_figures
 from core.statistics.overview.ranked import RankedArm, extremes, informative_pulls, ranked_floor
 from core.statistics.overview.series import DaySeries, day_series
-from core.statistics.savings import Comparison, Savings
+from core.statistics.savings import Comparison, MoneySaved, Savings
 from core.statistics.summary import Summary
 
 
@@ -32,6 +32,7 @@ class Overview:
     n_pulls: int
     tokens_per_selected_run: float | None
     savings: Comparison
+    money: MoneySaved | None
     figures: tuple[KeyFigure, ...]
     series: DaySeries
     bands: tuple[int, ...]
@@ -102,6 +103,7 @@ def overview(
         n_pulls=columns.n_pulls,
         tokens_per_selected_run=saved.overall.selected.mean_tokens,
         savings=saved.overall,
+        money=saved.money,
         figures=key_figures(columns, usage, saved, by_day, calls_per_run=calls_per_run),
         series=by_day,
         bands=tuple(np.bincount(summary.band, minlength=len(BANDS)).tolist()),

@@ -7,8 +7,9 @@ from core.statistics.savings.comparison import ClassFigures, Comparison, saved_p
 from core.statistics.savings.distribution import TokenDistribution
 from core.statistics.savings.left_out import LeftOut
 from core.statistics.savings.many import PlainSavings, plain_savings
+from core.statistics.savings.money import MoneySaved
 from core.statistics.savings.over_time import SavingsOverTime
 from core.statistics.savings.plan import ProofNeed
-from core.statistics.savings.total import MoneySaved, TotalSaved
+from core.statistics.savings.total import TotalSaved
 from core.statistics.savings.verdict import VerdictReason
 from core.statistics.savings.whole import Savings, savings

@@ -183,6 +183,15 @@ def _tokens(position: Floats) -> Floats:
     return np.asarray(np.exp2(power) * (1 + position / _STEPS - power))
 
 
+def bucket_of(amount: Ints) -> Ints:
+    """Return the size class of each amount of 1 or more, as `core.columns.token_bucket`.
+
+    >>> bucket_of(np.array([1, 2, 1_000, 1 << 40])).tolist()
+    [0, 8, 79, 320]
+    """
+    return np.floor(_position(amount.astype(np.float64))).astype(np.int64)
+
+
 class Capped(NamedTuple):
     """Sums of runs counted up to a cap, of their squares, and how many of them are above it."""
 

@@ -58,7 +58,7 @@ def balance(runs: SessionRuns) -> Balance:
     ...     alone, unknown = np.arange(n), np.full(n, -1)
     ...     return SessionRuns(session=alone, draw=alone, hour=alone, run_class=names, model=("m",) * n,
     ...         channel=("",) * n, status=("completed",) * n, prob_micro=np.full(n, 300_000), tokens=unknown,
-    ...         duration_ms=unknown)
+    ...         duration_ms=unknown, bill_pico=unknown, bill_marks=unknown)
     >>> balance(runs(dice.random(n) < 0.3)).fails, balance(runs(np.arange(n) < 0.3 * n)).fails
     (False, True)
     """

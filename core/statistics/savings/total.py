@@ -8,11 +8,7 @@ stays as uncertain as the baseline mean is, however many selected runs there are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
-
-import numpy as np
+from dataclasses import dataclass
 
 from core.columns import Floats, Ints
 from core.records.estimate import Estimate
@@ -21,8 +17,6 @@ from core.statistics.savings.over_time import Running, shown_limits
 from core.statistics.savings.ratio import estimated
 from core.statistics.savings.runs import RunAmount
 from core.statistics.savings.sums import SELECTED
-
-PER_MILLION: Final = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +35,8 @@ class TotalSaved:
     upper: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class MoneySaved:
-    """Total saved in money, over the models that have a price; ``unpriced`` names those that have none."""
-
-    total: TotalSaved
-    unpriced: tuple[str, ...]
-
-
-def tokens_saved(tokens: RunAmount, so_far: Running, *, prob: float) -> TotalSaved:
-    """Return the tokens that all selected runs saved.
+def total_saved(tokens: RunAmount, so_far: Running, *, prob: float, worth: float = 1.0) -> TotalSaved:
+    """Return what all selected runs saved, each unit of the amount counted as ``worth``.
 
     References
     ----------
@@ -64,30 +50,9 @@ def tokens_saved(tokens: RunAmount, so_far: Running, *, prob: float) -> TotalSav
     >>> none = StratumSums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
     >>> tokens, until = (RunAmount(sums=one, sessions=None) for one in (sums, none))
     >>> so_far = Running(day=np.array([], dtype=np.int64), tokens=until, n_undated=0, is_narrow=True)
-    >>> tokens_saved(tokens, so_far, prob=0.95).saved.value
+    >>> total_saved(tokens, so_far, prob=0.95).saved.value
     18.0
     """
-    return _total(tokens, so_far, worth=np.ones(tokens.sums.n.shape[-2]), prob=prob)
-
-
-def money_saved(
-    tokens: RunAmount, so_far: Running, *, models: Sequence[str], prices: Mapping[str, float], prob: float
-) -> MoneySaved | None:
-    """Return the same at prices per million tokens; ``models`` are those of the strata. None: no model has a
-    price.
-    """
-    is_priced = np.array([model in prices for model in models], dtype=np.bool_)
-    if not is_priced.any():
-        return None
-    worth = np.array([prices[model] for model in models if model in prices], dtype=np.float64) / PER_MILLION
-    total = _total(tokens.strata(is_priced), so_far.strata(is_priced), worth=worth, prob=prob)
-    n_unpriced = int(tokens.sums.n[~is_priced, SELECTED].sum())
-    total = replace(total, n_uncounted=total.n_uncounted + n_unpriced)
-    unpriced = sorted({model for model, priced in zip(models, is_priced, strict=True) if not priced})
-    return MoneySaved(total=total, unpriced=tuple(unpriced))
-
-
-def _total(tokens: RunAmount, so_far: Running, *, worth: Floats, prob: float) -> TotalSaved:
     sums = tokens.sums
     compared = tokens.compared(sums.n[..., SELECTED] * worth)
     path = so_far.tokens.compared(so_far.tokens.sums.n[..., SELECTED] * worth)

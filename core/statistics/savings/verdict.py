@@ -30,6 +30,7 @@ VerdictReason = Literal[
     "no_coin",
     "declared_coin",
     "unbalanced",
+    "estimated",
     "unfinished_differ",
     "unknown_differ",
     "runaways_cost",

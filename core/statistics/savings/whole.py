@@ -6,10 +6,8 @@ ended normally with a known amount, errors from all of them; what was left out i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 
 from core.columns import SessionRuns, UsageColumns
 from core.statistics.savings.baseline import (
@@ -29,12 +27,11 @@ from core.statistics.savings.comparison import (
 from core.statistics.savings.design import Balance
 from core.statistics.savings.distribution import TokenDistribution, distribution
 from core.statistics.savings.left_out import LeftOut, left_out
+from core.statistics.savings.money import MoneySaved, money_saved
 from core.statistics.savings.over_time import SavingsOverTime, over_time, running
 from core.statistics.savings.plan import ProofNeed, proof_need, token_variation
 from core.statistics.savings.runs import ComparedRuns
-from core.statistics.savings.total import MoneySaved, TotalSaved, money_saved, tokens_saved
-
-NO_PRICES: Final[Mapping[str, float]] = MappingProxyType({})
+from core.statistics.savings.total import TotalSaved, total_saved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +67,7 @@ def savings(
     *,
     baseline_rate: float,
     n_arms: int,
-    prices: Mapping[str, float] = NO_PRICES,
+    priced: Collection[str] = (),
     prob: float = 0.95,
     target_points: float = 5.0,
 ) -> Savings:
@@ -78,8 +75,8 @@ def savings(
 
     ``saved_percent = (baseline mean - selected mean) / baseline mean * 100``, both means at the same mix of
     strata. ``sampled`` are runs with their sessions, all or drawn at random; without them each run counts
-    as a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``prices``
-    what a million tokens of a model cost.
+    as a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``priced``
+    the models that have a price: savings in money come from the bills of the sampled runs.
 
     Parameters
     ----------
@@ -91,8 +88,8 @@ def savings(
         The coin's probability of a baseline run, in [0, 1].
     n_arms : int
         Size of the inventory, 0 or more.
-    prices : mapping of str to float, optional
-        What a million tokens of a model cost, 0 or more.
+    priced : collection of str, optional
+        Models that have a price.
     prob : float, optional
         Probability that intervals hold, in (0, 1).
     target_points : float, optional
@@ -116,7 +113,6 @@ def savings(
     final = overall if unfinished_too is None else agreed(overall, unfinished_too)
     variation = token_variation(usage)
     so_far = running(usage, runs, is_narrow=overall.is_narrow)
-    models = runs.models.tolist()
     return Savings(
         overall=final,
         unfinished_too=unfinished_too,
@@ -130,9 +126,9 @@ def savings(
         recommended_rate=recommended_rate(n_arms),
         over_time=over_time(so_far, prob),
         distribution=distribution(usage, runs),
-        tokens=tokens_saved(runs.tokens, so_far, prob=prob),
+        tokens=total_saved(runs.tokens, so_far, prob=prob),
         variation=variation,
-        money=money_saved(runs.tokens, so_far, models=models, prices=prices, prob=prob),
+        money=money_saved(usage, sampled, priced=priced, prob=prob),
     )
 
 

@@ -22,7 +22,8 @@ _SEEKS: Final = 10 * SAMPLED
 
 _RUNS: Final = (
     f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
-    f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no FROM run {{}}"
+    f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no,"
+    f" coalesce(bill_pico, {UNKNOWN}), bill_marks FROM run {{}}"
     f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
     " AND outcome <> 'empty' {}"
 )
@@ -38,9 +39,8 @@ def session_runs(
     """
     limit = _ALL_KEYS if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
     columns = _columns(snapshot, n_runs, limit, since_ms, until_ms)
-    session, hour, run_class, model, channel, status, tokens, duration_ms, choice, import_nos, run_nos = (
-        columns
-    )
+    session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
+    import_nos, run_nos, bill_pico, bill_marks = rest
     return SessionRuns(
         session=ints(session),
         draw=coded(map(seed_of, choice, run_nos))[0],
@@ -52,6 +52,8 @@ def session_runs(
         prob_micro=ints([coin_of(*one)[0] for one in zip(choice, import_nos, strict=True)]),
         tokens=ints(tokens),
         duration_ms=ints(duration_ms),
+        bill_pico=ints(bill_pico),
+        bill_marks=ints(bill_marks),
         is_all=limit == _ALL_KEYS,
     )
 

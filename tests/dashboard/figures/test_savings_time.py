@@ -9,7 +9,7 @@ from core.statistics.savings import Savings, savings
 from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.figures.theme import LIGHT
-from tests.usage import Counted, usage_of
+from tests.usage import Counted, billed, sessions_of, usage_of
 
 
 def saved(*, selected: int = 6_000, n_days: int = 40) -> Savings:
@@ -18,7 +18,9 @@ def saved(*, selected: int = 6_000, n_days: int = 40) -> Savings:
         for day in range(n_days)
         for group, tokens in (("baseline", 9_000), ("selected", selected), ("selected", selected + 100))
     ]
-    return savings(usage_of(runs), baseline_rate=0.1, n_arms=5, prices={"m": 3.0})
+    runs = billed(runs, 3.0)
+    sessions = sessions_of(runs) if n_days <= 40 else None
+    return savings(usage_of(runs), sessions, baseline_rate=0.1, n_arms=5, priced=("m",))
 
 
 def line(drawn: Chart) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -1,4 +1,4 @@
-"""What was saved in all: tokens and money."""
+"""What was saved in all, in tokens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from core.columns import UNKNOWN
 from core.statistics.savings import Savings, savings
@@ -19,8 +17,8 @@ def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
     return [max(1, round(one)) for one in drawn.tolist()]
 
 
-def found(runs: list[Counted], prices: dict[str, float] | None = None) -> Savings:
-    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=30, prices=prices or {})
+def found(runs: list[Counted]) -> Savings:
+    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=30)
 
 
 TWO_MODELS = [
@@ -52,41 +50,6 @@ def test_strata_count_with_their_own_selected_runs() -> None:
     )
     assert result.tokens.saved.value == pytest.approx(by_hand, rel=1e-12)
     assert result.tokens.n_runs == 400
-
-
-@settings(max_examples=40)
-@given(small=st.floats(0, 1_000), large=st.floats(0, 1_000))
-def test_money_is_the_sum_over_the_models_of_tokens_times_price(small: float, large: float) -> None:
-    money = found(TWO_MODELS, {"small": small, "large": large, "another": 5.0}).money
-    assert money is not None
-    assert money.unpriced == ()
-    alone = [
-        found([run for run in TWO_MODELS if run.model == model]).tokens.saved.value
-        for model in ("small", "large")
-    ]
-    by_hand = sum((saved or 0) * price / 1e6 for saved, price in zip(alone, (small, large), strict=True))
-    assert money.total.saved.value == pytest.approx(by_hand, rel=1e-9, abs=1e-12)
-
-
-def test_money_at_one_price_for_all_is_the_tokens_at_that_price() -> None:
-    result = found(TWO_MODELS, {"small": 4.0, "large": 4.0})
-    assert result.money is not None
-    tokens, money = result.tokens.saved, result.money.total.saved
-    assert tokens.lower is not None
-    assert money.lower == pytest.approx(tokens.lower * 4e-6)
-    assert (result.money.total.path == pytest.approx(result.tokens.path * 4e-6)) is True
-
-
-def test_models_without_a_price_are_named_and_counted() -> None:
-    money = found(TWO_MODELS, {"large": 3.0}).money
-    assert money is not None
-    assert money.unpriced == ("small",)
-    assert (money.total.n_runs, money.total.n_uncounted) == (300, 100)
-    assert found(TWO_MODELS, {"unheard-of": 3.0}).money is None
-    assert found(TWO_MODELS).money is None
-    free = found(TWO_MODELS, {"large": 0.0}).money
-    assert free is not None
-    assert free.total.saved.value == 0.0
 
 
 def test_the_path_ends_at_the_total_and_names_what_has_no_day() -> None:
