@@ -527,7 +527,7 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 4_340,
+    "core": 4_360,
     "core/demo": 2_250,
     "core/detect": 650,
     "core/doors": 12_250,
@@ -538,13 +538,13 @@ BUDGETS = {
     "core/package": 40,
     "core/posterior": 620,
     "core/records": 8_150,
-    "core/statistics": 11_800,
+    "core/statistics": 11_810,
     "core/store": 23_200,
     "dashboard": 4_200,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_500,
     "dashboard/report": 640,
-    "dashboard/sentences": 4_600,
+    "dashboard/sentences": 4_670,
     "dashboard/widgets": 12_050,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
