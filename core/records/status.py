@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
 from core.records.standing import Standing
@@ -67,7 +68,7 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
-    ``need_a_look`` counts the rows of the attention list by kind, as the overview does. ``offers`` are selections
+    ``judged`` counts arms by a judgement that is an alarm. ``offers`` are selections
     that clients received, and ``offers_unobserved`` those without a report so far: they count against no arm.
     ``open_to_others``: files of the database that other users of this machine can read. ``servers``: those of a
     cluster with the tables, empty for one server. ``standing``: the server's role and its standbys, None for a file.
@@ -85,7 +86,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     empty: int
     arms: int
     pulls: int
-    need_a_look: dict[str, int]
+    judged: dict[JudgementName, int]
     offers: int
     offers_unobserved: int
     tokens: int

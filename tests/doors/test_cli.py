@@ -163,7 +163,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "empty",
         "arms",
         "pulls",
-        "need_a_look",
+        "judged",
         "offers",
         "offers_unobserved",
         "tokens",

@@ -31,7 +31,6 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import Opened, Source
 from core.records.arm import Arm
-from core.records.judgement import ALARMS
 from core.records.run import Inventory, Unit
 from tests.flows.history import described
 from tests.flows.world import START_MS, context_at, run_of
@@ -70,7 +69,6 @@ def seen(context: Context) -> Seen:
     assert verification.clean, verification.differences
     status = msgspec.to_builtins(queries.status(context))
     del status["revision"], status["database"]
-    status["need_a_look"] = {kind: n for kind, n in status["need_a_look"].items() if kind in ALARMS}
     beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
     return msgspec.json.encode(beliefs), status, described(context), bills_of(context)
 

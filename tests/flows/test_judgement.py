@@ -93,8 +93,8 @@ def test_the_overview_and_the_status_name_the_arms_that_are_judged_to_need_a_loo
         if item.kind in ALARMS
     }
     assert listed == alarmed
-    rows = [item.kind for item in queries.overview(context).attention]
-    assert queries.status(context).need_a_look == {kind: rows.count(kind) for kind in rows}
+    counted = {name: list(alarmed.values()).count(name) for name in alarmed.values()}
+    assert queries.status(context).judged == counted
 
 
 def test_what_a_door_hands_out_is_the_judgement_with_its_evidence(context: Context) -> None:

@@ -43,7 +43,7 @@ def _say_status(result: queries.Status) -> None:
             "runs",
             f"{result.runs:,} ({result.observed:,} observed; skipped: {skipped}; {result.empty:,} empty)",
         ),
-        ("arms", f"{result.arms:,} with {result.pulls:,} pulls"),
+        ("arms", f"{result.arms:,} with {result.pulls:,} pulls{_judged(result)}"),
         *([("offers", _offers(result))] if result.offers else []),
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
@@ -52,7 +52,6 @@ def _say_status(result: queries.Status) -> None:
         ("savings", _saved(baseline)),
         ("compared", compared(baseline.compared_runs, baseline.uncompared_runs)),
         ("may be claimed", VERDICTS[baseline.verdict]),
-        ("needs a look", _need_a_look(result)),
     ]
     say_facts(rows)
     if result.open_to_others:
@@ -84,7 +83,7 @@ def _saved(baseline: Baseline) -> str:
     return figure(Estimate(value=value, lower=lower, upper=upper), capped=capped)
 
 
-def _need_a_look(result: queries.Status) -> str:
-    """Return the number of rows of the attention list, by kind."""
-    kinds = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in result.need_a_look.items())
-    return f"{sum(result.need_a_look.values()):,}: {kinds}" if kinds else "nothing"
+def _judged(result: queries.Status) -> str:
+    """Return the numbers of arms with a judgement that is an alarm."""
+    parts = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.judged.items()]
+    return f"; judged {', '.join(parts)}" if parts else ""

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from core.columns import ArmColumns
 from core.flows.context import Context
-from core.flows.queries.overview import overview_in
-from core.flows.queries.savings import limits_of, money_of
+from core.flows.queries.judgement import recent_events_in
+from core.flows.queries.savings import limits_of, money_of, savings_in, used_in
+from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.status import Baseline, Status
 from core.records.times import iso
 from core.records.view import View
 from core.statistics import savings as savings_of
+from core.statistics.judgement import alarms, stale_arms
 from core.store import reads
 from core.store.files import files_of, is_open_to_others
 from core.store.offers import offer_counts
+from core.store.transaction import Snapshot
 
 
 def status(context: Context) -> Status:
     """Show where the data are and what they hold."""
     with context.reading() as snapshot:
-        totals, overall, offers, servers, standing = snapshot.together(
-            lambda: reads.totals(snapshot),
-            lambda: overview_in(context, snapshot, View()),
+        (totals, columns, judged), used, offers, servers, standing = snapshot.together(
+            lambda: _counts(snapshot),
+            lambda: used_in(snapshot, View()),
             lambda: offer_counts(snapshot),
             lambda: reads.servers(snapshot),
             lambda: reads.standing(snapshot),
         )
+        saved = savings_in(snapshot, used, len(columns))
     standby = context.store.standby
     read_standing = None if standby is None else standby.standing()
     return Status(
@@ -35,14 +42,14 @@ def status(context: Context) -> Status:
         observed=totals.observed,
         skipped=totals.skipped,
         empty=totals.empty,
-        arms=overall.n_arms,
-        pulls=overall.n_pulls,
-        need_a_look=overall.needs,
+        arms=len(columns),
+        pulls=columns.n_pulls,
+        judged=judged,
         offers=offers.n_offers,
         offers_unobserved=offers.unobserved,
         tokens=totals.tokens,
-        baseline=_baseline(overall.savings),
-        money=money_of(overall.money),
+        baseline=_baseline(saved.overall),
+        money=money_of(saved.money),
         revision=snapshot.revision,
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
@@ -55,6 +62,15 @@ def status(context: Context) -> Status:
         read_standing=read_standing,
         read_problem=None if standby is None or standby.problem is None else standby.problem.problem,
     )
+
+
+def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[JudgementName, int]]:
+    """Return run totals, arms, and the number of arms per judgement that needs attention."""
+    totals, columns = snapshot.together(lambda: reads.totals(snapshot), lambda: reads.arm_columns(snapshot))
+    lately = recent_events_in(snapshot, columns, View(), totals.last_at_ms)
+    stale = stale_arms(columns, lately.inclusions, lately.end_ms)
+    counts = Counter(alarms(columns, lately.changes, stale, lately.never).values())
+    return totals, columns, {name: counts[name] for name in JUDGEMENTS if name in counts}
 
 
 def _baseline(saved: savings_of.Comparison) -> Baseline:
