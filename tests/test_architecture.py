@@ -532,7 +532,7 @@ BUDGETS = {
     "core/detect": 630,
     "core/doors": 12_250,
     "core/explained": 490,
-    "core/flows": 14_000,
+    "core/flows": 14_020,
     "core/formats": 11_090,
     "core/guide": 160,
     "core/package": 40,

@@ -9,6 +9,7 @@ from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, unlimited, utc_now_ms
 from core.permissions import Action
 from core.records.actor import Actor
+from core.records.learner import Sticky
 from core.settings import DEFAULT_LEARNER, check_learner
 from core.store.store import Store
 
@@ -26,14 +27,22 @@ class Service:
     identity: Callable[[], str] = fresh_identity
     new_layers: Callable[[Actor, int], None] = unlimited
 
-    def context(self, actor: Actor, learner: str | None = None, action: Action | None = None) -> Context:
+    def context(
+        self,
+        actor: Actor,
+        learner: str | None = None,
+        action: Action | None = None,
+        *,
+        sticky: Sticky = "run",
+    ) -> Context:
         """Return the context of an actor in a learner: the named one, else the actor's only one, else the default.
 
-        With ``action`` the action is authorised, and the context does not authorise it again. Raises `InvalidSetting`
-        for an invalid name, `InvalidInput` if the learner is ambiguous, and `Denied` for an actor without a role.
+        ``sticky`` is that setting of a learner that the context creates. With ``action`` the action is authorised,
+        and the context does not authorise it again. Raises `InvalidSetting` for an invalid name, `InvalidInput` if
+        the learner is ambiguous, and `Denied` for an actor without a role.
         """
         name = self._meant(actor) if learner is None else check_learner(learner)
-        context = self._at(actor, name)
+        context = self._at(actor, name, sticky)
         if action is not None:
             context.permit(action)
         elif not actor.roles(name):
@@ -47,7 +56,7 @@ class Service:
         """Return the context of an actor for the full database."""
         return self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner).of_own_door()
 
-    def _at(self, actor: Actor, learner: str) -> Context:
+    def _at(self, actor: Actor, learner: str, sticky: Sticky = "run") -> Context:
         return Context(
             store=self.store,
             learner=learner,
@@ -56,6 +65,7 @@ class Service:
             entropy=self.entropy,
             identity=self.identity,
             on_new_layers=self.new_layers,
+            sticky=sticky,
         )
 
     def _meant(self, actor: Actor) -> str:

@@ -22,7 +22,6 @@ from core.flows.new_file import new_file
 from core.flows.steps import ProgressCallback
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.records.answers import ExportAnswer
-from core.records.learner import LearnerSettings
 from core.records.parameters import ExportFormat
 from core.records.times import iso
 from core.store.reads import totals
@@ -65,7 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     observations: int
     first_run: str | None
     last_run: str | None
-    settings: LearnerSettings
+    settings: dict[str, object]
     files: tuple[PackedFile, ...]
     texts: bool = True
     hidden: int = 0
@@ -104,8 +103,7 @@ def export_bundle(
         answer = _pack(snapshot, packer, format, progress)
         manifest = _manifest(context, snapshot, answer, packer)
         with packer.file(MANIFEST) as put:
-            plain = {**msgspec.to_builtins(manifest), "settings": manifest.settings.document()}
-            put(msgspec.json.format(msgspec.json.encode(plain), indent=2))
+            put(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
     return BundleAnswer(
         file=str(target), size_bytes=target.stat().st_size, sha256=_hash_of(target), manifest=manifest
     )
@@ -183,7 +181,7 @@ def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer
         observations=answer.observations,
         first_run=iso(known.first_at_ms),
         last_run=iso(known.last_at_ms),
-        settings=snapshot.settings,
+        settings=snapshot.settings.document(),
         files=tuple(packer.files),
         texts=answer.texts,
         hidden=answer.hidden,

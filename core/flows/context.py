@@ -104,7 +104,11 @@ class Context:
 
     def of_own_door(self) -> Context:
         """Return the context of a door of our own: in learners that it creates, selections hold within a session."""
-        return replace(self, sticky="session")
+        if self.sticky == "session":
+            return self
+        own = replace(self, sticky="session")
+        own._permitted.update(self._permitted)
+        return own
 
     def for_pages(self) -> Context:
         """Return a context whose reads may be stale: they use the replica, if there is one."""

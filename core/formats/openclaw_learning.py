@@ -39,9 +39,9 @@ class BaselineRuns(_Shape, frozen=True, kw_only=True):
     token_savings_percent: float | None
     baseline_avg_duration: float | None
     selected_avg_duration: float | None
-    savings_percent: float | None = None
-    savings_interval: tuple[float, float] | None = None
-    savings_verdict: str = "no_figure"
+    savings_percent: float | msgspec.UnsetType = msgspec.UNSET
+    savings_interval: tuple[float, float] | msgspec.UnsetType = msgspec.UNSET
+    savings_verdict: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Summary(_Shape, frozen=True, kw_only=True):

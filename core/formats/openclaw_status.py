@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Final
 
+import msgspec
+
 from core.formats.moments import utc_ms_of
 from core.formats.openclaw_learning import ArmState, BaselineRuns, Config, Summary
 from core.records.times import instant
@@ -74,7 +76,7 @@ def _distribution(runs: BaselineRuns) -> Iterator[str]:
         sign = "+" if saved > 0 else ""
         averages = f"(baseline avg: {means[0]}, selected avg: {means[1]})"
         yield f"  Token Savings: {sign}{_fixed(saved, 1)}% {averages}"
-    if runs.savings_percent is not None and runs.savings_interval is not None:
+    if runs.savings_percent is not msgspec.UNSET and runs.savings_interval is not msgspec.UNSET:
         low, high = _outwards(*runs.savings_interval)
         yield f"  armscope: {_fixed(runs.savings_percent, 1)}% fewer tokens, 95% interval {low}% to {high}%"
     yield ""

@@ -190,8 +190,8 @@ UNKNOWN_BILL: Final = Bill(None, 0)
 def price_at(prices: ModelPrices, at_ms: int | None) -> Price | None:
     """Return the price in force at a time; None = none was yet. Without a time the latest price applies.
 
-    >>> price_at(3.0, None)
-    Price(input_micro=3000000)
+    >>> price_at(3.0, None).input_micro
+    3000000
     """
     if isinstance(prices, (int, float)):
         return Price(input_micro=round(prices * MICRO))

@@ -23,15 +23,13 @@ def bill_again(txn: Transaction, before: Mapping[str, ModelPrices]) -> None:
     """Recompute the bills that changed prices concern, those of a staged import too."""
     now = txn.settings.prices
     models = {model for model in {*before, *now} if before.get(model) != now.get(model)}
-    rows = []
-    for run_no, stored, expected in _bills(txn, now, models):
-        if stored != expected:
-            rows.append((*expected, txn.learner_id, run_no))
-        if len(rows) >= _CHUNK:
-            txn.connection.many(_WRITE, rows)
-            rows.clear()
-    if rows:
-        txn.connection.many(_WRITE, rows)
+    rows = [
+        (*expected, txn.learner_id, run_no)
+        for run_no, stored, expected in _bills(txn, now, models)
+        if stored != expected
+    ]
+    for start in range(0, len(rows), _CHUNK):
+        txn.connection.many(_WRITE, rows[start : start + _CHUNK])
 
 
 def wrong_bills(facts: Facts) -> Iterator[tuple[int, Bill, Bill]]:

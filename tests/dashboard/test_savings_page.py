@@ -67,7 +67,7 @@ def test_a_price_brings_money_into_the_words_and_the_picture(open_page: Open, da
     page = open_page("savings", unit="Money")
     assert page.button_group(key="unit").value == "money"
     assert "At the prices set that is " in said(page)
-    assert "Without a price: mini." in said(page)
+    assert "without a price: mini." in said(page)
     assert any("money saved" in chart.proto.alt for chart in page.get("plotly_chart"))
     undo(context, priced.id or "")
     assert "No price is set for any of these models" in said(open_page("savings"))
@@ -98,7 +98,7 @@ def test_hostile_models_and_channels_are_text(open_page: Open, database: Path) -
     record_all(context, hostile)
     change(context, "prices", {"<script>alert(1)</script>": 2})
     page = open_page("savings")
-    assert "Without a price: " in said(page)
+    assert "without a price: " in said(page)
     for foreign in ("<script", "$\\alpha", ":smile:", ":red[x]", "](javascript"):
         assert foreign not in said(page)
 

@@ -60,11 +60,12 @@ def recounted(snapshot: Snapshot, until_ms: int | None = None) -> dict[str, Part
     runs = {
         no: tuple(row)
         for no, *row in rows("SELECT run_no, revision, at_ms, standing FROM run WHERE learner_id = ?")
+        if row[0] <= snapshot.revision  # an import in parts has runs that do not count yet
     }
     flags = {
         (run, arm): flag
         for run, arm, flag in rows("SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ?")
-        if runs[run][2]
+        if run in runs and runs[run][2]
     }
     epoch = _epochs(rows, until_ms)
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])

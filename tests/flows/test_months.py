@@ -107,7 +107,7 @@ def test_rejections_by_a_person_are_no_poison(context: Context) -> None:
         for arm in ARMS[5:7]:
             reward(later, arm.key, 0.0)
     rows = queries.overview(at_end_of(context, 59)).attention
-    assert {row.kind for row in rows} <= USUAL
+    assert {row.kind for row in rows} <= USUAL | {"rewards_apart"}, "the row about the person names them"
 
 
 @pytest.mark.parametrize("world", ["no weekend", "three channels, one rare", "sessions alike"])

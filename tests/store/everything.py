@@ -80,6 +80,7 @@ from core.records.alert import Alarm, SendResult
 from core.records.arm import Arm
 from core.records.audit import AuditFilter
 from core.records.batch import BatchLine
+from core.records.bill import Spent
 from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.limits import LAST_MS
@@ -97,6 +98,7 @@ from core.store.damage import quick_check
 from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
+from core.store.reads import sessions
 from core.store.reads.measured import budgets_used, last_run_no
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
 from core.store.reads.training import Subjects, texts_of_pair
@@ -161,6 +163,14 @@ def do(context: Context, folder: Path) -> None:
     select_and_hold(replace(context, learner="holding", clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__))
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     undo(context, change(context, "k", 5).id)
+    spent = (Spent(model="small", input=5), Spent(model="large", owner="sub-agent", output=7))
+    record(context, replace_fields(run_of("billed", at_ms=START_MS, model="small"), bill=spent))
+    undo(context, change(context, "prices", {"small": 3.0, "large": {"input": 5.0, "output": 25.0}}).id)
+    assert queries.verify(context).clean
+    few = sessions.MOST_NAMED
+    sessions.MOST_NAMED = 0  # as if the learner had thousands of arms
+    queries.judgements(context)
+    sessions.MOST_NAMED = few
     written: list[Transaction] = []
     context.write("settings", written.append)
     assert context.store.database.write(written[0].stands)

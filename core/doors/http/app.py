@@ -39,6 +39,7 @@ from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentif
 from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor
+from core.records.learner import Sticky
 from core.settings import check_learner
 
 Identify = Callable[[str], Actor]
@@ -132,9 +133,11 @@ class Api:
             actor = _ANONYMOUS if route.public else self._actor(call.headers)
             if route.of_learner is not None:
                 named = call.path_values.get("name")
-                context = self._service.context(actor, named, route.action)
                 # The routes of other programs name no learner.
-                return route.of_learner(context if named is None else context.of_own_door(), call)
+                sticky: Sticky = "run" if named is None else "session"
+                return route.of_learner(
+                    self._service.context(actor, named, route.action, sticky=sticky), call
+                )
             if not route.public:
                 _permit(actor, route.action, call.path_values.get("learner"))
             return route.handler(self._service, actor, call)

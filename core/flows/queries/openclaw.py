@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from core.columns import UNKNOWN
 from core.errors import InvalidInput
 from core.flows.context import Context
@@ -134,7 +136,7 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 def _baseline(saved: Comparison) -> BaselineRuns:
     """Return the baseline in OpenClaw's members; its formula compares the two averages beside it."""
     baseline, selected, shown = saved.baseline, saved.selected, saved.shown
-    return BaselineRuns(
+    runs = BaselineRuns(
         baseline_runs=baseline.n_runs,
         selected_runs=selected.n_runs,
         baseline_avg_tokens=baseline.mean_tokens,
@@ -142,7 +144,12 @@ def _baseline(saved: Comparison) -> BaselineRuns:
         token_savings_percent=saved.plain_percent,
         baseline_avg_duration=baseline.mean_duration_ms,
         selected_avg_duration=selected.mean_duration_ms,
+    )
+    if shown.value is None or shown.lower is None or shown.upper is None:
+        return runs
+    return msgspec.structs.replace(
+        runs,
         savings_percent=shown.value,
-        savings_interval=None if shown.lower is None or shown.upper is None else (shown.lower, shown.upper),
+        savings_interval=(shown.lower, shown.upper),
         savings_verdict=saved.verdict,
     )

@@ -44,6 +44,7 @@ def total_saved(tokens: RunAmount, so_far: Running, *, prob: float, worth: float
 
     Examples
     --------
+    >>> import numpy as np
     >>> from core.statistics.savings.sums import StratumSums
     >>> sums = StratumSums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0,
     ...     50.0]]))

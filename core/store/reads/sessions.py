@@ -124,7 +124,8 @@ _MOMENTS: Final = (
 )
 _POSTERIOR: Final = " JOIN posterior p ON p.learner_id = {0}.learner_id AND p.arm_no = {0}.arm_no"
 _SOME: Final = " AND o.arm_no + 0 IN ({})"
-_MOST_NAMED: Final = 500
+MOST_NAMED = 500
+"""Arms that a query names; of more it reads all."""
 
 
 def session_sums(
@@ -176,7 +177,7 @@ def _moments(
             until,
             *since,
         ]
-        is_all = len(numbers) > _MOST_NAMED
+        is_all = len(numbers) > MOST_NAMED
         sql = _sums_sql(is_present=epoch is None, is_all=is_all)
         rows = snapshot.connection.rows(sql, head) if is_all else _rows(snapshot, sql, head, numbers)
         for arm_no, *amounts in rows:
