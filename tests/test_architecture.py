@@ -538,7 +538,7 @@ BUDGETS = {
     "core/package": 40,
     "core/posterior": 620,
     "core/records": 8_150,
-    "core/statistics": 11_810,
+    "core/statistics": 11_830,
     "core/store": 23_200,
     "dashboard": 4_090,
     "dashboard/app_pages": 1_130,

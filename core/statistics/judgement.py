@@ -36,7 +36,24 @@ _NOT_OFFERED: Final = Chance(
 
 
 def alarms(columns: ArmColumns, changes: Changes, stale: Bools, never: Bools) -> dict[str, JudgementName]:
-    """Return the alarm of each arm that has one, by arm."""
+    """Return the alarm of each arm that has one, by arm.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    changes : Changes
+        Arms that changed, of the same revision.
+    stale : array of bool, shape (n_arms,)
+        Whether each is stale.
+    never : array of bool, shape (n_arms,)
+        Whether each was never referenced (`never_referenced`).
+
+    Returns
+    -------
+    dict of str to JudgementName
+        The name of what is wrong, by arm.
+    """
     names: dict[str, JudgementName] = {}
     for index in np.flatnonzero(stale | never).tolist():
         names[columns.keys[index]] = "stale" if stale[index] else "never_referenced"
