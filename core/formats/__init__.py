@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from glob import escape as _escape
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,7 @@ from core.formats.entries import (
 )
 from core.formats.heads import head_of, is_tools
 from core.formats.openclaw_report import is_report, session_of_report
-from core.formats.reading import Format, Head, Reading, Shape
+from core.formats.reading import Format, Head, Reading, Shape, SubAgentFiles
 from core.formats.spool import Spool, Spooled, is_pipe
 from core.formats.tools import Supplied
 from core.records.run import Unit
@@ -165,6 +166,7 @@ class _Opening:
     spool: Spool
     each_event: bool = False
     sources: dict[Path, Source] = field(default_factory=dict)
+    sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
     skipped: list[Skipped] = field(default_factory=list)
 
     def take(self, path: Path, *, is_named: bool) -> None:
@@ -177,6 +179,8 @@ class _Opening:
                 if is_pipe(path):
                     path, file = self.spool.pipe(path)
             self._take(path, file, closed=None if is_named or path in self.names else _UNOPENED)
+            if is_named and path not in self.names:
+                self._sort_beside(path, file)
         except UnreadableSource as error:
             if is_named:
                 raise
@@ -197,6 +201,21 @@ class _Opening:
             return
         source = self._source(path, file, head, recognised)
         self.sources.setdefault(path.resolve(), source)
+
+    def _sort_beside(self, path: Path, file: str) -> None:
+        """Find files of sub-agents beside a session that was named alone."""
+        stem = path.name.partition(".")[0]
+        for pattern in (f"{_escape(stem)}/subagents/**/agent-*.jsonl*", "agent-*.jsonl*"):
+            for one in sorted(path.parent.glob(pattern)):
+                if one != path and one.is_file():
+                    shown = file.removesuffix(path.name) + str(one.relative_to(path.parent))
+                    with suppress(UnreadableSource):
+                        self._sort(head_of(one, shown, self.limits), one, shown)
+
+    def _sort(self, head: Head, path: Path, file: str) -> None:
+        recognised = self.forced or _recognised(head)
+        if recognised is not None and recognised.sort is not None:
+            recognised.sort(head, path, file, self.sub_agents)
 
     def _unpack(self, path: Path, file: str, *, is_zip: bool) -> None:
         """The files of an archive, like those of a folder."""
@@ -242,6 +261,7 @@ class _Opening:
             raise _foreign(file, head)
         chosen = _unit(format, self.unit)
         taken = self.supplied if format.takes_tools else None
+        self._sort(head, path, file)
         reading = Reading(
             path=path,
             file=file,
@@ -251,6 +271,7 @@ class _Opening:
             limits=self.limits,
             by_domain=taken if format.names_domain else None,
             each_event=self.each_event,
+            sub_agents=self.sub_agents,
             seems=None if recognised is None or recognised is format else recognised.name,
         )
         return Source(

@@ -19,10 +19,11 @@ from core.formats.moments import utc_ms_of
 from core.formats.reading import Head, Piece, Reading, first_keys
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
+from core.records.bill import Spent
 from core.records.episode import Episode, Step
 from core.records.episode import Part as RewardPart
 from core.records.limits import Label
-from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage
+from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage, beyond
 
 
 class Part(msgspec.Struct):
@@ -156,7 +157,8 @@ class Record:
     """A record in the terms of all formats; ``declared`` None = it lists no tools.
 
     ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. Reward, usage
-    and duration belong to the full record. ``environment`` paid the reward for ``task``; ``parts`` are its parts.
+    and duration belong to the full record. ``spent`` are the disjoint counts by model where ``usage`` does not show
+    them. ``environment`` paid the reward for ``task``. ``parts`` are its parts.
     A record with an ``environment`` is an episode even where it was not paid. ``broken`` is the type of the error
     that ended it.
     """
@@ -173,6 +175,7 @@ class Record:
     task: str | None = None
     parts: tuple[RewardPart, ...] = ()
     usage: Usage | None = None
+    spent: tuple[Spent, ...] = ()
     duration_ms: int | None = None
     ended_at: str | None = None
     status: Status = "completed"
@@ -408,6 +411,7 @@ class _RecordRuns:
             status=self.record.status if is_last else "completed",
             reward=self.record.reward if is_whole else None,
             usage=self.record.usage if is_whole else None,
+            bill=beyond(self.record.usage, self.record.spent, self.record.model) if is_whole else (),
             duration_ms=self.record.duration_ms if is_whole else None,
             calls=tuple(segment.calls),
             texts=tuple(segment.texts),

@@ -8,28 +8,36 @@ carry sub-agents' calls, which are not the agent's. Lines of the model ``<synthe
 not replies. Programs that write calls as lines of their own (``type: "tool"`` with a ``tool_name``, ``type:
 "tool_use"``, or a ``tool_use`` beside the message) are read too.
 
+The counts of a usage are disjoint: its input contains no cached token. ``cache_creation`` splits the cache writes by
+lifetime. Older lines lack it, so five minutes are assumed. A sub-agent's responses are among the session's lines
+(``isSidechain``), in notices (``agent_progress``), or in a file of their own, ``agent-*.jsonl``. They go to the bill
+of the run whose call started it (`core.formats.sub_agents`).
+
 The inventory is what the session calls, unless its lines of deferred tools (``deferred_tools_delta``) list all that
 it calls: then they are the tools on offer, and declare it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from core.formats.chat import metadata
-from core.formats.entries import Entry, Progress, Skipped
+from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
-from core.formats.reading import Format, Head, Reading
+from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
+from core.formats.sub_agents import SubAgents
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown, may_be_call
+from core.records.bill import Owner, Spent
 from core.records.limits import Label, Millis, Tokens
-from core.records.run import Call, Inventory, Usage
+from core.records.run import Call, Inventory, Run, Usage
 
 NAME: Final = "claude-code"
 
@@ -43,8 +51,16 @@ class _Block(msgspec.Struct, gc=False):
     type: str = ""
     text: str | None = None
     id: str | None = None
+    tool_use_id: str | None = None
     name: Label | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Written(msgspec.Struct, gc=False):
+    """Cache writes by lifetime."""
+
+    ephemeral_5m_input_tokens: Tokens | None = None
+    ephemeral_1h_input_tokens: Tokens | None = None
 
 
 class _Usage(msgspec.Struct, gc=False):
@@ -52,6 +68,27 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: Tokens | None = None
     cache_read_input_tokens: Tokens | None = None
     cache_creation_input_tokens: Tokens | None = None
+    cache_creation: _Written | None = None
+
+    def spent(self, model: str | None, owner: Owner) -> Spent:
+        """Return the disjoint counts; cache writes without a lifetime count as five minutes."""
+        split = self.cache_creation or _NOT_SPLIT
+        five, hour = split.ephemeral_5m_input_tokens or 0, split.ephemeral_1h_input_tokens or 0
+        written = self.cache_creation_input_tokens or five + hour
+        hour = min(hour, written)
+        return Spent(
+            model=model,
+            owner=owner,
+            input=self.input_tokens or 0,
+            cache_read=self.cache_read_input_tokens or 0,
+            cache_write_5m=written - hour,
+            cache_write_1h=hour,
+            output=self.output_tokens or 0,
+            assumed=five + hour != written,
+        )
+
+
+_NOT_SPLIT: Final = _Written()
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -85,6 +122,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     uuid: str | None = None
     parent_uuid: str | None = None
     session_id: str | None = None
+    agent_id: str | None = None
     is_sidechain: bool | None = None
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
@@ -95,6 +133,9 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     message: _Message | None = None
     attachment: msgspec.Raw = msgspec.Raw(b"")
     tool_use: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="tool_use")
+    tool_use_result: msgspec.Raw = msgspec.Raw(b"")
+    data: msgspec.Raw = msgspec.Raw(b"")
+    parent_tool_use: str | None = msgspec.field(default=None, name="parentToolUseID")
 
 
 class _CallLine(msgspec.Struct, gc=False):
@@ -117,6 +158,27 @@ class _Delta(msgspec.Struct, rename="camel"):
     pending_mcp_servers: list[msgspec.Raw] | None = None
 
 
+class _Result(msgspec.Struct, rename="camel"):
+    """Result of a call that started a sub-agent."""
+
+    agent_id: str | None = None
+    total_tokens: Tokens | None = None
+
+
+class _Notice(msgspec.Struct, rename="camel"):
+    """Notice of a sub-agent's progress, with one of its lines."""
+
+    type: str
+    agent_id: str | None = None
+    message: _Line | None = None
+
+
+class _Task(msgspec.Struct):
+    """Arguments of a call that starts a sub-agent."""
+
+    prompt: str = ""
+
+
 class _Kind(msgspec.Struct, gc=False):
     type: str
 
@@ -125,6 +187,12 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _CALLS: Final = msgspec.json.Decoder(list[_CallLine] | _CallLine)
 _DELTAS: Final = msgspec.json.Decoder(_Delta)
+_RESULTS: Final = msgspec.json.Decoder(_Result)
+_NOTICES: Final = msgspec.json.Decoder(_Notice)
+_TASKS: Final = msgspec.json.Decoder(_Task)
+_STARTS: Final = frozenset(("Task", "Agent"))
+"""Tools that start a sub-agent."""
+_PROGRESS: Final = b'"agent_progress"'
 _CONVERSATION: Final = frozenset(("user", "assistant", "system"))
 _CALL_LINES: Final = frozenset(("tool", "tool_use"))
 _READ: Final = _CONVERSATION | _CALL_LINES
@@ -198,7 +266,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     for entry in read_named(reading, progress, _decode, sidechains.begin):
         n_entries += 1
         yield entry
-    if sidechains.n_lines and not n_entries:
+    if sidechains.n_lines and not n_entries and not sidechains.sessions & reading.sub_agents.sessions:
         yield Skipped(
             file=reading.file,
             reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
@@ -232,12 +300,16 @@ class _Prompt(Prompt):
     """A prompt. ``offered`` are the deferred tools that lines name; None = no such line yet."""
 
     offered: frozenset[str] | None = None
-    usages: dict[str, _Usage] = field(default_factory=dict)
+    usages: dict[str, tuple[str | None, _Usage]] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> Iterable[Spent]:
+        return [usage.spent(model, "agent") for model, usage in self.usages.values()]
 
     @property
     def usage(self) -> Usage | None:
         read = written = cached = long_cached = 0
-        for part in self.usages.values():
+        for _, part in self.usages.values():
             read += part.input_tokens or 0
             written += part.output_tokens or 0
             cached += part.cache_read_input_tokens or 0
@@ -248,9 +320,10 @@ class _Prompt(Prompt):
 
 @dataclass
 class _Sidechains:
-    """Number of a file's lines by sub-agents."""
+    """Number of a file's lines by sub-agents, and the sessions that they name."""
 
     n_lines: int = 0
+    sessions: set[str | None] = field(default_factory=set)
 
     def begin(self, unknown: Unknown) -> _Session:
         return _Session(unknown=unknown, sidechains=self)
@@ -267,18 +340,25 @@ class _Session(Session[_Prompt, _Line]):
     _is_pending: bool = False
     _call_ids: set[str] = field(default_factory=set)
     _owners: dict[str, _Prompt] = field(default_factory=dict)
+    _agents: SubAgents[_Prompt] = field(default_factory=SubAgents)
 
     def add(self, line: _Line, raw: bytes) -> None:
         if line.is_sidechain:
             self.sidechains.n_lines += 1
+            self.sidechains.sessions.add(line.session_id)
+            self._add_sub_agent(line, raw, self._open)
             return
         kind = line.type
         if self.is_repeated(line.uuid, line.parent_uuid):
             return
         if kind not in _CONVERSATION:
-            if kind not in _PASSED_OVER:
+            if kind == "progress":
+                self._add_progress(line)
+            elif kind not in _PASSED_OVER:
                 self._add_other(line, raw)
             return
+        if kind == "user" and line.tool_use_result:
+            self._add_result(line, None)
         self.n_facts += 1
         self.note_time(line.timestamp)
         if self.first is None and kind != "system":
@@ -289,6 +369,11 @@ class _Session(Session[_Prompt, _Line]):
             self._add_user(line, raw)
         else:
             self._add_notice(line)
+
+    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
+        yield from self._read_sub_agents(reading)
+        self._agents.charge(self.prompts, self._owners.__contains__)
+        yield from super().entries(reading)
 
     @property
     def source(self) -> str:
@@ -361,7 +446,7 @@ class _Session(Session[_Prompt, _Line]):
             run.last_time = line.timestamp
         if message.usage is not None:
             response = message.id or _identity(line, raw)
-            self._owners.setdefault(response, run).usages[response] = message.usage
+            self._owners.setdefault(response, run).usages[response] = (message.model, message.usage)
         self._add_blocks(run, message)
         if line.tool_use:
             self._add_calls(run, line.tool_use)
@@ -421,6 +506,71 @@ class _Session(Session[_Prompt, _Line]):
             if len(self._call_ids) == n_before:
                 return
         run.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+        if name in _STARTS and identity is not None:
+            self._agents.add_call(identity, run, _task_of(arguments))
+
+    def _add_sub_agent(self, line: _Line, raw: bytes, open_run: _Prompt | None) -> None:
+        """Add a line of a sub-agent: its task, a response, or the result of one that it started itself."""
+        identity = line.agent_id or self._agents.chain(line.uuid, line.parent_uuid)
+        one = self._agents.at(identity, open_run)
+        one.began = one.began or line.timestamp
+        message = line.message or _NO_MESSAGE
+        if line.type == "user" and one.asked is None:
+            one.asked = "\n".join(
+                block.text for block in message.blocks if block.type == "text" and block.text
+            )
+        if line.type == "assistant" and message.usage is not None and message.model != _SYNTHETIC:
+            one.responses[message.id or _identity(line, raw)] = message.usage.spent(
+                message.model, "sub-agent"
+            )
+        if line.tool_use_result:
+            self._add_result(line, identity)
+
+    def _add_progress(self, line: _Line) -> None:
+        """Add a notice of a sub-agent's progress, which repeats a line of the sub-agent."""
+        if _PROGRESS not in bytes(line.data):
+            return
+        try:
+            notice = _NOTICES.decode(line.data)
+        except UNDECODABLE:
+            return  # a notice of another shape holds no tokens that can be read
+        if notice.message is not None and notice.agent_id is not None:
+            notice.message.agent_id = notice.agent_id
+            self._add_sub_agent(notice.message, bytes(line.data), self._open)
+            if line.parent_tool_use is not None:
+                self._agents.link(notice.agent_id, line.parent_tool_use)
+
+    def _add_result(self, line: _Line, by: str | None) -> None:
+        """Add the result of a call that started a sub-agent; ``by`` is the sub-agent that made the call."""
+        try:
+            result = _RESULTS.decode(line.tool_use_result)
+        except UNDECODABLE:
+            return  # results of other tools have any shape
+        if result.agent_id is None and result.total_tokens is None:
+            return
+        blocks = (line.message or _NO_MESSAGE).blocks
+        called = next((block.tool_use_id for block in blocks if block.tool_use_id is not None), None)
+        if by is not None and result.agent_id is not None:
+            self._agents.at(result.agent_id, None).parent = by
+            called = None
+        self._agents.add_result(result.agent_id, called, result.total_tokens)
+
+    def _read_sub_agents(self, reading: Reading) -> Iterator[Rejected]:
+        """Read the sub-agents' own files: those of this session, and those that its results name."""
+        read: set[Path] = set()
+        wanted = [self.id, *self._agents.unread]
+        while wanted:
+            files = [file for key in wanted for file in reading.sub_agents.files.get(key or "", ())]
+            new = [file for file in files if file[0] not in read]
+            for path, file in new:
+                read.add(path)
+                own = replace(reading, path=path, file=file, shape="lines")
+                for _, raw, line in own.records(_decode):
+                    if isinstance(line, Rejected):
+                        yield line
+                    elif line is not None and line.is_sidechain:
+                        self._add_sub_agent(line, raw, None)
+            wanted = list(self._agents.unread) if new else []
 
     def _add_offer(self, line: _Line) -> None:
         try:
@@ -454,4 +604,29 @@ class _Session(Session[_Prompt, _Line]):
             self._open.last_time = line.timestamp
 
 
-FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)
+def _task_of(arguments: msgspec.Raw) -> str:
+    try:
+        return _TASKS.decode(arguments).prompt
+    except UNDECODABLE:
+        return ""
+
+
+def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
+    """Add a file whose first lines are all by a sub-agent; else note the sessions that it holds."""
+    marked = [line for line in head.lines if "isSidechain" in line and "sessionId" in line]
+    ids = {_text(line["sessionId"]) for line in marked}
+    if any(bytes(line["isSidechain"]) != b"true" for line in marked):
+        sub_agents.sessions |= ids
+    else:
+        ids |= {_text(line["agentId"]) for line in marked if "agentId" in line}
+        sub_agents.add(path, file, *sorted(ids - {""}))
+
+
+def _text(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except UNDECODABLE:
+        return ""
+
+
+FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort)

@@ -3,7 +3,8 @@
 A session is one document ``{sessionId, projectHash, messages}``. Newer programs write it as lines: its head, then
 messages, each again whenever it grew, and ``$set`` lines. Lines without a session belong to the last named one.
 ``type`` ``user`` is a prompt, ``gemini`` a reply with its calls and tokens, all else a notice of the program. Rewound
-messages stay. ``tokens.input`` contains the cached ones, so the total is the one that the file states.
+messages stay. ``tokens.input`` contains the cached ones, so the total is the one that the file states. In the bill
+the cached tokens are taken out of the input, results of tools count as input and thoughts as output.
 
 The file has no list of tools: the inventory is the set of called tools. A sub-agent's session holds no runs, because
 its prompts are not the user's and its calls not the agent's.
@@ -11,7 +12,7 @@ its prompts are not the user's and its calls not the agent's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -26,6 +27,7 @@ from core.formats.reading import Format, Head, Reading
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.unknown import Unknown
+from core.records.bill import Spent, containing
 from core.records.limits import Label, Tokens
 from core.records.run import Call, Run, Status, Usage
 
@@ -49,6 +51,16 @@ class _Tokens(msgspec.Struct):
         """The file's total; without one all that is not part of another count."""
         parts = (self.input, self.output, self.thoughts, self.tool)
         return self.total or sum(part or 0 for part in parts)
+
+    def spent(self, model: str | None) -> Spent:
+        return containing(
+            model=model,
+            owner="agent",
+            input=(self.input or 0) + (self.tool or 0),
+            cached=self.cached or 0,
+            output=(self.output or 0) + (self.thoughts or 0),
+            total=self.total or 0,
+        )
 
 
 class _Call(msgspec.Struct):
@@ -143,6 +155,7 @@ def _begin(unknown: Unknown) -> _Session:
 @dataclass(slots=True)
 class _Prompt(Prompt):
     tokens: list[_Tokens] = field(default_factory=list)
+    models: list[str | None] = field(default_factory=list)
 
     def add(self, message: _Message, calls: list[Call]) -> None:
         self.n_replies += 1
@@ -154,11 +167,16 @@ class _Prompt(Prompt):
             self.texts.append(text)
         if message.tokens is not None:
             self.tokens.append(message.tokens)
+            self.models.append(message.model)
 
     def fail(self, message: _Message, status: Status) -> None:
         """The program says that the prompt came to nothing; a later reply makes up for it."""
         self.status = status
         self.last_time = message.timestamp or self.last_time
+
+    @property
+    def spent(self) -> Iterable[Spent]:
+        return [tokens.spent(model) for tokens, model in zip(self.tokens, self.models, strict=True)]
 
     @property
     def usage(self) -> Usage | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import UnreadableSource
 from core.formats.archive import Archive
@@ -24,6 +25,7 @@ from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import DeclaredLists
 from core.records.arm import Arm
+from core.records.bill import Spent, disjoint, merged
 from core.records.limits import Label, Tokens
 from core.records.run import Inventory, Status, Usage
 
@@ -56,6 +58,17 @@ class _Usage(msgspec.Struct):
             self.input_tokens_cache_write,
         )
         return self.total_tokens or sum(part or 0 for part in parts)
+
+    def spent(self, model: str) -> Spent:
+        """Return the disjoint counts; whether the input contains the cached tokens shows in the total."""
+        row = disjoint(
+            self.input_tokens or 0,
+            self.output_tokens or 0,
+            self.input_tokens_cache_read or 0,
+            self.input_tokens_cache_write or 0,
+            self.total,
+        )
+        return Spent(model=model, total=self.total) if row is None else replace(row, model=model)
 
 
 class _Event(msgspec.Struct):
@@ -190,6 +203,7 @@ class _Samples:
             environment=named(evaluation.task),
             task=named(sample.id),
             usage=_usage(sample),
+            spent=merged(usage.spent(model) for model, usage in (sample.model_usage or {}).items()),
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=sample.completed_at or _last_time(sample),
             status=_status(sample),

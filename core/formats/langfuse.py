@@ -148,6 +148,7 @@ def _usage(one: _Observation) -> Tokens | None:
         cache_read=_sum(one, _is_cache_read),
         cache_write=_sum(one, _is_cache_write),
         total=_total(one),
+        thoughts=_sum(one, lambda name: name.startswith("output_")),
     )
 
 

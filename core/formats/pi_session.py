@@ -6,6 +6,9 @@ the status of the run. Ids of sessions repeat across files, and ids of calls rep
 identity. The identity is an entry's time and id, or, in old files without ids, its time and the hash of its text. A
 fork of a session repeats its entries: a prompt in both is one run.
 
+The four counts of a usage are disjoint: its input contains no cached token. ``cacheWrite1h`` is the part of the cache
+writes that lives an hour. Older programs do not write it, so five minutes are assumed.
+
 Lines do not name their session: it goes from one ``session`` header to the next. Lines before the only header of a
 file belong to it where they and those after it follow each other.
 
@@ -16,11 +19,12 @@ Without a report the inventory is the set of called tools, and texts are not hel
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress, Rejected, Skipped
@@ -30,6 +34,7 @@ from core.formats.reading import Format, Head, Reading
 from core.formats.sessions import Prompt, Session, read_segments
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.unknown import Unknown
+from core.records.bill import Spent, disjoint
 from core.records.limits import Label, Tokens
 from core.records.run import Call, Inventory, Run, Status, Usage
 
@@ -50,7 +55,20 @@ class _Usage(msgspec.Struct, rename="camel"):
     output: Tokens | None = None
     cache_read: Tokens | None = None
     cache_write: Tokens | None = None
+    hour_write: Tokens | None = msgspec.field(default=None, name="cacheWrite1h")
     total_tokens: Tokens | None = None
+
+    def spent(self, model: str | None) -> Spent:
+        """Return the disjoint counts; a total with another split has none."""
+        parts = (self.input or 0, self.output or 0, self.cache_read or 0, self.cache_write or 0)
+        row = disjoint(*parts, self.total_tokens or sum(parts))
+        if row is None:
+            return Spent(model=model, total=self.total_tokens or 0)
+        if self.hour_write is None:
+            return replace(row, model=model)
+        hour = min(self.hour_write, row.cache_write_5m)
+        five = row.cache_write_5m - hour
+        return replace(row, model=model, cache_write_5m=five, cache_write_1h=hour, assumed=False)
 
 
 class _Message(msgspec.Struct, rename="camel"):
@@ -200,6 +218,7 @@ class _Prompt(Prompt):
     n_cache_read: int = 0
     n_cache_write: int = 0
     n_total: int = 0
+    rows: list[Spent] = field(default_factory=list)
     last_text: str | None = None
 
     @property
@@ -207,7 +226,12 @@ class _Prompt(Prompt):
         """The agent's last message; other texts are not held where no detector needs them."""
         return self.last_text
 
-    def add_usage(self, usage: _Usage) -> None:
+    @property
+    def spent(self) -> Iterable[Spent]:
+        return self.rows
+
+    def add_usage(self, usage: _Usage, model: str | None) -> None:
+        self.rows.append(usage.spent(model))
         parts = (usage.input or 0, usage.output or 0, usage.cache_read or 0, usage.cache_write or 0)
         self.n_input += parts[0]
         self.n_output += parts[1]
@@ -327,7 +351,7 @@ class _Session(Session[_Prompt, _Line]):
         run.status = _STOPPED.get(message.stop_reason, "completed")
         self._touch(line)
         if message.usage is not None:
-            run.add_usage(message.usage)
+            run.add_usage(message.usage, message.model or run.model)
         run.last_text = message.text or run.last_text
         for block in message.blocks:
             if block.type == "toolCall" and block.name:

@@ -2,28 +2,32 @@
 
 A ``user`` line with text is a prompt, by the user or a notice that starts a turn. An ``assistant`` line is a reply,
 whose calls are parts with a ``functionCall``. Several lines of one ``uuid`` are parts of one message; its last usage
-counts. ``promptTokenCount`` contains the cached ones, so the total is the one that the file states. Lines of a
-sub-agent (``isSidechain``) are not the agent's. The inventory is the set of called tools.
+counts. ``promptTokenCount`` contains the cached ones, so the total is the one that the file states. In the bill the
+cached tokens are taken out of the input, results of tools count as input and thoughts as output. Lines of a sub-agent
+(``isSidechain``) are not the agent's: their tokens go to the bill of the run before them. The inventory is the set
+of called tools.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from core.formats.chat import metadata
-from core.formats.entries import Entry, Progress
+from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
+from core.formats.sub_agents import SubAgents
 from core.formats.unknown import Unknown
+from core.records.bill import Owner, Spent, containing
 from core.records.limits import Label, Tokens
-from core.records.run import Call, Usage
+from core.records.run import Call, Run, Usage
 
 NAME: Final = "qwen-code"
 
@@ -79,6 +83,16 @@ class _Usage(msgspec.Struct, rename="camel"):
             self.tool_use_prompt_token_count,
         )
         return self.total_token_count or sum(part or 0 for part in parts)
+
+    def spent(self, model: str | None, owner: Owner) -> Spent:
+        return containing(
+            model=model,
+            owner=owner,
+            input=(self.prompt_token_count or 0) + (self.tool_use_prompt_token_count or 0),
+            cached=self.cached_content_token_count or 0,
+            output=(self.candidates_token_count or 0) + (self.thoughts_token_count or 0),
+            total=self.total_token_count or 0,
+        )
 
 
 class _Line(msgspec.Struct, rename="camel"):
@@ -165,11 +179,15 @@ def _identity(line: _Line, raw: bytes) -> str:
 
 @dataclass(slots=True)
 class _Prompt(Prompt):
-    usages: dict[str, _Usage] = field(default_factory=dict)
+    usages: dict[str, tuple[str | None, _Usage]] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> Iterable[Spent]:
+        return [usage.spent(model, "agent") for model, usage in self.usages.values()]
 
     @property
     def usage(self) -> Usage | None:
-        usages = self.usages.values()
+        usages = [usage for _, usage in self.usages.values()]
         usage = Usage(
             input=sum(one.prompt_token_count or 0 for one in usages),
             output=sum(one.candidates_token_count or 0 for one in usages),
@@ -185,10 +203,14 @@ class _Session(Session[_Prompt, _Line]):
 
     _stood: set[bytes] = field(default_factory=set)
     _call_ids: set[str] = field(default_factory=set)
+    _agents: SubAgents[_Prompt] = field(default_factory=SubAgents)
 
     def add(self, line: _Line, raw: bytes) -> None:
         self.is_repeated(line.uuid, line.parent_uuid)
-        if line.is_sidechain or self._stood_before(raw):
+        if self._stood_before(raw):
+            return
+        if line.is_sidechain:
+            self._add_sub_agent(line, raw)
             return
         if line.type not in _READ:
             if line.type != "system":
@@ -212,6 +234,17 @@ class _Session(Session[_Prompt, _Line]):
     def name(self) -> str | None:
         return plain(self.id)
 
+    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
+        self._agents.charge(self.prompts, lambda _: False)
+        yield from super().entries(reading)
+
+    def _add_sub_agent(self, line: _Line, raw: bytes) -> None:
+        chain = self._agents.chain(line.uuid, line.parent_uuid)
+        one = self._agents.at(chain, self.prompts[-1] if self.prompts else None)
+        one.began = one.began or line.timestamp
+        if line.type == "assistant" and line.usage_metadata is not None:
+            one.responses[_identity(line, raw)] = line.usage_metadata.spent(line.model, "sub-agent")
+
     def _stood_before(self, raw: bytes) -> bool:
         """Return whether the line is a repeat; another line of the same message is more of it."""
         n_stood = len(self._stood)
@@ -233,7 +266,7 @@ class _Session(Session[_Prompt, _Line]):
         run.model = line.model or run.model
         self._touch(line)
         if line.usage_metadata is not None:
-            run.usages[_identity(line, raw)] = line.usage_metadata
+            run.usages[_identity(line, raw)] = (line.model, line.usage_metadata)
         for index, part in enumerate(message.parts):
             if part.function_call is not None:
                 self._add_call(run, part.function_call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -64,6 +64,23 @@ def first_keys(start: bytes) -> Iterator[str]:
             key = token
 
 
+@dataclass
+class SubAgentFiles:
+    """Files of sub-agents among those of an import, and the ids of the sessions that other files hold.
+
+    ``files`` has paths with shown names, by the id of the session and by the sub-agent's own id.
+    """
+
+    files: dict[str, list[tuple[Path, str]]] = field(default_factory=dict)
+    sessions: set[str] = field(default_factory=set)
+
+    def add(self, path: Path, file: str, *ids: str) -> None:
+        for one in ids:
+            known = self.files.setdefault(one, [])
+            if (path, file) not in known:
+                known.append((path, file))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """Input of a format for one file."""
@@ -78,6 +95,7 @@ class Reading:
     """In place of ``supplied`` for records that name their domain."""
     each_event: bool = False
     """Of events that repeat the reward of their message all count."""
+    sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
     seems: str | None = None
     """The format that it was recognised as, where a person named another."""
 
@@ -234,6 +252,8 @@ class Format:
     """The first is the default; empty = every run names its own."""
     claims: Callable[[Head], bool]
     read: Callable[[Reading, Progress | None], Iterator[Entry]]
+    sort: Callable[[Head, Path, str, SubAgentFiles], None] | None = None
+    """Adds a file to those of sub-agents, or its session to those of other files."""
     takes_tools: bool = True
     names_domain: bool = False
     """Its records say which list of a ``--tools`` file by domain is theirs."""

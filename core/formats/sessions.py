@@ -20,7 +20,8 @@ from core.formats.moments import utc_ms_of
 from core.formats.reading import Reading
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
-from core.records.run import Call, Inventory, Run, Status, Usage
+from core.records.bill import Spent, heaviest, merged
+from core.records.run import Call, Inventory, Run, Status, Usage, beyond
 
 _LINES_HELD: Final = 50_000
 """So many lines of several sessions are held at once; of more it is found out first where each session ends."""
@@ -43,6 +44,7 @@ class Prompt(ABC):
     duration_ms: int | None = None
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    by_sub_agents: list[Spent] = field(default_factory=list)
 
     @property
     def reply(self) -> str | None:
@@ -53,6 +55,11 @@ class Prompt(ABC):
     @abstractmethod
     def usage(self) -> Usage | None:
         """The usage of its replies, where they report it."""
+
+    @property
+    def spent(self) -> Iterable[Spent]:
+        """The disjoint counts of each reply with its model, where they report them."""
+        return ()
 
 
 K = TypeVar("K")
@@ -124,6 +131,9 @@ class Session(Order, ABC, Generic[P, L]):
 
     def _run(self, prompt: P, inventory: Inventory) -> Run:
         ended_at_ms, is_naive = utc_ms_of(prompt.last_time)
+        usage = prompt.usage
+        spent = merged((*prompt.spent, *prompt.by_sub_agents))
+        model = heaviest(spent) or prompt.model
         return Run(
             uid=f"{self.format_name}/prompt/{prompt.identity}",
             inventory=inventory,
@@ -135,9 +145,10 @@ class Session(Order, ABC, Generic[P, L]):
             ended_at_ms=ended_at_ms,
             naive_time=is_naive,
             provider=prompt.provider,
-            model=prompt.model,
+            model=model,
             status=prompt.status,
-            usage=prompt.usage,
+            usage=usage,
+            bill=beyond(usage, spent, model),
             duration_ms=prompt.duration_ms,
             prompt_chars=self.prompt_chars,
             calls=tuple(prompt.calls),

@@ -4,6 +4,8 @@
 - *Calls* are the spans of tools, and the calls in the model's replies. A call in both, or in nested spans, counts
   once.
 - *Usage* is that of the innermost steps that have one: outer steps repeat it.
+- *Bill*: a step's input contains its cached tokens or not, as its total shows. A total with another split is a lower
+  bound.
 - *Tools* are the model's choices. A framework's tool for the final answer (``final_result``) counts where it is
   listed among the others, and not where it is listed apart.
 
@@ -21,24 +23,35 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from core.formats.identity import plain
 from core.formats.spans import Span, offered, texts, tool_called, user_text
 from core.formats.strict import Flaw
 from core.formats.tools import inferred, inventory_of
-from core.records.run import Call, Inventory, Run, Usage
+from core.records.bill import Spent, disjoint, heaviest, merged
+from core.records.run import Call, Inventory, Run, Usage, beyond
 
 _MAX_LEVELS: Final = 64
 
 
 class Tokens(NamedTuple):
-    """Usage of one step; ``total`` is its sum where it has none."""
+    """Usage of one step; ``total`` is its sum where it has none, ``thoughts`` are output that ``output`` may lack."""
 
     input: int
     output: int
     cache_read: int
     cache_write: int
     total: int
+    thoughts: int = 0
+
+    def spent(self, model: str | None) -> Spent:
+        """Return the disjoint counts."""
+        for output in (self.output, self.output + self.thoughts):
+            row = disjoint(self.input, output, self.cache_read, self.cache_write, self.total)
+            if row is not None:
+                return replace(row, model=model)
+        return Spent(model=model, total=self.total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +92,8 @@ class Traced:
             raise Flaw("has no id of its trace")
         calls = self.calls()
         ended_at_ms, is_naive = self._end()
+        usage, spent = self.usage(), self.spent()
+        model = heaviest(spent) or self.model()
         return Run(
             uid=f"{format}/prompt/{identity}",
             inventory=self.offered() or supplied or inferred({call.name for call in calls}),
@@ -89,9 +104,10 @@ class Traced:
             session=plain(self.session) or identity,
             ended_at_ms=ended_at_ms,
             naive_time=is_naive,
-            model=self.model(),
+            model=model,
             status="error" if self._failed() else "completed",
-            usage=self.usage(),
+            usage=usage,
+            bill=beyond(usage, spent, model),
             duration_ms=self.duration_ms(ended_at_ms),
             calls=tuple(calls),
             texts=tuple(text for one in self._replies() for text in texts(one.span)),
@@ -200,10 +216,18 @@ class Traced:
         models = [one.model for one in self._replies() if one.model is not None]
         return models[-1] if models else None
 
-    def usage(self) -> Usage | None:
-        usages = {one.id: one.usage for one in self.steps if one.usage is not None}
+    def _innermost(self) -> list[tuple[str | None, Tokens]]:
+        """Return model and usage of the innermost steps that have one."""
+        usages = {one.id: (one.model, one.usage) for one in self.steps if one.usage is not None}
         outer = self._outer(usages)
-        innermost = [tokens for identity, tokens in usages.items() if identity not in outer]
+        return [used for identity, used in usages.items() if identity not in outer]
+
+    def spent(self) -> tuple[Spent, ...]:
+        """Return the disjoint counts by model."""
+        return merged(tokens.spent(model) for model, tokens in self._innermost())
+
+    def usage(self) -> Usage | None:
+        innermost = [tokens for _, tokens in self._innermost()]
         usage = Usage(
             input=sum(one.input for one in innermost),
             output=sum(one.output for one in innermost),

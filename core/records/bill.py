@@ -84,6 +84,17 @@ def _sum(one: Spent, other: Spent) -> Spent:
     return Spent(model=one.model, owner=one.owner, assumed=one.assumed or other.assumed, **counts)
 
 
+def heaviest(rows: Iterable[Spent]) -> str | None:
+    """Return the model with most of the agent's own tokens; of equals the first by name, None without any.
+
+    >>> own, other = Spent(model="b", output=9), Spent(owner="sub-agent", model="c", input=99)
+    >>> heaviest([Spent(model="a", input=3), own, other])
+    'b'
+    """
+    own = [row for row in rows if row.owner == "agent" and row.model is not None]
+    return max(own, key=lambda row: row.tokens).model if own else None
+
+
 def disjoint(
     input: int,
     output: int,
@@ -113,6 +124,26 @@ def disjoint(
         cache_read=cache_read,
         cache_write_5m=cache_write,
         assumed=cache_write > 0,
+    )
+
+
+def containing(*, model: str | None, owner: Owner, input: int, cached: int, output: int, total: int) -> Spent:
+    """Return the counts of a usage whose input contains the cached tokens, as Gemini's does.
+
+    Tokens that only the total counts have no split. Without a total there are none.
+
+    >>> containing(model=None, owner="agent", input=110, cached=100, output=5, total=120)
+    Spent(input=10, cache_read=100, output=5, total=5)
+    """
+    if cached > input:
+        return Spent(model=model, owner=owner, total=total or input + output)
+    return Spent(
+        model=model,
+        owner=owner,
+        input=input - cached,
+        cache_read=cached,
+        output=output,
+        total=max(total - input - output, 0),
     )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput
 from core.records.arm import Arm, check_key
-from core.records.bill import Spent, checked_rows
+from core.records.bill import Spent, checked_rows, disjoint
 from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
@@ -95,6 +95,18 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The source's total, else the sum of the parts; None = unknown."""
         parts = self.input + self.output + self.cache_read + self.cache_write
         return self.total or parts or None
+
+
+def beyond(usage: Usage | None, rows: tuple[Spent, ...], model: str | None) -> tuple[Spent, ...]:
+    """Return the rows of a bill; () where the usage alone gives the same row.
+
+    >>> beyond(Usage(input=9, output=1), (Spent(model="m", input=9, output=1),), "m")
+    ()
+    """
+    if usage is None or len(rows) != 1 or rows[0].owner != "agent" or rows[0].model not in {None, model}:
+        return rows
+    alone = disjoint(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.tokens)
+    return () if alone is not None and alone == replace(rows[0], model=None) else rows
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
