@@ -16,6 +16,7 @@ from core.explained.arm import (
 from core.explained.run import (
     NONE,
     Decided,
+    bill,
     evidence,
     flip,
     ledger_row,

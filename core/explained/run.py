@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from core.flows.queries import ArmFlip, RunArm, RunStory
 from core.records.arm import arm_type
+from core.records.bill import Spent
 from core.records.counts import number_of
 from core.records.evidence import Where
 from core.records.observation import Observation
@@ -53,6 +54,37 @@ def verdict(story: RunStory) -> str:
     return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
 
 
+def bill(story: RunStory) -> str | None:
+    """Return what a run cost, and who used which tokens; None where the usage says as much."""
+    facts = story.facts
+    if not facts.bill or (facts.cost_pico is None and len(facts.bill) == 1):
+        return None
+    if facts.cost_pico is None:
+        cost = "unknown, because a model has no price"
+    else:
+        bound, assumed = "at least " * facts.at_least, ", estimated" * facts.estimated
+        cost = f"{bound}${facts.cost_pico / 1e12:,.6f}{assumed}"
+    return " ".join((f"Cost: {cost}.", *(_used(row, facts.model) for row in facts.bill)))
+
+
+def _used(row: Spent, model: str | None) -> str:
+    who = "The agent" if row.owner == "agent" else "Its sub-agents"
+    counts = {name: getattr(row, part) for part, name in _PARTS.items() if getattr(row, part)}
+    split = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    used = [f"{number_of(row.tokens, 'token')} ({split})"] if split else []
+    if row.total:
+        used.append(f"at least {number_of(row.total, 'token')} of an unknown split")
+    by = row.model or (model if row.tokens else None) or "an unknown model"
+    return f"{who} used {' and '.join(used)} with {by}."
+
+
+_PARTS: Final = {
+    "input": "input",
+    "cache_read": "cached input",
+    "cache_write_5m": "cache write of 5 minutes",
+    "cache_write_1h": "cache write of 1 hour",
+    "output": "output",
+}
 _STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 

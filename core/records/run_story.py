@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from core.records.bill import Spent
 from core.records.evidence import Where
 from core.records.observation import Observation
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
@@ -16,7 +17,11 @@ from core.records.verdict import Outcome
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Stored facts of one run; None = unknown. ``import_no`` 0 = recorded directly."""
+    """Stored facts of one run; None = unknown. ``import_no`` 0 = recorded directly.
+
+    ``bill`` has the tokens by owner and model. ``cost_pico`` is their cost in 10⁻¹² dollars, by the prices of the
+    run's time. It is ``estimated`` where a price or a split is assumed, ``at_least`` where tokens have no split.
+    """
 
     run_no: int
     uid: str
@@ -47,6 +52,10 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     reward: float | None
     inventory: InventoryKind
     not_offered: tuple[str, ...]
+    bill: tuple[Spent, ...] = ()
+    cost_pico: int | None = None
+    estimated: bool = False
+    at_least: bool = False
 
 
 class RunSource(NamedTuple):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core import explained
 from core.errors import Conflict, InvalidInput, InvalidSetting
 from core.flows import queries
 from core.flows.context import Context
@@ -242,3 +243,20 @@ def test_a_price_list_of_a_vendor_is_taken(context: Context) -> None:
     }
     assert change(context, "prices", given_prices).id is None
     assert Bill(5, ESTIMATED | AT_LEAST).is_at_least
+
+
+def test_a_run_s_story_shows_who_used_which_tokens(context: Context) -> None:
+    change(context, "prices", {"opus": FULL})
+    rows = (
+        Spent(model="opus", input=1_000_000, output=20),
+        Spent(model="haiku", owner="sub-agent", cache_write_1h=7, total=900),
+    )
+    record(context, replace(run_of("r1"), model="opus", bill=rows))
+    unknown = queries.run(context, "r1")
+    change(context, "prices", {"opus": FULL, "haiku": {**FULL, "cache_write_1h": 1_000_000}})
+    known = queries.run(context, "r1")
+    assert (unknown.facts.cost_pico, known.facts.cost_pico) == (None, 10_000_300_000_000)
+    assert (known.facts.at_least, known.facts.estimated, known.facts.bill) == (True, False, rows)
+    words = explained.bill(known)
+    assert words is not None
+    assert all(part in words for part in ("$10.000300", "1,000,020", "haiku", "900"))

@@ -66,7 +66,12 @@ def _say(story: queries.RunStory) -> None:
         f"{iso(facts.at_ms) or 'time unknown'}; {tokens} tokens, {facts.n_calls:,} calls."
     )
     say(explained.verdict(story))
-    for line in (explained.standing(story), explained.not_decided(story), explained.not_offered(story)):
+    for line in (
+        explained.bill(story),
+        explained.standing(story),
+        explained.not_decided(story),
+        explained.not_offered(story),
+    ):
         if line is not None:
             say(line)
     rows = [

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.columns import UNKNOWN
+from core.records.bill import Bill
 from core.records.evidence import Reference
 from core.records.run_page import Cursor
 from core.records.run_story import RunFacts, RunSource
@@ -14,7 +15,14 @@ from core.records.selection import LEFT_OUT, Selection
 from core.store.engine import Row
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Version, read_version, recorded_selection
+from core.store.version import (
+    COLUMNS,
+    Version,
+    bill_in_force,
+    bill_rows,
+    read_version,
+    recorded_selection,
+)
 
 
 class Part(NamedTuple):
@@ -53,7 +61,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}
     parts = zip(version.arm_nos, version.flags, version.costs, strict=True)
     return RecordedRun(
-        facts=_facts(run_no, version, head),
+        facts=_facts(run_no, version, head, bill_in_force(version, snapshot.settings.prices)),
         parts=tuple(
             Part(keys[arm_no], flags, None if cost == UNKNOWN else cost) for arm_no, flags, cost in parts
         ),
@@ -87,7 +95,7 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
 _HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner_id = ? AND run_no = ?"
 
 
-def _facts(run_no: int, version: Version, head: Row) -> RunFacts:
+def _facts(run_no: int, version: Version, head: Row, bill: Bill) -> RunFacts:
     columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
     del columns["choice"]
     uid, import_no, revision, standing = head
@@ -103,6 +111,10 @@ def _facts(run_no: int, version: Version, head: Row) -> RunFacts:
             "run_class": columns.pop("class"),
             "naive_time": bool(columns.pop("naive_time")),
             "not_offered": msgspec.json.decode(str(missing)) if missing else (),
+            "bill": bill_rows(version),
+            "cost_pico": bill.pico,
+            "estimated": bill.is_estimated,
+            "at_least": bill.is_at_least,
         },
         RunFacts,
     )

@@ -94,6 +94,9 @@ def figures(story: RunStory) -> None:
     with both_ends():
         st.markdown(gray(f"Tokens: {sentences.run_tokens(story)}."), width="content")
         st.code(facts.uid, language=None, width="content", wrap_lines=True)
+    billed = explained.bill(story)
+    if billed is not None:
+        st.markdown(gray(wording.literal(billed)))
 
 
 def verdict(story: RunStory) -> None:
