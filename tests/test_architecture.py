@@ -537,14 +537,14 @@ BUDGETS = {
     "core/guide": 160,
     "core/package": 40,
     "core/posterior": 620,
-    "core/records": 8_175,
+    "core/records": 8_195,
     "core/statistics": 11_830,
     "core/store": 23_210,
     "dashboard": 4_090,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
-    "dashboard/sentences": 4_670,
+    "dashboard/sentences": 4_680,
     "dashboard/widgets": 12_050,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

@@ -241,6 +241,31 @@ def input_price(prices: ModelPrices) -> float:
     return 0.0 if price is None else price.input_micro / MICRO
 
 
+def cache_ratios(prices: Mapping[str, ModelPrices], *, lasts_minutes: float) -> tuple[float, float] | None:
+    """Return the latest prices of a cached read and of a cache write, as parts of the input price.
+
+    They are averages over the models that have both. None: no model has both. A cache that lasts longer than five
+    minutes has the price of an hour.
+
+    >>> cache_ratios({"m": Price(input_micro=100, cache_read_micro=20, cache_write_5m_micro=300)}, lasts_minutes=5)
+    (0.2, 3.0)
+    """
+    part = "cache_write_5m_micro" if lasts_minutes <= 5 else "cache_write_1h_micro"
+    latest = [price_at(one, None) for one in prices.values()]
+    known = [
+        (price.cache_read_micro / price.input_micro, getattr(price, part) / price.input_micro)
+        for price in latest
+        if price is not None
+        and price.input_micro
+        and price.cache_read_micro is not None
+        and getattr(price, part) is not None
+    ]
+    if not known:
+        return None
+    reads, writes = zip(*known, strict=True)
+    return sum(reads) / len(known), sum(writes) / len(known)
+
+
 def cost(row: Spent, price: Price) -> tuple[int, bool]:
     """Return a row's cost in twentieths of 10⁻¹² dollars, and whether a part of it is assumed.
 

@@ -40,6 +40,8 @@ class PromptCosts:
 
     rates: PromptRates
     cost: Mapping[PromptKind, float]
+    read_ratio: float
+    write_ratio: float
 
     @property
     def cheapest(self) -> PromptKind:
@@ -135,4 +137,6 @@ def prompt_costs(
             "redrawn": chosen_tokens * (in_all + runs * written),
             "held": chosen_tokens * (in_all + written),
         },
+        read_ratio=read_ratio,
+        write_ratio=write_ratio,
     )

@@ -15,7 +15,7 @@ from dashboard.sentences.gain import compared, gain
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.money import money_gain
 from dashboard.sentences.phrase import Phrase, Sentence
-from dashboard.sentences.savings import groups, limits, named
+from dashboard.sentences.savings import groups, limits, more_for_proof, named
 
 
 def overview(summary: Overview) -> Sentence:
@@ -86,8 +86,10 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
                 )
             return Claim("Selecting costs more", f"savings {limits(overall.shown)}", "See savings")
         case "savings_not_proven":
+            more = more_for_proof(saved)
+            plan = f"; a proof takes about {more}" if more else ""
             return Claim(
-                "Savings are not proven", f"{limits(overall.shown)}; {groups(overall)}", "See savings"
+                "Savings are not proven", f"{limits(overall.shown)}; {groups(overall)}{plan}", "See savings"
             )
         case "no_baseline_runs":
             return Claim(

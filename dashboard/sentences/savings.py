@@ -257,11 +257,19 @@ def proof_words(saved: Savings) -> str:
     figure = f"a saving of {wording.percent(need.saving_percent / 100, 0)}"
     if need.n_sessions == 0:
         return f"**There are enough runs to prove {figure}.**"
-    kind = "more baseline session" if saved.overall.in_sessions else "more baseline run"
-    more = wording.things(round(float(f"{need.n_sessions:.2g}")), kind)
+    more = more_for_proof(saved)
     in_all = wording.count(float(f"{need.n_runs:.2g}"))
     spread = "at the spread measured so far (power 0.8)"
     return f"**About {more}** would prove {figure}, {in_all} runs in all, {spread}."
+
+
+def more_for_proof(saved: Savings) -> str:
+    """Return how many more baseline sessions or runs a proof takes, to two digits; empty where none or unknown."""
+    need = saved.proof
+    if need is None or not need.n_sessions:
+        return ""
+    kind = "more baseline session" if saved.overall.in_sessions else "more baseline run"
+    return wording.things(round(float(f"{need.n_sessions:.2g}")), kind)
 
 
 def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:

@@ -309,14 +309,19 @@ _KINDS: Final[dict[PromptKind, str]] = {
 def _cheapest(costs: PromptCosts) -> str:
     """Return which kind of prompt costs least at the latest rates of the learner."""
     rates, first = costs.rates, costs.cheapest
+    by = (
+        "Assumed"
+        if (costs.read_ratio, costs.write_ratio) == (READ_RATIO, WRITE_RATIO)
+        else "By the prices set"
+    )
     others = " and ".join(
         f"{costs.cost[kind]:,.0f} {words}" for kind, words in _KINDS.items() if kind != first
     )
     return (
         f"A prompt **{_KINDS[first]}** is the cheapest at {rates.runs_per_session:,.1f} runs a session and "
         f"{rates.calls_per_run:,.1f} model calls a run. Its arms cost as much as {costs.cost[first]:,.0f} "
-        f"input tokens a session, {others}. Assumed: a cached read costs {READ_RATIO:g} of the input price, a "
-        f"cache write {WRITE_RATIO:g}."
+        f"input tokens a session, {others}. {by}: a cached read costs {costs.read_ratio:.3g} of the input price, a "
+        f"cache write {costs.write_ratio:.3g}."
     )
 
 

@@ -34,6 +34,7 @@ from core.records.learner import LearnerSettings
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Decision, Selection
 from core.records.view import View
+from core.statistics.cheapest import READ_RATIO, WRITE_RATIO
 from core.statistics.savings.baseline import baseline_share
 from core.statistics.savings.runs import ComparedRuns
 from tests.flows.world import START_MS, context_at, run_of
@@ -385,6 +386,15 @@ def test_a_preview_names_the_cheapest_prompt_at_the_rates_of_the_learner(
     quick = queries.preview_settings(context, {"hold_minutes": 60}).prompt_costs
     assert quick is not None
     assert quick.rates.warm_share == 0.75, "all but the first session begin within an hour of another"
+    assert (quick.read_ratio, quick.write_ratio) == (READ_RATIO, WRITE_RATIO)
+    prices = {"m": {"input": 2, "cache_read": 1, "cache_write_5m": 3, "cache_write_1h": 8, "output": 9}}
+    change(context, "prices", prices)
+    short, long = (
+        queries.preview_settings(context, {"hold_minutes": minutes}).prompt_costs for minutes in (4, 60)
+    )
+    assert short is not None is not long
+    assert (short.read_ratio, short.write_ratio) == (0.5, 1.5)
+    assert (long.read_ratio, long.write_ratio) == (0.5, 4.0)
 
 
 N_SESSIONS, N_RUNS = 40, 6

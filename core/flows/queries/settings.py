@@ -15,11 +15,12 @@ from core.flows.queries.chances import simulated
 from core.flows.queries.evaluations import grades_of, ready
 from core.flows.settings import changed_all
 from core.packing import counted_cost
+from core.records.bill import cache_ratios
 from core.records.evaluation import Thresholds
 from core.records.learner import LearnerSettings
 from core.records.times import MINUTE_MS
 from core.statistics.bias import Readiness
-from core.statistics.cheapest import PromptCosts, prompt_costs, prompt_rates
+from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, prompt_costs, prompt_rates
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.reads.evaluations import evaluation_columns
@@ -81,8 +82,14 @@ def _prompt_costs(
         return None
     rates = prompt_rates(session, at_ms, n_calls + 1, settings.hold_minutes * MINUTE_MS)
     full = float(cost.sum())
+    own = cache_ratios(settings.prices, lasts_minutes=settings.hold_minutes)
+    read_ratio, write_ratio = own or (READ_RATIO, WRITE_RATIO)
     return prompt_costs(
-        rates, min(full, settings.budget_tokens) if settings.budget_tokens else full, chosen_tokens
+        rates,
+        min(full, settings.budget_tokens) if settings.budget_tokens else full,
+        chosen_tokens,
+        read_ratio=read_ratio,
+        write_ratio=write_ratio,
     )
 
 
