@@ -31,8 +31,8 @@ _ORDERS: Final[dict[str, Callable[[LearnerSummary], tuple[object, ...]]]] = {
     "Name": lambda _: (),
     "Last run": lambda one: (one.last_run is None, _descending(one.last_run or "")),
     "Most runs": lambda one: (one.runs is None, -(one.runs or 0)),
-    "Most saved": lambda one: (one.saved_percent is None, -(one.saved_percent or 0.0)),
-    "Least saved": lambda one: (one.saved_percent is None, one.saved_percent or 0.0),
+    "Most saved": lambda one: (one.tokens_saved is None, -(one.tokens_saved or 0)),
+    "Least saved": lambda one: (one.tokens_saved is None, one.tokens_saved or 0),
 }
 """Sort keys of learners, then by name; learners without the figure come last."""
 

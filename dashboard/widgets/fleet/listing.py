@@ -40,7 +40,6 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
         "state": text("state", width=140),
         "learner": text("learner", width=220),
         "alarms": text("alarms", width=240),
-        "saved": text("saved", width=80, alignment="right"),
         "tokens saved": number("tokens saved", format="localized", width=110),
         "runs": number("runs", format="localized", width=84),
         "last run, UTC": text("last run, UTC", width=130),
@@ -57,7 +56,7 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
         key=key,
         on_select=partial(_choose, key, [one.name for one in shown]),
         selection_mode="single-cell",
-        alt=f"Table of {wording.things(len(shown), 'learner')}: state, alarms, what is saved, runs, last run",
+        alt=f"Table of {wording.things(len(shown), 'learner')}: state, alarms, tokens saved, runs, last run",
     )
     _paging(first, len(rows), n_learners)
 
@@ -69,16 +68,11 @@ def _frame(rows: Sequence[LearnerSummary]) -> pa.Table:
             "state": [sentences.STATES[one.state] for one in rows],
             "learner": [wording.plain(one.name) for one in rows],
             "alarms": [sentences.alarms(one) for one in rows],
-            "saved": [_percent(one.saved_percent) for one in rows],
             "tokens saved": pa.array([one.tokens_saved for one in rows], type=pa.int64()),
             "runs": pa.array([one.runs for one in rows], type=pa.int64()),
             "last run, UTC": [wording.minute(_at_ms(one.last_run), year_of_ms=now_ms) for one in rows],
         }
     )
-
-
-def _percent(percent: float | None) -> str:
-    return wording.MISSING if percent is None else wording.percent(percent / 100)
 
 
 def _at_ms(text: str | None) -> int | None:
