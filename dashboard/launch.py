@@ -90,14 +90,13 @@ def serve(
     Where ARMSCOPE_AUTH names a secrets file, people sign in.
     """
     _refuse_without("serve")
-    from core.flows.context import default_learner
 
     settings = global_options(line).settings(read_database=read_database)
     location = settings.database
     was_there = isinstance(location, Server) or location.exists()
     # Runs come in through its pages, too.
     context = context_of(line, create=True, whole=True, read_database=read_database)
-    learner = context.learner if context.is_named else default_learner(context.store)
+    learner = context.learner if context.is_named else None
     context.store.close()
     fresh = (
         () if was_there else ("There was no database at this place: a new one was made, and it is empty.",)

@@ -99,8 +99,8 @@ def unspoken(context: Context) -> str:
 
 
 def meant_learner() -> str | None:
-    """Return the learner that is meant where a program names none; None: it could be any of several."""
-    return Settings.from_environment().learner or default_learner(opened().store)
+    """Return the learner that the server was started for; None: it is found for each request."""
+    return Settings.from_environment().learner
 
 
 def context_of(learner: str | None = None) -> Context:

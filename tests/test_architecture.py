@@ -530,7 +530,7 @@ BUDGETS = {
     "core": 4_360,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 12_260,
+    "core/doors": 12_300,
     "core/explained": 515,
     "core/flows": 14_020,
     "core/formats": 11_570,

@@ -22,7 +22,7 @@ import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.routes import Handler, Route
-from core.doors.service import Service
+from core.doors.service import OPENCLAW, Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
 from core.flows.bridges import members_behind
@@ -120,7 +120,7 @@ def _requester(
                 "Only a token that is marked as a bridge may name the sender of a message.",
                 next_step="Leave channel and sender out, or ask an operator for a bridge's token.",
             )
-        return _Requester(service.context(actor), (actor,), f"{actor.token}/{actor.name}")
+        return _Requester(service.context(actor, preferred=OPENCLAW), (actor,), f"{actor.token}/{actor.name}")
     if not message.channel or not message.sender:
         raise InvalidInput(
             "A bridge must name channel and sender, got a message without.", next_step="Add the sender."
@@ -128,7 +128,7 @@ def _requester(
     member = member_of(message.channel, message.sender)
     if member is None:
         return None
-    learner = service.context(actor).learner
+    learner = service.context(actor, preferred=OPENCLAW).learner
     if not member.roles(learner):
         return None
     name = "\0".join((str(actor.token), message.channel, message.sender))

@@ -90,8 +90,8 @@ class _Metrics(msgspec.Struct):
     window: int | None = None
 
 
-class _Reset(msgspec.Struct):
-    learner: str | None = None
+class _Reset(msgspec.Struct, forbid_unknown_fields=True):
+    learner: str
     arm_ids: tuple[str, ...] | None = None
     context: dict[str, Any] | None = None
 
@@ -113,7 +113,9 @@ def call(service: Service, actor: Actor, name: str, arguments: object) -> Docume
             "The arguments must be one object, got something else.",
             next_step=f"{_names(tool.required)}; nothing was done.",
         )
-    if any(one not in arguments for one in tool.required if one != "learner"):
+    # Without a learner, reading and recording go to the caller's own. A reset must name its target.
+    needed = [one for one in tool.required if one != "learner" or tool.action == "reset"]
+    if any(one not in arguments or (one == "learner" and not arguments[one]) for one in needed):
         raise InvalidInput(_names(tool.required), next_step="Send them; nothing was done.")
     return tool.answer(service, actor, arguments)
 

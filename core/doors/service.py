@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from core.errors import Denied, InvalidInput
-from core.flows.context import Context, fresh_identity, fresh_seed, unlimited, utc_now_ms
+from core.flows.context import Context, fresh_identity, fresh_seed, listed, unlimited, utc_now_ms
 from core.permissions import Action
 from core.records.actor import Actor
 from core.records.learner import Sticky
 from core.settings import DEFAULT_LEARNER, check_learner
+from core.store import fleet
 from core.store.store import Store
+
+OPENCLAW: Final = "openclaw"
+"""Learner that OpenClaw's client reports to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """Store of a process behind its doors. ``learner`` is the default of callers with several learners; None: such a
-    caller must name one. Clock and entropy are those of `Context`.
+    """Store of a process behind its doors.
+
+    ``learner`` is the default of callers with several learners. None: it is found for each request among the learners
+    that the database then has. Clock and entropy are those of `Context`.
     """
 
     store: Store
@@ -34,14 +41,16 @@ class Service:
         action: Action | None = None,
         *,
         sticky: Sticky = "run",
+        preferred: str = DEFAULT_LEARNER,
     ) -> Context:
         """Return the context of an actor in a learner: the named one, else the actor's only one, else the default.
 
-        ``sticky`` is that setting of a learner that the context creates. With ``action`` the action is authorised,
-        and the context does not authorise it again. Raises `InvalidSetting` for an invalid name, `InvalidInput` if
+        Without a default the only learner is meant, else the ``preferred`` one. ``sticky`` is that setting of a
+        learner that the context creates. With ``action`` the action is authorised, and the context does not authorise
+        it again. Raises `InvalidSetting` for an invalid name, `InvalidInput` if
         the learner is ambiguous, and `Denied` for an actor without a role.
         """
-        name = self._meant(actor) if learner is None else check_learner(learner)
+        name = self._meant(actor, preferred) if learner is None else check_learner(learner)
         context = self._at(actor, name, sticky)
         if action is not None:
             context.permit(action)
@@ -68,14 +77,20 @@ class Service:
             sticky=sticky,
         )
 
-    def _meant(self, actor: Actor) -> str:
+    def _meant(self, actor: Actor, preferred: str) -> str:
         own = {grant.learner for grant in actor.grants}
         (only,) = own if len(own) == 1 and actor.role is None else {self.learner}
-        if only is None and self.learner is not None:
-            return self.learner
-        if only is None:
-            raise InvalidInput(
-                "A learner must be named, got none.",
-                next_step="Name one in the call, or start the server with --learner NAME.",
-            )
-        return only
+        return only or self.learner or self._found(actor, preferred)
+
+    def _found(self, actor: Actor, preferred: str) -> str:
+        """Return the only learner of the actor, else the preferred one, else the default one."""
+        known = [name for name in fleet.names(self.store) if actor.roles(name)]
+        if len(known) < 2:
+            return known[0] if known else DEFAULT_LEARNER
+        for name in (preferred, DEFAULT_LEARNER):
+            if name in known:
+                return name
+        raise InvalidInput(
+            f"A learner must be named where there are several, got none; there are {listed(known)}.",
+            next_step="Name one in the call, or start the server with --learner NAME.",
+        )

@@ -246,7 +246,7 @@ def _only(store: Store, *, whole: bool) -> str:
     if name is None and not whole:
         names = fleet.names(store)
         raise UnknownLearner(
-            f"A learner must be named where there are several, got none; {store.location.name} has {_listed(names)}.",
+            f"A learner must be named where there are several, got none; {store.location.name} has {listed(names)}.",
             next_step=f"Name one, for example: --learner {shlex.quote(names[0])}",
         )
     return name or DEFAULT_LEARNER
@@ -261,9 +261,10 @@ def _no_learner_named(context: Context) -> UnknownLearner:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    """
-    >>> _listed(["a", "b"])
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are.
+
+    >>> listed(["a", "b"])
     "'a', 'b'"
     """
     more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""

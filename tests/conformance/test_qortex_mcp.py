@@ -130,6 +130,8 @@ def test_an_agent_goes_round_once(agent: Agent) -> None:
 
 def test_a_judgement_is_recorded_and_exported(agent: Agent) -> None:
     uri = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+    # Of several learners, a call that names none means the default one.
+    agent.call(f"{_PREFIX}observe", {"learner": "default", "arm_id": "tool:other:a", "reward": 1})
     said, is_refused = agent.call("reward", {"uri": uri, "outcome": "success", "score": 0})
     assert (said["results"][0]["score"], is_refused) == (0, False)
     made, is_refused = agent.call("export", {"all_adapters": True, "format": "trace_jsonl"})

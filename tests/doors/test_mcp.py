@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "qortex_learning_metrics": {"window": 3},
     "qortex_learning_session_start": {"session_name": "n"},
     "qortex_learning_session_end": {"session_id": "nobody's"},
-    "qortex_learning_reset": {"arm_ids": [ARM]},
+    "qortex_learning_reset": {"learner": "default", "arm_ids": [ARM]},
     "reward": {"uri": LAYER, "outcome": "success"},
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},

@@ -57,7 +57,6 @@ def api(
     from core.doors.alerting import Watch
     from core.doors.http.serving import doors
     from core.doors.service import Service
-    from core.flows.context import default_learner
     from core.flows.tokens import tokens
 
     context = context_of(line, create=True, whole=True)
@@ -67,7 +66,7 @@ def api(
             f"An address off this machine needs a token, and there is none; got {address[:60]!r}.",
             next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
         )
-    learner = context.learner if context.is_named else default_learner(context.store)
+    learner = context.learner if context.is_named else None
     service = Service(store=context.store, learner=learner)
     app = doors(
         service,
@@ -78,7 +77,7 @@ def api(
     )
     chosen = claimable_port(address, port)
     at = Listening(url=url_of(address, chosen), database=str(context.store.location), learner=learner)
-    whose = learner or "the learner that they name"
+    whose = learner or "the learner that they name, or the only one"
     done(line, at, lambda: say(f"armscope answers programs for {whose} at {at.url} (stop: Ctrl+C)."))
     watch = Watch(lambda: context).start()
     uvicorn.run(

@@ -23,7 +23,9 @@ def chat(
     from core.errors import InvalidInput
 
     context = context_of(line)
-    service = Service(store=context.store, learner=context.learner, clock=context.clock)
+    service = Service(
+        store=context.store, learner=context.learner if context.is_named else None, clock=context.clock
+    )
     reply = chat(service, context.actor, ChatMessage(text=text))
     if reply is None:
         raise InvalidInput(

@@ -35,4 +35,6 @@ def mcp(
 
     who, allowed = agent(actor), allowances(allow)
     context = context_of(line, create=True, whole=True)
-    serve_stdio(Service(store=context.store, learner=context.learner), who, allowed)
+    serve_stdio(
+        Service(store=context.store, learner=context.learner if context.is_named else None), who, allowed
+    )

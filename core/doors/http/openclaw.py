@@ -19,7 +19,7 @@ import msgspec
 from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.guard import SAFE_METHODS, check_written
 from core.doors.http.routes import Route
-from core.doors.service import Service
+from core.doors.service import OPENCLAW, Service
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
 from core.flows import queries
 from core.flows.context import Context
@@ -29,6 +29,7 @@ from core.formats.openclaw_shape import Json
 from core.formats.strict import json_body
 from core.permissions import Action
 from core.records.actor import Actor
+from core.records.limits import shown
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 
 PREFIX: Final = "/__openclaw__/api/learning"
@@ -58,7 +59,7 @@ def handle(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         return _PAGE_ANSWER if call.method == "GET" else _not_allowed(call, "GET")
     endpoint = _METHODS.get(path, _UNKNOWN)
     # No request names a learner: it is the server's own, and clients read it before they report anything.
-    context = replace(service.context(actor), may_be_empty=True)
+    context = replace(service.context(actor, preferred=OPENCLAW), may_be_empty=True)
     text = _NO_STORE
     try:
         queries.revision(context)
@@ -164,8 +165,14 @@ def _arms_to_reset(body: bytes) -> tuple[str, ...]:
     document = json_body(body)
     if not isinstance(document, dict):
         raise _no_reset("an object, or nothing")
-    if "arm_ids" not in document:
+    if not document:
         return ()
+    strange = sorted(document.keys() - {"arm_ids"})
+    if strange:
+        raise InvalidInput(
+            f"The body of a reset must have the member arm_ids only, got {shown(strange[0])}.",
+            next_step="Name the arms in arm_ids, or send nothing to reset all arms; nothing was reset.",
+        )
     arms = document["arm_ids"]
     if not isinstance(arms, list) or not all(isinstance(one, str) for one in arms):
         raise _no_reset("an object whose arm_ids is a list of strings")
@@ -220,8 +227,16 @@ def _reward_body(body: bytes) -> Mapping[str, Any]:
 
 
 def _outcome(text: object, number: float | None) -> RewardOutcome | None:
-    """Return the outcome; next to a number an unknown word is ignored, without one the flow refuses it."""
-    if not isinstance(text, str) or (number is not None and text not in OUTCOME_REWARDS):
+    """Return the outcome; next to a number an unknown word is ignored, without one the flow refuses it.
+
+    A member that is no text is refused, so that ``false`` is no success.
+    """
+    if text is not None and not isinstance(text, str):
+        raise InvalidInput(
+            f"outcome must be one of {', '.join(OUTCOME_REWARDS)}, got {shown(text)}.",
+            next_step="Send it as a text, or leave it out; nothing was recorded.",
+        )
+    if text is None or (number is not None and text not in OUTCOME_REWARDS):
         return None
     return text  # type: ignore[return-value]
 

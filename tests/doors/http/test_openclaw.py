@@ -201,7 +201,7 @@ def openclaw_reward(service: Service, body: object, actor: Actor = MARA) -> Any:
         ({"outcome": "accepted", "reward": 0}, 0),
         ({"outcome": "so so", "reward": 0.7}, 0.7),
         ({"reward": True}, 1),
-        ({"reward": "0.2", "outcome": ["x"], "reason": 7}, 1),
+        ({"reward": "0.2", "outcome": None, "reason": 7}, 1),
     ],
 )
 def test_a_number_counts_before_an_outcome_and_0_is_one(
@@ -234,6 +234,11 @@ NOTHING_DONE: list[tuple[str, bytes]] = [
     ("/reward", b'{"arm_id": "tool:fs:Read", "reward": 1.5}'),
     ("/reward", b'{"arm_id": "tool:fs:Read", "reward": -1}'),
     ("/reward", b'{"arm_id": "tool:fs:Read", "outcome": "great"}'),
+    *(
+        ("/reward", b'{"arm_id": "tool:fs:Read", "outcome": %b%b}' % (kind, number))
+        for kind in (b"false", b"true", b"5", b"0", b"[]", b'["accepted"]', b"{}", b'{"a": 1}')
+        for number in (b"", b', "reward": 0.5')
+    ),
     ("/reward", b'{"arm_id": "tool:fs:Read", "reason": "' + b"r" * 2_001 + b'"}'),
     ("/reward", b'{"arm_id": "tool:fs:Read"}' + b" " * 65_511),
     ("/reset", b"bad"),
@@ -246,6 +251,9 @@ NOTHING_DONE: list[tuple[str, bytes]] = [
     ("/reset", b'{"arm_ids": ["tool:fs:Read", 7]}'),
     ("/reset", b'{"arm_ids": ["tool:fs:Read", "tool:fs:Nobody"]}'),
     ("/reset", b'{"arm_ids": NaN}'),
+    ("/reset", b'{"arm_id": "tool:fs:Read"}'),
+    ("/reset", b'{"armIds": ["tool:fs:Read"]}'),
+    ("/reset", b'{"arm_ids": ["tool:fs:Read"], "learner": "default"}'),
     ("/reset", b" " * 65_537),
 ]
 

@@ -70,10 +70,9 @@ def test_a_reset_tells_both_shapes_and_arms_stay(service: Service) -> None:
     assert ask(service, "/reset", {"learner": "nobody"}).items() >= none.items()
 
 
-def test_an_empty_body_resets_all(service: Service) -> None:
+def test_null_arms_mean_all_of_the_named_learner(service: Service) -> None:
     observed(service, A, 1)
-    one = Actor(name="bot", role=None, grants=(Grant(role="operate", learner="o"),))
-    assert ask(service, "/reset", b"", actor=one)["arm_ids"] == [A]
+    assert ask(service, "/reset", {"learner": "o", "arm_ids": None})["arm_ids"] == [A]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +87,12 @@ def test_an_empty_body_resets_all(service: Service) -> None:
         b'{"learner": "o", "arm_ids": {}}',
         b'{"learner": "o", "arm_ids": ["a"]}',
         b'{"learner": 3}',
+        b"",
+        b"{}",
+        b'{"learner": null}',
+        b'{"learner": ""}',
+        b'{"learner": "o", "arm_id": ["tool:other:a"]}',
+        b'{"learner": "o", "armIds": ["tool:other:a"]}',
         b'{"learner": "o", "learner": "o"}',
     ],
 )
@@ -142,9 +147,10 @@ def test_whose_learner_is_meant(service: Service) -> None:
     with pytest.raises(Denied):
         ask(service, "/observe", {"learner": "other", "arm_id": A}, actor=bot)
     everywhere = Actor(name="bot", role=None, grants=(Grant(role="ingest"),))
+    assert service.context(everywhere).learner == "mine", "the only one"
+    ask(service, "/observe", {"learner": "new", "arm_id": A}, actor=everywhere)
     with pytest.raises(InvalidInput, match="learner must be named"):
         ask(service, "/observe", {"arm_id": A}, actor=everywhere)
-    ask(service, "/observe", {"learner": "new", "arm_id": A}, actor=everywhere)
     assert _learners(service) == ("mine", "new")
 
 

@@ -24,7 +24,6 @@ import uvicorn
 
 from core import Client, Learner, open_learner
 from core.client import Unreachable
-from core.doors.cli import main
 from core.doors.http.serving import doors
 from core.doors.service import Service
 from core.errors import (
@@ -228,27 +227,6 @@ def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, st
     assert len(believed["items"]) == 1
     assert (seen["learner"], denied["code"]) == ("support", "denied")
     assert [(one.actor, one.action) for one in denials(context).denials] == [("token:board", "reward")]
-
-
-@pytest.mark.parametrize(
-    ("there", "meant"), [((), "default"), (("a",), "a"), (("a", "default"), "default"), (("a", "b"), None)]
-)
-def test_of_several_learners_programs_name_theirs(
-    there: tuple[str, ...],
-    meant: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Else the only one is meant, or the one that is there for who names none."""
-    path = tmp_path / "a.db"
-    for name in there:
-        with open_learner(path, name) as learner:
-            learner.record("r1", arms=[Arm(key=ARM)], calls=[])
-    monkeypatch.setattr(uvicorn, "run", lambda *args, **named: None)
-    with pytest.raises(SystemExit):
-        main(["--database", str(path), "--json", "api", "--port", "0"])
-    assert json.loads(capsys.readouterr().out)["learner"] == meant
 
 
 # Killed
