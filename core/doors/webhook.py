@@ -34,6 +34,24 @@ WHOLE_S: Final = 10.0
 LEAST_SECRET_BYTES: Final = 24
 _ENCODED: Final = "whsec_"
 _EMBEDDED: Final = ipaddress.ip_network("64:ff9b::/96")
+_SPECIAL: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # Azure's host agent
+        "192.0.0.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.175.48.0/24",
+        "64:ff9b:1::/48",
+        "100::/32",
+        "2001::/23",
+        "2620:4f:8000::/48",
+        "3fff::/20",
+        "5f00::/16",
+    )
+)
+"""Special-purpose networks of IANA's registries, and a cloud's own address, that count as global elsewhere."""
 _HTTPS: Final = 443
 _HTTP: Final = 80
 
@@ -96,6 +114,8 @@ def is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
+    if any(parsed in network for network in _SPECIAL):
+        return False
     if isinstance(parsed, ipaddress.IPv6Address):
         inner = parsed.ipv4_mapped or parsed.sixtofour
         if parsed in _EMBEDDED:
@@ -105,6 +125,8 @@ def is_public(address: str) -> bool:
         if inner is None and parsed.is_site_local:
             return False
         parsed = parsed if inner is None else inner
+        if any(parsed in network for network in _SPECIAL):
+            return False
     return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
 
 
