@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
@@ -82,9 +83,44 @@ def texts(page: AppTest) -> list[str]:
     ]
 
 
-_MARKUP = ("<script", "<b>", ":material/home:", "$\\alpha", ":smile:", ":red[x]", "](javascript")
+_MARKUP = (
+    "![i](",
+    "$x^2$",
+    "<script",
+    "<b>",
+    ":material/home:",
+    "$\\alpha",
+    ":smile:",
+    ":red[x]",
+    "](javascript",
+)
 
 
 def is_text_only(page: AppTest) -> bool:
     """Whether nothing of what hostile ids hold is read as markup anywhere on the page."""
-    return not [(foreign, text) for text in texts(page) for foreign in _MARKUP if foreign in text]
+    return not [(foreign, text) for text in rendered(page) for foreign in _MARKUP if foreign in text]
+
+
+_RENDERED: Final = ("body", "label", "help", "caption", "captions", "delta")
+"""Fields that Streamlit renders as Markdown, in elements and in blocks; collapsed labels are among them."""
+_WITH_OPTIONS: Final = ("radio", "button_group")
+"""Widgets whose options are Markdown, too."""
+
+
+def rendered(page: AppTest) -> list[str]:
+    """Everything on the page that is Markdown: texts, labels, collapsed ones too, help, options."""
+    found: list[str] = []
+    waiting: list[Any] = [page._tree]
+    while waiting:
+        node = waiting.pop()
+        waiting += getattr(node, "children", {}).values()
+        own = getattr(node, "proto", None)
+        if own is None or getattr(node, "type", "") in {"text", "code", "json", "arrow_data_frame"}:
+            continue
+        for part in (own, *(one for _, one in own.ListFields() if hasattr(one, "ListFields"))):
+            for name, value in ((field.name, value) for field, value in part.ListFields()):
+                if name in _RENDERED:
+                    found += [value] if isinstance(value, str) else map(str, value)
+                elif name == "options" and getattr(node, "type", "") in _WITH_OPTIONS:
+                    found += [one if isinstance(one, str) else one.content for one in value]
+    return found

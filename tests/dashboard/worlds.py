@@ -20,6 +20,7 @@ HOSTILE: Final = (
     "memory:key:$\\alpha$ :smile: :red[x]",
     "memory:fact:[a](javascript:alert(1)) **b** _i_",
     "file:workspace:\u202egnp.exe\u05d0\u05d1\u05d2",
+    "skill:$x^2$:![i](http://127.0.0.1:9/leak)",
     "section:system:" + "x" * 497,
 )
 """Ids that Markdown, HTML, Plotly, TeX, emoji codes or a terminal would like to interpret."""
