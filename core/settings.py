@@ -26,8 +26,21 @@ _LOCATION_KEYS: Final = frozenset(("host", "port", "target_session_attrs"))
 """Members of a server's address that name its location."""
 
 
+_VALUE: Final = r"(?:[^\s/?#@:%,\[\]]|%[0-9A-Fa-f]{2})"
+_HOST: Final = rf"(?:{_VALUE}+|\[[0-9A-Fa-f:.]+\])?(?::\d+)?"
+_OPTION: Final = r"[a-z_]+=(?:[^\s&#@%]|%[0-9A-Fa-f]{2})*"
+_ADDRESS: Final = re.compile(
+    rf"postgresql://(?:{_VALUE}*(?::(?:{_VALUE}|[:,])*)?@)?{_HOST}(?:,{_HOST})*(?:/{_VALUE}*)?"
+    rf"(?:\?(?:{_OPTION}(?:&{_OPTION})*)?)?"
+)
+"""Address in which every part is certain: a character that ends a part is percent-encoded inside one."""
+_NO_ADDRESS: Final = "a PostgreSQL address that can't be read"
+
+
 class Server(msgspec.Struct, frozen=True):
     """A database on a PostgreSQL server, by an address that may hold a password. No text of it shows the password.
+
+    An address that can't be read is shown in no part, because any of its parts may be the password's.
 
     >>> Server("postgresql://mara:secret@db.example/armscope?password=secret")
     postgresql://mara@db.example/armscope
@@ -39,6 +52,8 @@ class Server(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the address with user, host and database, but without a password or other options."""
+        if not self.is_readable:
+            return _NO_ADDRESS
         parts = urlsplit(self.url)
         who, at, where = parts.netloc.rpartition("@")
         query = [(name, value) for name, value in parse_qsl(parts.query) if name in _LOCATION_KEYS]
@@ -51,8 +66,19 @@ class Server(msgspec.Struct, frozen=True):
         return [("url", str(self))]
 
     @property
+    def is_readable(self) -> bool:
+        """True if every part of the address is certain.
+
+        >>> Server("postgresql://u:p%40ss@h/db").is_readable, Server("postgresql://u:p@ss@h/db").is_readable
+        (True, False)
+        """
+        return _ADDRESS.fullmatch(self.url) is not None
+
+    @property
     def name(self) -> str:
         """Name of the database on the server."""
+        if not self.is_readable:
+            return _NO_ADDRESS
         return urlsplit(self.url).path.removeprefix("/") or str(self)
 
     @property
@@ -64,6 +90,8 @@ class Server(msgspec.Struct, frozen=True):
         >>> Server("postgresql:///armscope?host=/run/postgresql").short
         'armscope on this machine'
         """
+        if not self.is_readable:
+            return _NO_ADDRESS
         parts = urlsplit(self.url)
         hosts = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
         named = [re.sub(r":\d+$", "", host) for host in hosts.split(",")]
@@ -125,6 +153,15 @@ def _address(location: Located) -> str:
     return location.url if isinstance(location, Server) else str(location)
 
 
+UNREADABLE_ADDRESS: Final = (
+    "The address of the database can't be read. In a user, a password and a name, spaces and the characters "
+    "/ @ : ? # % [ ] must be percent-encoded.",
+    "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @, %3A for :, %3F for ?, "
+    "%23 for # and %25 for %. Or leave the password out, and set PGPASSWORD.",
+)
+"""Problem and next step; they show nothing of the address."""
+
+
 def default_database() -> Path:
     """Return the path of the database in the user's data folder."""
     return platformdirs.user_data_path("armscope", appauthor=False) / "armscope.db"
@@ -144,7 +181,10 @@ def database_at(address: str | None) -> Located:
     if address is None:
         return default_database()
     if address.startswith(_SERVERS) and "\0" not in address:
-        return Server(f"postgresql://{address.partition('://')[2]}")
+        server = Server(f"postgresql://{address.partition('://')[2]}")
+        if not server.is_readable:
+            raise InvalidSetting(UNREADABLE_ADDRESS[0], next_step=UNREADABLE_ADDRESS[1])
+        return server
     if address.startswith(_SQLITE):
         address = address.removeprefix(_SQLITE)
     elif "://" in address:

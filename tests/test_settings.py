@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 
 from core.errors import InvalidSetting
-from core.settings import Settings, check_learner, database_at, default_database, demo_database
+from core.settings import (
+    UNREADABLE_ADDRESS,
+    Server,
+    Settings,
+    check_learner,
+    database_at,
+    default_database,
+    demo_database,
+)
 
 
 def test_an_argument_goes_before_a_variable_and_that_before_the_default() -> None:
@@ -65,3 +77,42 @@ def test_a_learners_name_is_short_and_printable(name: str) -> None:
         check_learner(name)
     for fine in ("x", "日本 agent", "support-agent", "<b>", "x" * 128):
         assert check_learner(fine) == fine
+
+
+PRINTABLE = st.text(
+    st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("é日@:/?#%&=+, "),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(password=PRINTABLE, tail=st.sampled_from(["/db", "/db?sslmode=require", "", ":5432/db"]))
+@example(password="p@ss:w/rd%#é", tail="/db")
+@example(password="12/34", tail="/db")
+@example(password="12?host=xy", tail="/db")
+@example(password="x,y:1", tail="/db")
+def test_no_part_of_a_raw_password_is_shown(password: str, tail: str) -> None:
+    server = Server(f"postgresql://mara:{password}@host.example{tail}")
+    shown = {"str": str(server), "repr": repr(server), "name": server.name, "short": server.short}
+    path = tail.partition("?")[0]
+    right = {
+        "str": f"postgresql://mara@host.example{path}",
+        "repr": f"postgresql://mara@host.example{path}",
+        "name": "db" if "db" in path else f"postgresql://mara@host.example{path}",
+        "short": f"{'db' if 'db' in path else f'postgresql://mara@host.example{path}'} on host.example",
+    }
+    if server.is_readable:
+        assert shown == right
+        assert database_at(server.url) == server
+    else:
+        assert set(shown.values()) == {"a PostgreSQL address that can't be read"}
+        with pytest.raises(InvalidSetting) as refused:
+            database_at(server.url)
+        assert str(refused.value) == " ".join(UNREADABLE_ADDRESS)
+
+
+@given(password=PRINTABLE)
+def test_an_encoded_password_is_read_whole(password: str) -> None:
+    server = Server(f"postgresql://mara:{quote(password, safe='')}@host.example/db")
+    assert server.is_readable
+    assert conninfo_to_dict(server.url)["password"] == password

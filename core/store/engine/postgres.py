@@ -49,7 +49,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from core.errors import StoreError, StoreUnsure, StoreUnusable
 from core.records.standing import Standing
-from core.settings import Server
+from core.settings import UNREADABLE_ADDRESS, Server
 from core.store.engine import citus, port, words
 from core.store.engine.port import PATIENCE_S, Distribution, Row, T
 from core.store.engine.refused import (
@@ -1008,12 +1008,15 @@ def _collate(connection: Connection) -> None:
 
 
 def _read_address(server: Server) -> dict[str, Any]:
+    if not server.is_readable:
+        raise StoreUnusable(UNREADABLE_ADDRESS[0], next_step=UNREADABLE_ADDRESS[1])
     try:
         parts = conninfo_to_dict(server.url)
     except psycopg.Error:  # its words would show the password
         raise StoreUnusable(
-            f"The address of {server.name} can't be read.",
-            next_step="Write it as postgresql://USER@HOST:PORT/DATABASE.",
+            "The address of the database can't be read: PostgreSQL's client library knows not all of its "
+            "options.",
+            next_step="Write it as postgresql://USER@HOST:PORT/DATABASE, with options such as ?sslmode=require.",
         ) from None
     return _Address({name: value for name, value in parts.items() if value is not None})
 
