@@ -531,7 +531,7 @@ BUDGETS = {
     "core/demo": 2_200,
     "core/detect": 630,
     "core/doors": 12_315,
-    "core/explained": 515,
+    "core/explained": 530,
     "core/flows": 14_020,
     "core/formats": 11_570,
     "core/guide": 160,
@@ -539,12 +539,12 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_195,
     "core/statistics": 11_830,
-    "core/store": 23_210,
+    "core/store": 23_215,
     "dashboard": 4_090,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
-    "dashboard/sentences": 4_680,
+    "dashboard/sentences": 4_690,
     "dashboard/widgets": 12_050,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

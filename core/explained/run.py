@@ -63,8 +63,19 @@ def bill(story: RunStory) -> str | None:
         cost = "unknown, because a model has no price"
     else:
         bound, assumed = "at least " * facts.at_least, ", estimated" * facts.estimated
-        cost = f"{bound}${facts.cost_pico / 1e12:,.6f}{assumed}"
+        cost = f"{bound}${_dollars(facts.cost_pico)}{assumed}"
     return " ".join((f"Cost: {cost}.", *(_used(row, facts.model) for row in facts.bill)))
+
+
+def _dollars(pico: int) -> str:
+    """Return dollars with two decimals, more where that shows fewer than two digits.
+
+    >>> _dollars(10_000_300_000_000), _dollars(537_660_000_000), _dollars(1_250_000_000), _dollars(0)
+    ('10.00', '0.54', '0.0013', '0.00')
+    """
+    amount = pico / 1e12
+    decimals = 2 if not pico else max(2, 1 - math.floor(math.log10(amount)))
+    return f"{amount:,.{decimals}f}"
 
 
 def _used(row: Spent, model: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core.records.audit import ActionName, AuditEntry
@@ -191,5 +191,9 @@ def _setting_of(detail: Detail, marked: bool) -> str:
     before, after = detail.get("before"), detail.get("value")
     if before is None or after is None:
         return f"changed {name}"
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        listed = _foreign(wording.cut_middle(", ".join(map(str, keys)), _SUBJECT_CHARS), marked)
+        return f"changed {name} of {listed}"
     was, now = (_foreign(wording.cut_middle(str(value), _VALUE_CHARS), marked) for value in (before, after))
     return f"changed {name} {was} → {now}"

@@ -259,4 +259,4 @@ def test_a_run_s_story_shows_who_used_which_tokens(context: Context) -> None:
     assert (known.facts.at_least, known.facts.estimated, known.facts.bill) == (True, False, rows)
     words = explained.bill(known)
     assert words is not None
-    assert all(part in words for part in ("$10.000300", "1,000,020", "haiku", "900"))
+    assert all(part in words for part in ("$10.00", "1,000,020", "haiku", "900"))

@@ -91,10 +91,11 @@ def figures(story: RunStory) -> None:
         st.metric("Referenced", wording.count(story.n_referenced))
         if facts.reward is not None:
             st.metric("Reward of its source", f"{facts.reward:g}")
-    with both_ends():
-        st.markdown(gray(f"Tokens: {sentences.run_tokens(story)}."), width="content")
-        st.code(facts.uid, language=None, width="content", wrap_lines=True)
     billed = explained.bill(story)
+    with both_ends():
+        if billed is None:
+            st.markdown(gray(f"Tokens: {sentences.run_tokens(story)}."), width="content")
+        st.code(facts.uid, language=None, width="content", wrap_lines=True)
     if billed is not None:
         st.markdown(gray(wording.literal(billed)))
 
