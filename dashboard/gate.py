@@ -202,7 +202,7 @@ def _encrypted(send: Send) -> Send:
 
 
 class Proxied:
-    """Accepts a named proxy's headers about the request (`X-Forwarded-Proto`, `X-Forwarded-Host`).
+    """Accepts a named proxy's headers about the request (`X-Forwarded-Proto`, `-Host` and `-For`).
 
     Such headers from any other sender are removed.
     """
@@ -229,7 +229,19 @@ class Proxied:
             if host:
                 others = [(name, value) for name, value in allowed if name != b"host"]
                 plain["headers"] = [*others, (b"host", host.encode("latin-1"))]
+            client = self._forwarded(headers)
+            if client is not None:
+                plain["client"] = (client, 0)
         return plain
+
+    def _forwarded(self, headers: Headers) -> str | None:
+        """Return the address of the client of the outermost named proxy; None if it is unknown."""
+        entries = ",".join(headers.getlist("x-forwarded-for")).split(",")
+        for entry in reversed(entries):
+            client = address_of(entry.strip())
+            if client not in self._proxies:
+                return None if client is None else str(client)
+        return None
 
     def _is_named(self, scope: Scope) -> bool:
         client = scope.get("client")

@@ -59,6 +59,7 @@ Proxies = Annotated[
         "--proxy", metavar="ADDRESS", help="A proxy whose word counts; repeatable. Only where people sign in."
     ),
 ]
+RequireToken = Annotated[bool, typer.Option("--require-token", help="Programs need a token, too.")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
 
 
@@ -83,6 +84,7 @@ def serve(
     address: Address = "127.0.0.1",
     browser: Browser = True,
     proxy: Proxies = None,
+    require_token: RequireToken = False,
     read_database: ReadDatabase = None,
 ) -> None:
     """Open the dashboard.
@@ -109,6 +111,7 @@ def serve(
         port=port,
         browser=browser,
         proxies=proxy or (),
+        asks_tokens=require_token,
     )
 
 
@@ -188,6 +191,7 @@ def _serve(
     port: int,
     browser: bool,
     proxies: Sequence[str] = (),
+    asks_tokens: bool = False,
 ) -> None:
     from dashboard.sign_in import auth_file, check_address
 
@@ -206,7 +210,14 @@ def _serve(
     done(line, at, lambda: say(words, *more))
     from dashboard.server import serve as serve_app  # Streamlit takes a second to import
 
-    serve_app(address=address, port=chosen, open_browser=browser, sign_in=sign_in, proxies=proxies)
+    serve_app(
+        address=address,
+        port=chosen,
+        open_browser=browser,
+        sign_in=sign_in,
+        proxies=proxies,
+        asks_tokens=asks_tokens,
+    )
 
 
 def _refuse_without(command: str) -> None:

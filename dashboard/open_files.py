@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import errno
 import logging
-import sys
 import time
 from collections.abc import Callable
 from typing import Final
-
-if sys.platform != "win32":
-    import resource
 
 MOST_SESSIONS: Final = 128
 _FEWEST_SESSIONS: Final = 4
@@ -23,22 +19,6 @@ _HANDLES_OF_SERVER: Final = 128
 """Open files that libraries, database and connections need beside the sessions."""
 _QUIET_S: Final = 60.0
 _NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE)
-
-
-def raise_limit() -> int | None:
-    """Have as many handles as the system grants; how many that is, None = unknown."""
-    if sys.platform == "win32":
-        return None
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or soft < hard:
-        for limit in (hard, 10_240):  # macOS grants no more, even where it reports more
-            try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-            except (ValueError, OSError):
-                continue
-            break
-    granted = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return None if granted == resource.RLIM_INFINITY else granted
 
 
 def sessions_allowed(n_handles: int | None) -> int:

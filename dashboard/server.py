@@ -24,17 +24,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import runtime
 from streamlit.runtime import app_session
+from uvicorn.config import HTTP_PROTOCOLS
 
 from core.doors.alerting import Watch
 from core.doors.http import openclaw
 from core.doors.http.app import Api
+from core.doors.http.connections import bounded_protocol, raise_limit
 from core.doors.http.guard import has_proxy_headers, host_of
 from core.doors.http.serving import doors, is_door_path
 from core.doors.service import Service
 from core.settings import set_variables
 from dashboard.configuration import PACKAGE, options, own_names
 from dashboard.gate import SIGN_IN, Gate, Proxied
-from dashboard.open_files import keep_sessions, quieten, raise_limit, sessions_allowed
+from dashboard.open_files import keep_sessions, quieten, sessions_allowed
 from dashboard.pages import OVERVIEW, PAGES
 from dashboard.reading import meant_learner, opened
 from dashboard.sign_in import SignIn
@@ -90,11 +92,12 @@ class OwnPages:
     across origins. It must be scheme, name and port of the requested address. So a tunnel from another port works.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, signs_in: bool = False) -> None:
         self._app = app
+        self._signs_in = signs_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = _refusal(scope) if scope["type"] in {"http", "websocket"} else None
+        refusal = _refusal(scope, signs_in=self._signs_in) if scope["type"] in {"http", "websocket"} else None
         if refusal is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -105,7 +108,7 @@ class OwnPages:
             await refusal(scope, receive, send)
 
 
-def _refusal(scope: Scope) -> PlainTextResponse | None:
+def _refusal(scope: Scope, *, signs_in: bool) -> PlainTextResponse | None:
     """Return the answer to a foreign request; None for the machine's own pages."""
     headers = Headers(scope=scope)
     host = ",".join(headers.getlist("host"))
@@ -114,9 +117,10 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
             "armscope answers by its own name only: use localhost, or the name in redirect_uri.\n",
             status_code=421,
         )
-    if has_proxy_headers(headers):
+    if has_proxy_headers(headers) or (not signs_in and scope.get("http_version", "1.1") < "1.1"):
         return PlainTextResponse(
-            "armscope takes no requests from a proxy: no user signs in here.\n", status_code=403
+            "armscope takes no requests from a proxy, and none in HTTP/1.0: no user signs in here.\n",
+            status_code=403,
         )
     origins = headers.getlist("origin")
     scheme = _PLAIN.get(scope["scheme"], scope["scheme"])
@@ -135,27 +139,31 @@ class Beside:
     is the machine's user, so a program needs its token. OpenClaw's page has none and leads to the sign-in.
     """
 
-    def __init__(self, app: ASGIApp, *, asks_tokens: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, signs_in: bool = False, asks_tokens: bool = False) -> None:
         self._app = app
-        self._asks_tokens = asks_tokens
+        self._signs_in = signs_in
+        self._asks_tokens = signs_in or asks_tokens
+        self._doors: Api | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_door_path(scope["path"]):
             await self._app(scope, receive, send)
-        elif self._asks_tokens and scope["path"].rstrip("/") == _OPENCLAWS_PAGE:
+        elif self._signs_in and scope["path"].rstrip("/") == _OPENCLAWS_PAGE:
             await RedirectResponse(SIGN_IN, status_code=303)(scope, receive, send)
         else:
-            answer = await to_thread(_doors, asks_tokens=self._asks_tokens)
-            await answer(scope, receive, send)
+            if self._doors is None:
+                self._doors = await to_thread(_doors, signs_in=self._signs_in, asks_tokens=self._asks_tokens)
+            await self._doors(scope, receive, send)
 
 
 @cache
-def _doors(*, asks_tokens: bool) -> Api:
+def _doors(*, signs_in: bool, asks_tokens: bool) -> Api:
     """Return the doors at a desk over the store that the pages read, too."""
     return doors(
         Service(store=opened().store, learner=meant_learner()),
         hosts=st.get_option("server.allowedHosts"),
         asks_tokens=asks_tokens,
+        signs_in=signs_in,
     )
 
 
@@ -302,10 +310,16 @@ def _own_modules() -> Iterator[str]:
             yield module.name
 
 
-def make_app(sign_in: SignIn | None = None, proxies: Sequence[str] = ()) -> st.App:
-    """Return the application of this process; ``sign_in`` adds the gate for people behind these proxies."""
-    middleware = [Middleware(Promptly), Middleware(Beside, asks_tokens=sign_in is not None)]
-    middleware += [Middleware(SafeHeaders), Middleware(OwnPages)]
+def make_app(
+    sign_in: SignIn | None = None, proxies: Sequence[str] = (), *, asks_tokens: bool = False
+) -> st.App:
+    """Return the application of this process; ``sign_in`` adds the gate for people behind these proxies.
+
+    With ``asks_tokens`` programs need a token even where no user signs in.
+    """
+    signs_in = sign_in is not None
+    middleware = [Middleware(Promptly), Middleware(Beside, signs_in=signs_in, asks_tokens=asks_tokens)]
+    middleware += [Middleware(SafeHeaders), Middleware(OwnPages, signs_in=signs_in)]
     if sign_in is not None:
         middleware = [Middleware(Proxied, proxies=proxies), *middleware, Middleware(Gate, sign_in=sign_in)]
     return st.App(
@@ -326,6 +340,7 @@ def serve(
     open_browser: bool,
     sign_in: SignIn | None = None,
     proxies: Sequence[str] = (),
+    asks_tokens: bool = False,
 ) -> None:
     """Serve until stopped."""
     names = [*own_names(address), *([] if sign_in is None else [sign_in.host])]
@@ -340,4 +355,6 @@ def serve(
     }
     # The server under Streamlit would believe any user name that a program of this machine sends.
     set_variables({"FORWARDED_ALLOW_IPS": ""})
-    make_app(sign_in, proxies).run(config=config)
+    # Streamlit names no protocol to its server, which then takes this one.
+    HTTP_PROTOCOLS["auto"] = bounded_protocol()  # type: ignore[assignment]
+    make_app(sign_in, proxies, asks_tokens=asks_tokens).run(config=config)

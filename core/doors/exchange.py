@@ -17,7 +17,8 @@ JSON = "application/json"
 class HttpCall(NamedTuple):
     """Request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
-    ``path_values`` are the values of its route's ``{name}``; ``pieces`` are a long body as it arrives.
+    ``path_values`` are the values of its route's ``{name}``; ``pieces`` are a long body. ``request`` is the id in the
+    answer and in the log.
     """
 
     method: str
@@ -27,6 +28,7 @@ class HttpCall(NamedTuple):
     body: bytes = b""
     path_values: Mapping[str, str] = {}
     pieces: Iterator[bytes] = iter(())
+    request: str = ""
 
 
 class HttpAnswer(NamedTuple):

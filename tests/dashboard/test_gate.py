@@ -449,7 +449,7 @@ def test_programs_always_bring_a_token_and_no_cookie_is_one(
 
     def beside(path: str, **headers: str) -> Answer:
         return ask(
-            path, around=lambda gate: Beside(gate, asks_tokens=True), more={"host": "localhost", **headers}
+            path, around=lambda gate: Beside(gate, signs_in=True), more={"host": "localhost", **headers}
         )
 
     path = "/api/v1/learners"

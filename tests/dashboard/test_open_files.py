@@ -9,7 +9,8 @@ import resource
 import pytest
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 
-from dashboard.open_files import OncePerMinute, keep_sessions, raise_limit
+from core.doors.http.connections import raise_limit
+from dashboard.open_files import OncePerMinute, keep_sessions
 
 
 def record_of(problem: BaseException | None, said: str = "accept failed") -> logging.LogRecord:

@@ -50,28 +50,34 @@ def api(
             "--new-layers", metavar="N", min=1, help="New layers a minute and token.", show_default=True
         ),
     ] = 100,
+    require_token: Annotated[
+        bool, typer.Option("--require-token", help="Callers on this machine need a token, too.")
+    ] = False,
 ) -> None:
     """Callers on this machine are the operator without a token. Other callers need a token."""
     import uvicorn
 
     from core.doors.alerting import Watch
+    from core.doors.http.connections import BACKLOG, bounded_protocol
     from core.doors.http.serving import doors
     from core.doors.service import Service
     from core.flows.tokens import tokens
 
     context = context_of(line, create=True, whole=True)
     is_near = is_loopback(address)
-    if not is_near and not any(one.revoked_ms is None for one in tokens(context)):
+    asks_tokens = require_token or not is_near
+    if asks_tokens and not any(one.revoked_ms is None for one in tokens(context)):
         raise InvalidInput(
-            f"An address off this machine needs a token, and there is none; got {address[:60]!r}.",
-            next_step="Make one: armscope token create NAME --scope ingest. Or leave --address out.",
+            f"Callers of {address[:60]!r} need a token, and there is none.",
+            next_step="Make one: armscope token create NAME --scope ingest. Or leave out --address and "
+            "--require-token.",
         )
     learner = context.learner if context.is_named else None
     service = Service(store=context.store, learner=learner)
     app = doors(
         service,
         hosts=[address, *(host or ())],
-        asks_tokens=not is_near,
+        asks_tokens=asks_tokens,
         per_minute=rate,
         layers_per_minute=layers,
     )
@@ -84,6 +90,8 @@ def api(
         app,
         host=address,
         port=chosen,
+        http=bounded_protocol(),
+        backlog=BACKLOG,
         lifespan="off",
         log_level="warning",
         access_log=False,  # it would hold what was asked, names included

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from functools import lru_cache
 
 from core.errors import InvalidInput
 
@@ -18,6 +19,23 @@ def is_loopback(address: str) -> bool:
         return address == "localhost" or ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+@lru_cache(1_000)
+def network_of(address: str) -> str:
+    """Return the network that one caller has to itself: an IPv4 address, or the first half of an IPv6 address.
+
+    >>> [network_of(address) for address in ("203.0.113.7", "2001:db8::1:2", "::ffff:203.0.113.7", "unknown")]
+    ['203.0.113.7', '2001:db8::/64', '203.0.113.7', 'unknown']
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    mapped = parsed.ipv4_mapped
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if mapped is None else str(mapped)
 
 
 def url_of(address: str, port: int) -> str:

@@ -1,7 +1,8 @@
 """App of every door over HTTP: it checks who may come in, finds the route, and sends the answer.
 
-Starlette matches paths, streams bodies and answers, and writes the CORS headers. Its forms, cookies and coercion stay
-unused: bodies are strict, and every error has the one shape of all doors.
+Starlette matches paths and writes the CORS headers. Its forms, cookies and coercion stay unused: bodies are strict,
+and every error has the one shape of all doors. Headers decide who asks: a body is read for known callers only, in the
+event loop, and a worker thread starts when it is complete.
 """
 
 from __future__ import annotations
@@ -10,33 +11,35 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from secrets import token_hex
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
 from core.doors.exchange import HttpAnswer, HttpCall
+from core.doors.http.address import network_of
+from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, too_large
 from core.doors.http.guard import (
     SAFE_HEADERS,
     SAFE_METHODS,
+    Callers,
     Listener,
-    Rate,
+    Slots,
     allowed_origin,
     check_address,
     check_written,
-    secret_of,
 )
-from core.doors.http.refusals import TooLarge, TooSlow, WrongMethod, failed, refused
+from core.doors.http.refusals import Full, TooMany, TooSlow, WrongMethod, failed, refused
 from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
-from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import Sticky
@@ -46,13 +49,26 @@ Identify = Callable[[str], Actor]
 """Secret of a token → its actor; raises `Unidentified`."""
 
 _THREADS: Final = 16
+_LONG_THREADS: Final = 4
+"""Threads for large bodies, so that small requests never wait for them."""
+_CALLER_THREADS: Final = 4
+_MOST_OPEN: Final = 512
+"""Requests in progress at one time."""
+_WAIT_S: Final = 1
+_PROBE_S: Final = 5.0
+_BYTES_A_SECOND: Final = 1 << 14
+"""Rate at which arrived bytes give a body more time."""
+_MAX_DRAINED: Final = 8 << 20
+"""Bytes of a refused body that are read, so that the client can read the error."""
+_DRAIN_S: Final = 2.0
+"""Seconds in which they are read."""
 _MAX_FIELDS: Final = 100
 _ANONYMOUS: Final = Actor(name="nobody", role=None)
 _ALLOWED_HEADERS: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
-_MAX_DRAINED: Final = 1 << 20
-"""Bytes of a refused body that are read, so that the client can read the error."""
-_DRAIN_S: Final = 1.0
-"""Seconds to wait for the next piece of a refused body."""
+_EXPOSED_HEADERS: Final = (
+    *("ETag", "Retry-After", "X-Request-Id"),
+    *("RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"),
+)
 
 
 def unidentified(secret: str) -> Actor:  # noqa: ARG001 - as any way to identify
@@ -77,60 +93,156 @@ class Api:
         denied: Callable[[Actor | None, str], None] = uncounted,
     ) -> None:
         self._service = service
-        self._listener = listener
-        self._identify = identify
+        self.listener = listener
         self._denied = denied
-        self._rate = Rate(per_minute=listener.per_minute)
+        self.callers = Callers(identify, listener)
+        self.slots = Slots()
+        self.bodies = Bodies()
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope-http")
+        self._long = ThreadPoolExecutor(_LONG_THREADS, thread_name_prefix="armscope-long")
+        self._identifying = ThreadPoolExecutor(_CALLER_THREADS, thread_name_prefix="armscope-callers")
+        self._probing = ThreadPoolExecutor(1, thread_name_prefix="armscope-probe")
+        self._probed: dict[str, asyncio.Future[HttpAnswer]] = {}
+        self._probes = frozenset(route.path for route in routes if route.probe != "no")
+        self._n_open = 0
         self._router = Router(
             [PathRoute(path, _Endpoint(self, named)) for path, named in _by_path(routes).items()],
             default=_nowhere,
             redirect_slashes=False,
         )
         # Any origin is allowed here, because the guard refuses foreign pages before.
-        self._cors = CORSMiddleware(
-            self._router, allow_origin_regex=".*", expose_headers=("ETag", "Retry-After")
-        )
+        self._cors = CORSMiddleware(self._router, allow_origin_regex=".*", expose_headers=_EXPOSED_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
-        call, incoming = _call(scope), _Incoming(receive, self._listener.patience_s)
+        call = _call(scope)
+        incoming = _Incoming(receive, self.listener.patience_s, call.headers)
         scope = {**scope, "path": call.path.rstrip("/") or "/", "root_path": "", "call": call}
+        self._n_open += 1
         try:
-            check_address(self._listener, call.headers)
-            if allowed_origin(self._listener, call.method, scope.get("scheme", "http"), call.headers):
+            check_address(self.listener, call.headers, scope.get("http_version", "1.1"))
+            if allowed_origin(self.listener, call.method, scope.get("scheme", "http"), call.headers):
                 send = partial(self._cors.send, send=send, request_headers=Headers(scope=scope))
+            if self._n_open > _MOST_OPEN and scope["path"] not in self._probes:
+                raise Full(
+                    f"At most {_MOST_OPEN} requests are answered at one time, got more.",
+                    next_step=f"Send it again after {_WAIT_S} s; nothing was done.",
+                    wait_s=_WAIT_S,
+                )
             await self._router(scope, incoming, send)
         except ClientDisconnect:
             return
         except ArmscopeError as problem:
             await self.respond(refused(problem), scope, incoming, send)
+        finally:
+            self._n_open -= 1
 
     async def respond(self, answer: HttpAnswer, scope: Scope, incoming: _Incoming, send: Send) -> None:
-        """Send an answer, with the safe headers."""
-        if answer.status >= 400 and not incoming.is_over:
-            await incoming.drain()
-        headers = {**SAFE_HEADERS, **answer.headers}
-        if scope["call"].headers.get("origin") in self._listener.origins:
+        """Send an answer, with the safe headers; after a refusal the connection ends if its body is not over."""
+        call: HttpCall = scope["call"]
+        headers = {**SAFE_HEADERS, **answer.headers, "x-request-id": call.request}
+        if call.headers.get("origin") in self.listener.origins:
             headers["cross-origin-resource-policy"] = "cross-origin"
+        if not incoming.is_over:
+            headers["connection"] = "close"
+            send = partial(_then_drain, incoming, send)
         has_body = scope["method"] != "HEAD"
         response: Response
         if answer.pieces is not None:
             pieces = answer.pieces if has_body else iter(())
             response = StreamingResponse(_in_threads(pieces, self.threads), answer.status, headers)
+            send = partial(_in_time, self.listener.patience_s, send)
         else:
             if not has_body and answer.status not in {204, 304}:
                 headers["content-length"] = str(len(answer.body))
             response = Response(answer.body if has_body else b"", answer.status, headers)
         await response(scope, incoming.receive, send)
 
-    def handle(self, route: Route, call: HttpCall) -> HttpAnswer:
-        """Identify the caller, authorise the route's action once, and call the handler; runs in a worker thread."""
-        actor: Actor | None = None
+    async def admitted(self, route: Route, call: HttpCall, address: str) -> Actor:
+        """Return the caller by the headers alone, counted; raise `Unidentified`, `TooMany` or `Denied`."""
+        actor = self.callers.recent(call.headers)
+        if actor is None:
+            loop = asyncio.get_running_loop()
+            actor = await loop.run_in_executor(self._identifying, self._identified, call.headers, address)
+        if actor.token:
+            self.callers.requests.count(actor.token)
+        if route.streams:
+            try:
+                _permit(actor, route.action, call.path_values.get("name"))
+            except Denied:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._identifying, self._denied, actor, route.action)
+                raise
+        return actor
+
+    def _identified(self, headers: Mapping[str, str], address: str) -> Actor:
         try:
-            actor = _ANONYMOUS if route.public else self._actor(call.headers)
+            return self.callers.admitted(headers, address)
+        except ArmscopeError as problem:
+            if isinstance(problem, Unidentified | TooMany):
+                self._denied(None, "identify")
+            raise
+
+    async def answer(
+        self, route: Route, call: HttpCall, incoming: _Incoming, actor: Actor | None, token: int = 0
+    ) -> HttpAnswer:
+        """Return the handler's answer when the body has arrived; ``actor`` None: the handler identifies the token."""
+        declared = call.headers.get("content-length", "0")[:20]
+        if declared.isdecimal() and int(declared) > route.most_bytes:
+            raise too_large(route.most_bytes)
+        held: Held | None = None
+        self.slots.enter(token)
+        try:
+            body = (await incoming()).get("body", b"")
+            if not incoming.is_over or len(body) > IN_MEMORY_BYTES:
+                held = await self.bodies.held(incoming.pieces(body), route.most_bytes)
+        finally:
+            self.slots.leave(token)
+        loop = asyncio.get_running_loop()
+        if held is None:
+            call = call._replace(pieces=iter((body,))) if route.streams else call._replace(body=body)
+            return await loop.run_in_executor(self.threads, self.handle, route, call, actor)
+        try:
+            threads = self.threads if held.file is None else self._long
+            return await loop.run_in_executor(threads, self._handle_held, route, call, actor, held)
+        finally:
+            held.close()
+
+    def _handle_held(self, route: Route, call: HttpCall, actor: Actor | None, held: Held) -> HttpAnswer:
+        if route.streams:
+            return self.handle(route, call._replace(pieces=held.pieces()), actor)
+        return self.handle(route, call._replace(body=held.whole()), actor)
+
+    async def probe(self, route: Route, call: HttpCall) -> HttpAnswer:
+        """Return the answer of a probe. All who ask at one time get the same, so it keeps one thread busy at most."""
+        if route.probe == "loop":
+            return self.handle(route, call, _ANONYMOUS)
+        running = self._probed.get(route.path)
+        if running is None or running.done():
+            loop = asyncio.get_running_loop()
+            running = loop.run_in_executor(self._probing, self.handle, route, call, _ANONYMOUS)
+            self._probed[route.path] = running
+        try:
+            async with asyncio.timeout(_PROBE_S):
+                return await asyncio.shield(running)
+        except TimeoutError:
+            return refused(
+                Full(
+                    f"The database must answer within {_PROBE_S:g} s, got nothing.",
+                    next_step="Look at it with armscope doctor.",
+                    wait_s=_WAIT_S,
+                )
+            )
+
+    def handle(self, route: Route, call: HttpCall, actor: Actor | None) -> HttpAnswer:
+        """Identify the caller, authorise the route's action once, and call the handler; runs in a worker thread.
+
+        A token is looked at again, because it may have been revoked while the body arrived.
+        """
+        try:
+            actor = actor or self.callers.actor(call.headers)
             if route.of_learner is not None:
                 named = call.path_values.get("name")
                 # The routes of other programs name no learner.
@@ -145,22 +257,8 @@ class Api:
             if isinstance(problem, Denied | Unidentified):
                 self._denied(actor, route.action if actor is not None else "identify")
             return route.refuse(problem, call)
-        except ClientDisconnect:
-            raise
         except Exception as problem:  # any failure gets an answer
-            return failed(problem)
-
-    def _actor(self, headers: Mapping[str, str]) -> Actor:
-        secret = secret_of(headers)
-        if secret is None:
-            if self._listener.local is None:
-                raise Unidentified(
-                    "A token must be sent, got none.", next_step="Send Authorization: Bearer TOKEN."
-                )
-            return self._listener.local
-        actor = self._identify(secret)
-        self._rate.count(actor.token)
-        return actor
+            return failed(problem, call.request)
 
 
 def _permit(actor: Actor, action: Action, learner: str | None) -> None:
@@ -187,7 +285,7 @@ async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa:
 
 
 class _Endpoint:
-    """Endpoint of one path: it picks the route by method, reads the body, and sends the handler's answer."""
+    """Endpoint of one path: it picks the route by method, knows the caller, and sends the handler's answer."""
 
     def __init__(self, api: Api, routes: Mapping[str, Route]) -> None:
         self._api = api
@@ -196,7 +294,8 @@ class _Endpoint:
         self._routes = {**routes, "HEAD": routes["GET"]} if "GET" in routes else routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call: HttpCall = scope["call"]
+        api, call = self._api, scope["call"]
+        assert isinstance(receive, _Incoming)  # noqa: S101 - `Api` passes it
         route = self._any or self._routes.get(call.method)
         if route is None and call.method == "OPTIONS":
             answer = self._options()
@@ -211,18 +310,35 @@ class _Endpoint:
                 if call.method not in SAFE_METHODS:
                     check_written(call.headers, route.takes)
                 call = call._replace(method=call.method.replace("HEAD", "GET"))
-            loop, request = asyncio.get_running_loop(), Request(scope, receive)
             values = scope["path_params"]
             call = call._replace(path_values=_decoded(values) if "%" in call.path else values)
             if scope.get("query_string"):
                 call = call._replace(query=_query(scope["query_string"]))
-            if route.streams:
-                call = call._replace(pieces=_blocking(request.stream(), loop))
-            else:
-                call = call._replace(body=await _body(request, call.headers.get("content-length", "")))
-            answer = await loop.run_in_executor(self._api.threads, self._api.handle, route, call)
-        assert isinstance(receive, _Incoming)  # noqa: S101 - `Api` passes it
-        await self._api.respond(answer, scope, receive, send)
+            try:
+                if route.probe != "no":
+                    answer = await api.probe(route, call)
+                else:
+                    has_token = "authorization" in call.headers or call.headers.get("x-api-key")
+                    local = _ANONYMOUS if route.public else None if has_token else api.listener.local
+                    if local is None:
+                        answer = await self._of_token(route, call, receive, scope)
+                    else:
+                        answer = await api.answer(route, call, receive, local)
+            except ArmscopeError as problem:
+                answer = route.refuse(problem, call)
+        await api.respond(answer, scope, receive, send)
+
+    async def _of_token(self, route: Route, call: HttpCall, incoming: _Incoming, scope: Scope) -> HttpAnswer:
+        """Return the answer to a caller who needs a token, with the limits."""
+        api, address = self._api, (scope.get("client") or ("",))[0]
+        try:
+            token = (await api.admitted(route, call, address)).token
+        except Unidentified as problem:
+            answer, limits = route.refuse(problem, call), api.callers.failures.headers(network_of(address))
+        else:
+            answer = await api.answer(route, call, incoming, None, token)
+            limits = api.callers.requests.headers(token) if token else {}
+        return answer._replace(headers={**answer.headers, **limits})
 
     def _options(self) -> HttpAnswer:
         allowed = f"{self._allowed}, OPTIONS"
@@ -245,7 +361,9 @@ def _call(scope: Scope) -> HttpCall:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     path: bytes = scope.get("raw_path") or scope["path"].encode()
-    return HttpCall(scope["method"], path.partition(b"?")[0].decode("latin-1"), headers=headers)
+    return HttpCall(
+        scope["method"], path.partition(b"?")[0].decode("latin-1"), headers=headers, request=token_hex(8)
+    )
 
 
 def _decoded(values: Mapping[str, str]) -> Mapping[str, str]:
@@ -272,63 +390,72 @@ def _query(raw: bytes) -> Mapping[str, str]:
 
 
 class _Incoming:
-    """Messages of a request, each within ``patience_s`` seconds; raises `TooSlow`."""
+    """Messages of a request. A body may take ``patience_s`` seconds and one more for each `_BYTES_A_SECOND` of it.
 
-    def __init__(self, receive: Receive, patience_s: float) -> None:
+    Between two messages may be ``patience_s`` seconds, too. Else `TooSlow` is raised.
+    """
+
+    def __init__(self, receive: Receive, patience_s: float, headers: Mapping[str, str]) -> None:
         self.receive = receive
-        self.is_over = False
+        self.is_over = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
         self._patience_s = patience_s
+        self._until_s = 0.0
+        self._n_bytes = 0
 
     async def __call__(self) -> Message:
+        now_s = asyncio.get_running_loop().time()
+        if not self._until_s:
+            self._until_s = now_s + self._patience_s
+        allowed_s = self._until_s + self._n_bytes / _BYTES_A_SECOND
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout_at(min(now_s + self._patience_s, allowed_s)):
                 message = await self.receive()
         except TimeoutError:
-            self.is_over = True
             raise TooSlow(
-                f"A body must continue within {self._patience_s:g} s, got nothing in that time.",
-                next_step="Send it again, faster.",
+                f"A body must arrive within {self._patience_s:g} s and 1 s for each {_BYTES_A_SECOND >> 10} KiB of "
+                "it, got less; nothing was done.",
+                next_step="Send it again, faster or in parts.",
             ) from None
+        if message["type"] == "http.disconnect":
+            self.is_over = True
+            raise ClientDisconnect
         self.is_over = not message.get("more_body", False)
+        self._n_bytes += len(message.get("body", b""))
         return message
+
+    async def pieces(self, first: bytes) -> AsyncIterator[bytes]:
+        """Yield the pieces of a body that began with ``first``, as they arrive."""
+        yield first
+        while not self.is_over:
+            yield (await self()).get("body", b"")
 
     async def drain(self) -> None:
         """Read some of the rest: else the connection is reset before the client reads the answer."""
-        n_bytes, self._patience_s = 0, _DRAIN_S
+        n_bytes = 0
         try:
-            while n_bytes < _MAX_DRAINED and not self.is_over:
-                n_bytes += len((await self()).get("body", b""))
-        except TooSlow:
+            async with asyncio.timeout(_DRAIN_S):
+                while n_bytes < _MAX_DRAINED and not self.is_over:
+                    n_bytes += len((await self()).get("body", b""))
+        except (TimeoutError, TooSlow, ClientDisconnect):
             return
 
 
-async def _body(request: Request, declared: str) -> bytes:
-    """Return the body; raise `TooLarge`, as soon as its declared length says so."""
-    n_bytes = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
-    pieces: list[bytes] = []
-    if n_bytes <= MAX_BODY_BYTES:
-        n_bytes = 0
-        async for piece in request.stream():
-            n_bytes += len(piece)
-            if n_bytes > MAX_BODY_BYTES:
-                break
-            pieces.append(piece)
-    if n_bytes > MAX_BODY_BYTES:
-        raise TooLarge(
-            f"A body must have at most {MAX_BODY_BYTES >> 20} MiB, got more; nothing was done.",
-            next_step="Send it in parts, or many at once as lines (application/x-ndjson).",
-        )
-    return b"".join(pieces)
+async def _then_drain(incoming: _Incoming, send: Send, message: Message) -> None:
+    """Send a refusal at once, and read some of the body before the connection ends."""
+    if message["type"] == "http.response.body" and not message.get("more_body"):
+        await send({**message, "more_body": True})
+        await incoming.drain()
+        message = {"type": "http.response.body", "body": b""}
+    await send(message)
 
 
-def _blocking(stream: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
-    """Yield a body's pieces to a worker thread as they arrive."""
-
-    async def following() -> bytes:
-        return await anext(stream, b"")
-
-    while piece := asyncio.run_coroutine_threadsafe(following(), loop).result():
-        yield piece
+async def _in_time(patience_s: float, send: Send, message: Message) -> None:
+    """Send a piece of a long answer; raise `ClientDisconnect` if the client takes too long to read it."""
+    try:
+        async with asyncio.timeout(patience_s + len(message.get("body", b"")) / _BYTES_A_SECOND):
+            await send(message)
+    except TimeoutError:
+        raise ClientDisconnect from None
 
 
 async def _in_threads(pieces: Iterator[bytes], threads: ThreadPoolExecutor) -> AsyncIterator[bytes]:

@@ -16,8 +16,7 @@ import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
-from core.doors.http.refusals import TooLarge
-from core.doors.http.routes import NDJSON, Route
+from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.http.wording import worded
 from core.doors.service import Service
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 BYTES: Final = "application/octet-stream"
 _CSV: Final = "text/csv; charset=utf-8"
-MOST_BYTES: Final = 1 << 30
-"""Largest upload."""
 FIRST_BYTES: Final = "armscope-first-bytes"
 """Header with the length of the first of an answer's two parts."""
 _SPOOLED: Final = 1 << 20
@@ -114,11 +111,6 @@ def _received(pieces: Iterator[bytes], first: IO[bytes], n_first: int, rest: IO[
         first.write(piece[:n_here])
         rest.write(piece[n_here:])
         n_bytes += len(piece)
-        if n_bytes > MOST_BYTES:
-            raise TooLarge(
-                f"A file must have at most {MOST_BYTES >> 20:,} MiB, got more; nothing was done.",
-                next_step="Pack it with gzip, send it in parts, or import it where it is: armscope import FILE.",
-            )
     return min(n_bytes, n_first), max(0, n_bytes - n_first)
 
 
@@ -196,7 +188,15 @@ _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
 }
 ROWS: Final = (
     ApiRoute(
-        Route(("POST",), f"{AT_LEARNER}/imports", "ingest", takes=(BYTES,), streams=True, of_learner=_import),
+        Route(
+            ("POST",),
+            f"{AT_LEARNER}/imports",
+            "ingest",
+            takes=(BYTES,),
+            streams=True,
+            of_learner=_import,
+            most_bytes=MOST_BYTES,
+        ),
         RouteText(words="Read a transcript or an archive in: the body is the file.", query=_IMPORT_QUERY),
     ),
     ApiRoute(

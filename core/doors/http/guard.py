@@ -1,4 +1,4 @@
-"""Guard of the server: which requests may come in, from which pages, and how often.
+"""Guard of the server: which requests may come in, from which pages and callers, and how often.
 
 A foreign page must not act in a person's name. Browsers do not send all headers, so the guard checks each: the Host
 must be a name of this server, and Origin and Sec-Fetch-Site must be those of its own pages. A request that changes
@@ -10,26 +10,45 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from threading import Lock
 from typing import Final
 
 from core.doors.exchange import JSON
-from core.doors.http.refusals import Foreign, Misdirected, NotJson, TooMany
+from core.doors.http.address import network_of
+from core.doors.http.refusals import Foreign, Full, Misdirected, NotJson, TooMany
 from core.errors import Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of
+from core.records.token import digest_of
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PER_MINUTE: Final = 600
 LAYERS_PER_MINUTE: Final = 100
 PATIENCE_S: Final = 30.0
+FAILURES_PER_MINUTE: Final = 120
+"""Wrong tokens that one address may send."""
+BODIES_OF_TOKEN: Final = 64
+"""Bodies of one token that may be on their way at one time."""
+BODIES: Final = 384
+"""Bodies of all callers that may be on their way at one time."""
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
-_OF_PROXIES: Final = frozenset({"forwarded", "via", "x-real-ip"})
+_OF_PROXIES: Final = re.compile(
+    r"^(?:(?:x-)?(?:original-)?forwarded(?:-.*)?|via|x-real-(?:ip|port)|(?:x-)?(?:client|remote|originating)-?(?:ip|addr)"
+    r"|(?:cf|true|fastly|fly|do|x-nf-client|x-azure|x-appengine|x-envoy|x-cluster|x-proxyuser|x-vercel|x-arr|x-original"
+    r"|wl-proxy|proxy-client|tailscale|cloudfront|x-amzn|x-amz-cf|x-goog-authenticated-user|x-goog-iap|x-ms-client)"
+    r"-.*|cdn-loop|x-varnish|x-nginx-proxy|x-host|x-scheme|(?:x-)?remote-user|x-webauth-user|x-auth-request-.*)$",
+    re.MULTILINE,
+)
+"""Headers that proxies, content networks and load balancers add for the server behind them, a name a line."""
 _MOST_COUNTED: Final = 10_000
+_KNOWN_S: Final = 5.0
+"""Seconds for which a caller's body is read without another look at the token; the handler looks in any case."""
+_WAIT_S: Final = 1
 
 SAFE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -48,7 +67,8 @@ class Listener:
 
     ``hosts`` are its names and addresses, ``origins`` the foreign pages that may send requests
     (``ARMSCOPE_CORS_ORIGIN``). ``local`` is the actor of a request without a token; None: a token is required. A
-    token may send ``per_minute`` requests. Each piece of a body must arrive within ``patience_s`` seconds.
+    token may send ``per_minute`` requests. A body must arrive within ``patience_s`` seconds, and those that its
+    arrived bytes add. Where people sign in (``signs_in``), proxies are expected, and HTTP/1.0 is accepted.
     """
 
     hosts: frozenset[str] = OWN_NAMES
@@ -56,8 +76,10 @@ class Listener:
     local: Actor | None = None
     per_minute: int = PER_MINUTE
     patience_s: float = PATIENCE_S
+    signs_in: bool = False
 
 
+@lru_cache(1_000)
 def host_of(header: str) -> str | None:
     """Return the name or address in a Host header; None for an invalid header.
 
@@ -74,7 +96,7 @@ def has_proxy_headers(headers: Iterable[str]) -> bool:
     >>> has_proxy_headers({"x-forwarded-for": "203.0.113.7"}), has_proxy_headers({"host": "localhost"})
     (True, False)
     """
-    return any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
+    return _OF_PROXIES.search("\n".join(headers)) is not None
 
 
 def is_proxy_header(name: str) -> bool:
@@ -82,18 +104,23 @@ def is_proxy_header(name: str) -> bool:
     return has_proxy_headers([name])
 
 
-def check_address(listener: Listener, headers: Mapping[str, str]) -> None:
-    """Raise unless a request is for this server and came without a proxy."""
+def check_address(listener: Listener, headers: Mapping[str, str], version: str = "1.1") -> None:
+    """Raise unless a request is for this server and came without a proxy; ``version`` is that of HTTP."""
     if host_of(headers.get("host", "")) not in listener.hosts:
         raise Misdirected(
             "The Host must be a name of this server, got another.",
             next_step="Use localhost, or start it with armscope api --host NAME for each name it has.",
         )
-    if has_proxy_headers(headers):
+    if _OF_PROXIES.search("\n".join(headers)):
         raise Foreign(
-            "Without a sign-in, requests must come without a proxy's headers (Forwarded, X-Forwarded-*, X-Real-IP, "
-            "Via), got some: behind a proxy every client would seem to be on this machine.",
+            "Without a sign-in, requests must come without a proxy's headers (such as Forwarded, X-Forwarded-*, "
+            "X-Real-IP and Via), got some: behind a proxy every client would seem to be on this machine.",
             next_step="Connect directly, or through an SSH tunnel.",
+        )
+    if version < "1.1" and not listener.signs_in:
+        raise Foreign(
+            "Without a sign-in, requests must use HTTP/1.1, got an older version: proxies use it.",
+            next_step="Connect directly with HTTP/1.1, or through an SSH tunnel.",
         )
 
 
@@ -150,16 +177,19 @@ def secret_of(headers: Mapping[str, str]) -> str | None:
 
 @dataclass(kw_only=True)
 class Rate:
-    """Rate limit of each token: ``per_minute`` requests (or ``what``) at once, refilled within a minute."""
+    """Rate limit: each token (or ``whose``) may send ``per_minute`` requests (or ``what``) at once, refilled within a
+    minute.
+    """
 
     per_minute: int = PER_MINUTE
     what: str = "request"
+    whose: str = "A token"
     seconds: Callable[[], float] = time.monotonic
-    _left: OrderedDict[int, tuple[float, float]] = field(default_factory=OrderedDict)
+    _left: OrderedDict[Hashable, tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def count(self, who: int, n: int = 1) -> None:
-        """Count ``n`` more; raise `TooMany` over the limit.
+    def count(self, who: Hashable, n: int = 1) -> None:
+        """Count ``n`` more (or fewer, below 0); raise `TooMany` over the limit.
 
         >>> rate = Rate(per_minute=1, seconds=lambda: 0.0)
         >>> rate.count(7)
@@ -169,16 +199,133 @@ class Rate:
         """
         with self._lock:
             now = self.seconds()
-            left, then = self._left.pop(who, (float(self.per_minute), now))
-            left = min(self.per_minute, left + (now - then) * self.per_minute / 60)
+            left = self._now_left(who, now)
             is_room = left >= min(n, self.per_minute)
             self._left[who] = (left - n if is_room else left, now)
+            self._left.move_to_end(who)
             if len(self._left) > _MOST_COUNTED:
                 self._left.popitem(last=False)
         if not is_room:
             wait_s = math.ceil((min(n, self.per_minute) - left) * 60 / self.per_minute)
             raise TooMany(
-                f"A token may send at most {number_of(self.per_minute, self.what)} a minute, got more.",
+                f"{self.whose} may send at most {number_of(self.per_minute, self.what)} a minute, got more.",
                 next_step=f"Wait {wait_s} s.",
                 wait_s=wait_s,
+                limits=self.headers(who),
             )
+
+    def headers(self, who: Hashable) -> dict[str, str]:
+        """Return the limit, what is left of it, and after how many seconds all of it is back."""
+        with self._lock:
+            left = self._now_left(who, self.seconds())
+        return {
+            "ratelimit-limit": str(self.per_minute),
+            "ratelimit-policy": f"{self.per_minute};w=60",
+            "ratelimit-remaining": str(int(left)),
+            "ratelimit-reset": str(math.ceil((self.per_minute - left) * 60 / self.per_minute)),
+        }
+
+    def _now_left(self, who: Hashable, now: float) -> float:
+        left, then = self._left.get(who, (float(self.per_minute), now))
+        return min(self.per_minute, left + (now - then) * self.per_minute / 60)
+
+
+class Slots:
+    """Bodies on their way: so many of one token, and of all callers together. Used by one event loop."""
+
+    def __init__(self, of_token: int = BODIES_OF_TOKEN, of_all: int = BODIES) -> None:
+        self._of_token = of_token
+        self._of_all = of_all
+        self._taken: Counter[int] = Counter()
+        self._n = 0
+
+    def enter(self, token: int) -> None:
+        """Take a slot; 0 is the machine's operator, who has all of them. Raises `TooMany` or `Full`."""
+        if token and self._taken[token] >= self._of_token:
+            raise TooMany(
+                f"A token may send at most {self._of_token} bodies at one time, got more.",
+                next_step=f"Wait until some have arrived, at least {_WAIT_S} s.",
+                wait_s=_WAIT_S,
+            )
+        if self._n >= self._of_all:
+            raise Full(
+                f"At most {self._of_all} bodies are read at one time, got more.",
+                next_step=f"Send it again after {_WAIT_S} s; nothing was done.",
+                wait_s=_WAIT_S,
+            )
+        self._taken[token] += 1
+        self._n += 1
+
+    def leave(self, token: int) -> None:
+        """Give a slot back."""
+        self._n -= 1
+        self._taken[token] -= 1
+        if not self._taken[token]:
+            del self._taken[token]
+
+
+class Callers:
+    """Callers by the secrets that they send, known before any body is read.
+
+    ``identify`` finds the actor of a secret. An address may send few wrong ones. Secrets that were valid before are
+    not counted, so a stranger behind the same address keeps no known caller out.
+    """
+
+    def __init__(
+        self,
+        identify: Callable[[str], Actor],
+        listener: Listener,
+        *,
+        failures_per_minute: int = FAILURES_PER_MINUTE,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._identify = identify
+        self._local = listener.local
+        self._seconds = seconds
+        self._known: OrderedDict[str, tuple[Actor, float]] = OrderedDict()
+        self._lock = Lock()
+        self.requests = Rate(per_minute=listener.per_minute, seconds=seconds)
+        self.failures = Rate(
+            per_minute=failures_per_minute, what="wrong token", whose="An address", seconds=seconds
+        )
+
+    def actor(self, headers: Mapping[str, str]) -> Actor:
+        """Return the actor of a request, or raise `Unidentified`; may read the database."""
+        secret = secret_of(headers)
+        if secret is not None:
+            return self._identify(secret)
+        if self._local is None:
+            raise Unidentified(
+                "A token must be sent, got none.", next_step="Send Authorization: Bearer TOKEN."
+            )
+        return self._local
+
+    def recent(self, headers: Mapping[str, str]) -> Actor | None:
+        """Return a caller that was known seconds ago; None: the database must be asked. Raises `Unidentified`."""
+        secret = secret_of(headers)
+        known = None if secret is None else self._known.get(digest_of(secret))
+        return None if known is None or self._seconds() - known[1] > _KNOWN_S else known[0]
+
+    def admitted(self, headers: Mapping[str, str], address: str) -> Actor:
+        """Return the actor of a request, like `actor`; count each failure, and raise `TooMany` after many."""
+        network = network_of(address)
+        secret = headers.get("authorization") or headers.get("x-api-key") or ""
+        digest = digest_of(secret.rpartition(" ")[2])
+        if digest not in self._known:
+            self.failures.count(network)
+        try:
+            actor = self.actor(headers)
+        except Unidentified:
+            with self._lock:
+                was_known = self._known.pop(digest, None) is not None
+            if was_known:
+                self.failures.count(network)
+            raise
+        with self._lock:
+            was_known = self._known.pop(digest, None) is not None
+            self._known[digest] = (actor, self._seconds())
+            if len(self._known) > _MOST_COUNTED:
+                self._known.popitem(last=False)
+        if not was_known:
+            self.failures.count(network, -1)
+        return actor

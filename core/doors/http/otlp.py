@@ -136,5 +136,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         streams=True,
         refuse=_refused,
         of_learner=_traces,
+        most_bytes=MOST_BYTES,
     ),
 )

@@ -10,8 +10,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 import orjson
@@ -19,8 +18,9 @@ import orjson
 from core.doors import documents
 from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.batches import lines_of, reward_lines, run_lines
+from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes
-from core.doors.http.routes import NDJSON, Handler, LearnerHandler, Route
+from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.service import Service
 from core.doors.terminal import as_plain
@@ -33,7 +33,7 @@ from core.flows.export import export_into
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import RunDecoder
-from core.formats.strict import json_body
+from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.audit import AuditPage
@@ -48,8 +48,6 @@ ROOT: Final = "/api/v1"
 AT_LEARNER: Final = f"{ROOT}/learners/{{name}}"
 MAX_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 50
-_IN_MEMORY_BYTES: Final = 1 << 20
-_PIECE_BYTES: Final = 1 << 16
 _KEY: Final = "idempotency-key"
 _MEDIA: Final[Mapping[ExportFormat, str]] = {"jsonl": NDJSON, "json": JSON, "csv": "text/csv; charset=utf-8"}
 
@@ -349,6 +347,11 @@ def _version(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # n
     return document_answer({"name": "armscope", "version": __version__})
 
 
+def _alive(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
+    """Return that the process answers; nothing is read."""
+    return document_answer({"ok": True, "version": __version__})
+
+
 def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
     with service.store.reading(service.whole(actor).learner):
@@ -393,25 +396,7 @@ def _line_answers(results: Iterator[Mapping[str, object]]) -> HttpAnswer:
         for result in results:
             target.write(document_bytes(result) + b"\n")
 
-    return _file_answer(207, NDJSON, write)
-
-
-def _file_answer(status: int, media: str, write: Callable[[IO[bytes]], object]) -> HttpAnswer:
-    """Return what ``write`` writes, held in a file while it is large."""
-    file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed when it is sent
-    try:
-        write(cast("IO[bytes]", file))
-    except BaseException:
-        file.close()
-        raise
-    return HttpAnswer(status, b"", {"content-type": media}, pieces=_pieces(file))
-
-
-def _pieces(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
+    return file_answer(207, NDJSON, write)
 
 
 def _export(context: Context, call: HttpCall) -> HttpAnswer:
@@ -423,7 +408,7 @@ def _export(context: Context, call: HttpCall) -> HttpAnswer:
             f"format must be one of {', '.join(EXPORT_FORMATS)}, got another.",
             next_step="Choose one of them.",
         )
-    return _file_answer(200, _MEDIA[form], lambda target: export_into(context, target, "-", form))
+    return file_answer(200, _MEDIA[form], lambda target: export_into(context, target, "-", form))
 
 
 def _timeseries(context: Context, call: HttpCall) -> HttpAnswer:
@@ -483,7 +468,16 @@ def _row(
     needed = action or ("read" if text.verb is None else text.verb.action)
     streams = path.endswith(":batch")
     takes = (NDJSON, "application/jsonl") if streams else (JSON,)
-    route = Route((method,), f"{AT_LEARNER}/{path}", needed, takes=takes, streams=streams, of_learner=handler)
+    most = MOST_BYTES if streams else MAX_BODY_BYTES
+    route = Route(
+        (method,),
+        f"{AT_LEARNER}/{path}",
+        needed,
+        takes=takes,
+        streams=streams,
+        of_learner=handler,
+        most_bytes=most,
+    )
     return ApiRoute(route, text)
 
 
@@ -501,12 +495,12 @@ def _list(path: str, handler: LearnerHandler, words: str, *, action: Action = "r
     return _row("GET", path, handler, RouteText(words=words, is_list=True), action=action)
 
 
-def _plain(
-    path: str, handler: Handler, words: str, *, public: bool = False, is_list: bool = False
-) -> ApiRoute:
-    return ApiRoute(
-        Route(("GET",), path, "read", handler, public=public), RouteText(words=words, is_list=is_list)
-    )
+def _plain(path: str, handler: Handler, words: str, *, is_list: bool = False) -> ApiRoute:
+    return ApiRoute(Route(("GET",), path, "read", handler), RouteText(words=words, is_list=is_list))
+
+
+def _probe(path: str, handler: Handler, words: str, probe: Literal["thread", "loop"]) -> ApiRoute:
+    return ApiRoute(Route(("GET",), path, "read", handler, public=True, probe=probe), RouteText(words=words))
 
 
 _FORMAT: Final = {"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}}
@@ -517,7 +511,8 @@ _SERIES: Final = {
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True}}
 _FILTERS: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
 ROWS: Final = (
-    _plain("/healthz", _health, "Whether the database can be read.", public=True),
+    _probe("/healthz", _health, "Whether the database can be read.", "thread"),
+    _probe("/livez", _alive, "Whether the server answers.", "loop"),
     _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
     _plain(f"{ROOT}/version", _version, "Which version answers."),
     _plain(f"{ROOT}/verify", _verify, verb("verify").words),

@@ -56,7 +56,7 @@ def _window(query: Mapping[str, str]) -> dict[str, int]:
 
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route(("GET",), "/v1/health", "read", _health, public=True),
+    Route(("GET",), "/v1/health", "read", _health, public=True, probe="loop"),
     *(
         Route(("POST",), f"{_ROOT}/{path}", TOOLS[name].action, _by_body(name, may_be_empty=name == "reset"))
         for path, name in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import orjson
@@ -68,10 +69,22 @@ class Misdirected(Refusal):
 
 
 class TooMany(Refusal):
-    """Request over a limit; after ``wait_s`` seconds one more is accepted."""
+    """Request over a limit; after ``wait_s`` seconds one more is accepted. ``limits`` are headers that name it."""
 
     code = "too_many"
     status = 429
+
+    def __init__(self, problem: str, *, next_step: str, wait_s: int, limits: Mapping[str, str] = {}) -> None:
+        super().__init__(problem, next_step=next_step)
+        self.wait_s = wait_s
+        self.limits = limits
+
+
+class Full(Refusal):
+    """Request that the server has no room for; after ``wait_s`` seconds it may have."""
+
+    code = "full"
+    status = 503
 
     def __init__(self, problem: str, *, next_step: str, wait_s: int) -> None:
         super().__init__(problem, next_step=next_step)
@@ -111,6 +124,8 @@ def refused(problem: ArmscopeError) -> HttpAnswer:
     if isinstance(problem, Unidentified):
         headers["www-authenticate"] = "Bearer"
     elif isinstance(problem, TooMany):
+        headers |= {"retry-after": str(problem.wait_s), **problem.limits}
+    elif isinstance(problem, Full):
         headers["retry-after"] = str(problem.wait_s)
     elif isinstance(problem, StoreBusy):
         headers["retry-after"] = str(_BUSY_S)
@@ -119,14 +134,14 @@ def refused(problem: ArmscopeError) -> HttpAnswer:
     return HttpAnswer(status_of(problem), document_bytes(http_error(problem)), headers)
 
 
-def failed(problem: Exception) -> HttpAnswer:
-    """Return the answer for a fault of the server; only the log has the cause."""
-    _LOG.error("a request came to nothing", exc_info=problem)
+def failed(problem: Exception, request: str = "") -> HttpAnswer:
+    """Return the answer for a fault of the server; only the log has the cause, with the request's id."""
+    _LOG.error("a request came to nothing (%s)", request, exc_info=problem)
     document = {
         "ok": False,
         "error": "The server failed at this request; its log has the cause.",
         "code": "internal",
-        "next": "Report it to the operator. Sending it again with the same key or uid does no harm.",
+        "next": "Report the X-Request-Id to the operator. Sending it again with the same key or uid does no harm.",
     }
     return json_answer(500, document)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import refused
 from core.doors.service import Service
 from core.errors import ArmscopeError, NotFound
 from core.flows.context import Context
+from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action
 from core.records.actor import Actor
 
@@ -18,6 +19,8 @@ Handler = Callable[[Service, Actor, HttpCall], HttpAnswer]
 LearnerHandler = Callable[[Context, HttpCall], HttpAnswer]
 """Handler of requests about one learner: in its context the route's action is permitted."""
 NDJSON: Final = "application/x-ndjson"
+MOST_BYTES: Final = 1 << 30
+"""Largest body of a route that streams."""
 
 
 def _no_handler(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
@@ -29,9 +32,10 @@ class Route(NamedTuple):
 
     ``action`` is what the caller must be allowed at least; the flow authorises it, too. ``path`` is Starlette's:
     ``{name}`` matches one segment, ``{rest:path}`` the rest. Matched texts come as ``call.path_values``.
-    ``public`` routes need no identity. ``takes`` lists the media types of the body. With ``streams`` the body comes
-    as ``call.pieces``, of any length. Method ``*`` matches any. ``refuse`` formats an error for clients of the route.
-    ``of_learner`` replaces ``handler`` where the request concerns one learner: that of ``{name}``, or the only one.
+    ``public`` routes need no identity. ``takes`` lists the media types of the body, of ``most_bytes`` at most. With
+    ``streams`` the body comes as ``call.pieces``. Method ``*`` matches any. ``refuse`` formats an error for clients.
+    ``of_learner`` replaces ``handler`` where the request concerns one learner: that of ``{name}``, or the only one. A
+    ``probe`` never waits for other requests: it has its own thread, or, if it reads nothing, runs in the ``loop``.
     """
 
     methods: tuple[str, ...]
@@ -43,3 +47,5 @@ class Route(NamedTuple):
     streams: bool = False
     refuse: Callable[[ArmscopeError, HttpCall], HttpAnswer] = lambda problem, _call: refused(problem)
     of_learner: LearnerHandler | None = None
+    most_bytes: int = MAX_BODY_BYTES
+    probe: Literal["no", "thread", "loop"] = "no"

@@ -54,13 +54,15 @@ def doors(
     *,
     hosts: Iterable[str] = (),
     asks_tokens: bool = False,
+    signs_in: bool = False,
     per_minute: int = PER_MINUTE,
     layers_per_minute: int = LAYERS_PER_MINUTE,
 ) -> Api:
     """Return all doors as one ASGI application.
 
     ``hosts`` are names of this server besides those of this machine. With ``asks_tokens`` every request needs a
-    token. The limits are requests and new layers a minute, by token. Raises `InvalidSetting` if
+    token. Where people sign in (``signs_in``), a named proxy is expected. The limits are requests and new layers a
+    minute, by token. Raises `InvalidSetting` if
     ``ARMSCOPE_CORS_ORIGIN`` is no list of origins.
     """
     listener = Listener(
@@ -68,6 +70,7 @@ def doors(
         origins=parse_origins(variable("ARMSCOPE_CORS_ORIGIN") or ""),
         local=None if asks_tokens else local_operator(),
         per_minute=per_minute,
+        signs_in=signs_in,
     )
 
     def identify(secret: str) -> Actor:

@@ -133,7 +133,9 @@ def test_the_list_of_pages_is_the_environments(context: Context, monkeypatch: py
 
 def test_a_head_is_an_answer_without_its_body(asking: Asking) -> None:
     whole, head = asking.get(f"{AT}/status"), asking.ask("HEAD", f"{AT}/status")
-    assert (head.status, head.body, head.headers) == (200, b"", whole.headers)
+    assert (head.status, head.body) == (200, b"")
+    assert {**head.headers, "x-request-id": ""} == {**whole.headers, "x-request-id": ""}
+    assert head.headers["x-request-id"] != whole.headers["x-request-id"]
     assert asking.get(f"{AT}/status/").body == whole.body
 
 
@@ -213,7 +215,7 @@ def example_of(route: Route) -> tuple[str, bytes]:
 def test_every_route_has_an_action_and_no_get_has_one_that_changes() -> None:
     for route in serving.ROUTES:
         assert route.action in ACTIONS, route.path
-        assert route.public == (route.path in {"/healthz", "/v1/health"}), route.path
+        assert route.public == (route.path in {"/healthz", "/livez", "/v1/health"}), route.path
         if set(route.methods) & {"GET", "HEAD"}:
             assert route.action in {"read", "members"}, route.path
             assert route.methods == ("GET",), route.path
