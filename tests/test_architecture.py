@@ -530,7 +530,7 @@ BUDGETS = {
     "core": 4_400,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 12_965,
+    "core/doors": 12_955,
     "core/explained": 530,
     "core/flows": 14_020,
     "core/formats": 11_570,

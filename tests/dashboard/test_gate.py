@@ -439,6 +439,60 @@ def test_where_nobody_signs_in_nothing_comes_through_a_proxy(
     assert told[0].get("status", told[0].get("code")) in {403, 1008}
 
 
+@pytest.mark.parametrize(
+    ("client", "forwarded", "known_as"),
+    [
+        ("10.0.0.7", "203.0.113.9", "203.0.113.9"),
+        ("10.0.0.7", "198.51.100.1, 203.0.113.9, 10.0.0.8", "203.0.113.9"),
+        ("10.0.0.7", "203.0.113.9, nonsense", "10.0.0.7"),
+        ("10.0.0.7", "", "10.0.0.7"),
+        ("192.0.2.9", "203.0.113.9", "192.0.2.9"),
+    ],
+)
+def test_a_forwarded_address_counts_from_a_named_proxy_alone(
+    client: str, forwarded: str, known_as: str
+) -> None:
+    proxies, more = ["10.0.0.7", "10.0.0.8"], {"x-forwarded-for": forwarded} if forwarded else {}
+    answer = ask(client=client, proxies=proxies, around=OwnScope, more=more)
+    assert answer.headers == [("known-as", known_as)]
+
+
+class OwnScope:
+    """Answers with the address that a request is known by."""
+
+    def __init__(self, app: object) -> None:
+        pass
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"known-as", scope["client"][0].encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    ("version", "signs_in", "status"), [("1.0", False, 403), ("1.0", True, 418), ("1.1", False, 418)]
+)
+def test_an_older_http_is_refused_where_nobody_signs_in(version: str, status: int, *, signs_in: bool) -> None:
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 418, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    told: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    scope: Scope = {
+        "type": "http", "method": "GET", "scheme": "http", "path": "/", "query_string": b"",
+        "http_version": version, "headers": [(b"host", b"localhost")],
+    }  # fmt: skip
+    asyncio.run(OwnPages(page, signs_in=signs_in)(scope, receive, send))
+    assert told[0]["status"] == status
+
+
 def test_programs_always_bring_a_token_and_no_cookie_is_one(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

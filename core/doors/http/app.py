@@ -40,6 +40,7 @@ from core.doors.http.refusals import Full, TooMany, TooSlow, WrongMethod, failed
 from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
+from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import Sticky
@@ -189,15 +190,16 @@ class Api:
         self, route: Route, call: HttpCall, incoming: _Incoming, actor: Actor | None, token: int = 0
     ) -> HttpAnswer:
         """Return the handler's answer when the body has arrived; ``actor`` None: the handler identifies the token."""
+        most_bytes = route.streams or MAX_BODY_BYTES
         declared = call.headers.get("content-length", "0")[:20]
-        if declared.isdecimal() and int(declared) > route.most_bytes:
-            raise too_large(route.most_bytes)
+        if declared.isdecimal() and int(declared) > most_bytes:
+            raise too_large(most_bytes)
         held: Held | None = None
         self.slots.enter(token)
         try:
             body = (await incoming()).get("body", b"")
             if not incoming.is_over or len(body) > IN_MEMORY_BYTES:
-                held = await self.bodies.held(incoming.pieces(body), route.most_bytes)
+                held = await self.bodies.held(incoming.pieces(body), most_bytes)
         finally:
             self.slots.leave(token)
         loop = asyncio.get_running_loop()

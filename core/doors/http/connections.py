@@ -1,8 +1,8 @@
 """Connections of a server: so many at one time. The oldest one that asks nothing makes room for the next.
 
 A client may connect and send nothing, or its headers byte by byte, so that no request exists that could be limited.
-Such connections end after `IDLE_S` seconds, and earlier while there are many. A client whose connection ended between
-two requests connects again.
+Such connections end after `IDLE_S` seconds, and earlier while there are many. Those that never asked anything go
+first, so a flood of them ends no connection that a client keeps for its next request.
 """
 
 from __future__ import annotations
@@ -56,52 +56,53 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most = most
         self._n = 0
-        self._idle: OrderedDict[_Bounded, float] = OrderedDict()
+        self._new: OrderedDict[_Bounded, float] = OrderedDict()
+        self._between: OrderedDict[_Bounded, float] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def opened(self, one: _Bounded) -> None:
         """Count a connection; end the oldest that asks nothing if there are too many."""
         self._n += 1
-        self.rests(one)
-        while self._n > self._most and (oldest := next(iter(self._idle))).transport is not None:
-            oldest.forget()
-            oldest.transport.abort()
+        self._rests(one, self._new)
+        while self._n > self._most and (oldest := self._oldest()) is not None:
+            oldest.end()
 
-    def rests(self, one: _Bounded) -> None:
-        """Note that a connection asks nothing from now on."""
-        if one not in self._idle:
-            self._idle[one] = asyncio.get_running_loop().time()
-            if self._sweep is None:
-                self._again()
+    def answered(self, one: _Bounded) -> None:
+        """Note that a connection asks nothing more, for now."""
+        self._rests(one, self._between)
 
     def works(self, one: _Bounded) -> None:
         """Note that a connection asks something."""
-        self._idle.pop(one, None)
+        self._new.pop(one, None)
+        self._between.pop(one, None)
 
     def closed(self, one: _Bounded) -> None:
         """Forget a connection."""
         self._n -= 1
-        self._idle.pop(one, None)
+        self.works(one)
 
-    def _again(self) -> None:
-        self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._end_idle)
+    def _oldest(self) -> _Bounded | None:
+        """Return the next connection to end, if there is one that asks nothing."""
+        firsts = [next(iter(idle)) for idle in (self._new, self._between) if idle]
+        return next((one for one in firsts if one.transport is not None), None)
+
+    def _rests(self, one: _Bounded, idle: OrderedDict[_Bounded, float]) -> None:
+        if one not in self._new and one not in self._between:
+            idle[one] = asyncio.get_running_loop().time()
+            if self._sweep is None:
+                self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._end_idle)
 
     def _end_idle(self) -> None:
-        self._sweep = None
-        now = asyncio.get_running_loop().time()
-        while self._idle:
-            one, since = next(iter(self._idle.items()))
-            if now - since < IDLE_S:
-                self._again()
-                return
-            del self._idle[one]
-            assert one.transport is not None  # noqa: S101 - it has been open for a while
-            unread = one.transport.get_write_buffer_size()
-            if 0 < unread < one.unread:  # an answer that is being read
-                one.unread = unread
-                self._idle[one] = now
-            else:
-                one.transport.abort()
+        now_s = asyncio.get_running_loop().time()
+        for idle in (self._new, self._between):
+            while idle and now_s - idle[one := next(iter(idle))] >= IDLE_S:
+                if one.is_read():
+                    idle[one] = now_s
+                    idle.move_to_end(one)
+                else:
+                    one.end()
+        again = self._new or self._between
+        self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._end_idle) if again else None
 
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class _Bounded(_Base):
 
     def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(**arguments)
-        self.unread = sys.maxsize
+        self._n_unread = sys.maxsize
         self._is_counted = True
         self.connections_of_all.opened(self)
 
@@ -150,9 +151,9 @@ class _Bounded(_Base):
         if not self._is_counted:
             return
         if self.cycle is None or self.cycle.response_complete:
-            self.connections_of_all.rests(self)
+            self.connections_of_all.answered(self)
         else:
-            self.unread = sys.maxsize
+            self._n_unread = sys.maxsize
             self.connections_of_all.works(self)
 
     def forget(self) -> None:
@@ -160,6 +161,19 @@ class _Bounded(_Base):
         if self._is_counted:
             self._is_counted = False
             self.connections_of_all.closed(self)
+
+    def end(self) -> None:
+        """End the connection at once."""
+        self.forget()
+        if self.transport is not None:
+            self.transport.abort()
+
+    def is_read(self) -> bool:
+        """Return whether the client has read some of the answer since this was asked before."""
+        n_unread = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        is_read = 0 < n_unread < self._n_unread
+        self._n_unread = n_unread
+        return is_read
 
 
 def bounded_protocol() -> type[asyncio.Protocol]:

@@ -38,10 +38,10 @@ BODIES: Final = 384
 """Bodies of all callers that may be on their way at one time."""
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _OF_PROXIES: Final = re.compile(
-    r"^(?:(?:x-)?(?:original-)?forwarded(?:-.*)?|via|x-real-(?:ip|port)|(?:x-)?(?:client|remote|originating)-?(?:ip|addr)"
-    r"|(?:cf|true|fastly|fly|do|x-nf-client|x-azure|x-appengine|x-envoy|x-cluster|x-proxyuser|x-vercel|x-arr|x-original"
-    r"|wl-proxy|proxy-client|tailscale|cloudfront|x-amzn|x-amz-cf|x-goog-authenticated-user|x-goog-iap|x-ms-client)"
-    r"-.*|cdn-loop|x-varnish|x-nginx-proxy|x-host|x-scheme|(?:x-)?remote-user|x-webauth-user|x-auth-request-.*)$",
+    r"^(?:(?:x-)?(?:original-)?forwarded(?:-.*)?|via|x-real-.*|(?:.*-)?client-?ip|(?:x-)?(?:remote|originating)-(?:ip|addr)"
+    r"|(?:x-)?(?:cf|true|fastly|fly|do|nf-client|azure|appengine|envoy|cluster|proxyuser|vercel|arr|original|akamai|incap"
+    r"|sucuri|haproxy|traefik|tailscale|cloudfront|amzn|amz-cf|goog-authenticated-user|goog-iap|ms-client|auth-request)-.*"
+    r"|proxy-(?:connection|authorization)|cdn-loop|x-varnish|x-nginx-.*|x-scheme|(?:x-)?(?:remote|webauth)-user)$",
     re.MULTILINE,
 )
 """Headers that proxies, content networks and load balancers add for the server behind them, a name a line."""

@@ -133,9 +133,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/traces",
         "ingest",
         takes=(PROTOBUF, JSON),
-        streams=True,
+        streams=MOST_BYTES,
         refuse=_refused,
         of_learner=_traces,
-        most_bytes=MOST_BYTES,
     ),
 )

@@ -33,7 +33,7 @@ from core.flows.export import export_into
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import RunDecoder
-from core.formats.strict import MAX_BODY_BYTES, json_body
+from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.audit import AuditPage
@@ -466,18 +466,9 @@ def _row(
 ) -> ApiRoute:
     """Return a route of a learner; its action is that of its verb, else reading."""
     needed = action or ("read" if text.verb is None else text.verb.action)
-    streams = path.endswith(":batch")
+    streams = MOST_BYTES if path.endswith(":batch") else 0
     takes = (NDJSON, "application/jsonl") if streams else (JSON,)
-    most = MOST_BYTES if streams else MAX_BODY_BYTES
-    route = Route(
-        (method,),
-        f"{AT_LEARNER}/{path}",
-        needed,
-        takes=takes,
-        streams=streams,
-        of_learner=handler,
-        most_bytes=most,
-    )
+    route = Route((method,), f"{AT_LEARNER}/{path}", needed, takes=takes, streams=streams, of_learner=handler)
     return ApiRoute(route, text)
 
 

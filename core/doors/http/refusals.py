@@ -80,15 +80,11 @@ class TooMany(Refusal):
         self.limits = limits
 
 
-class Full(Refusal):
-    """Request that the server has no room for; after ``wait_s`` seconds it may have."""
+class Full(TooMany):
+    """Request over a limit of all callers together."""
 
     code = "full"
     status = 503
-
-    def __init__(self, problem: str, *, next_step: str, wait_s: int) -> None:
-        super().__init__(problem, next_step=next_step)
-        self.wait_s = wait_s
 
 
 _STATUS: Final[dict[type[ArmscopeError], int]] = {
@@ -125,8 +121,6 @@ def refused(problem: ArmscopeError) -> HttpAnswer:
         headers["www-authenticate"] = "Bearer"
     elif isinstance(problem, TooMany):
         headers |= {"retry-after": str(problem.wait_s), **problem.limits}
-    elif isinstance(problem, Full):
-        headers["retry-after"] = str(problem.wait_s)
     elif isinstance(problem, StoreBusy):
         headers["retry-after"] = str(_BUSY_S)
     elif isinstance(problem, WrongMethod):

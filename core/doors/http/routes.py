@@ -10,7 +10,6 @@ from core.doors.http.refusals import refused
 from core.doors.service import Service
 from core.errors import ArmscopeError, NotFound
 from core.flows.context import Context
-from core.formats.strict import MAX_BODY_BYTES
 from core.permissions import Action
 from core.records.actor import Actor
 
@@ -32,8 +31,8 @@ class Route(NamedTuple):
 
     ``action`` is what the caller must be allowed at least; the flow authorises it, too. ``path`` is Starlette's:
     ``{name}`` matches one segment, ``{rest:path}`` the rest. Matched texts come as ``call.path_values``.
-    ``public`` routes need no identity. ``takes`` lists the media types of the body, of ``most_bytes`` at most. With
-    ``streams`` the body comes as ``call.pieces``. Method ``*`` matches any. ``refuse`` formats an error for clients.
+    ``public`` routes need no identity. ``takes`` lists the media types of the body. With ``streams`` it comes as
+    ``call.pieces``, of so many bytes at most. Method ``*`` matches any. ``refuse`` formats an error for clients.
     ``of_learner`` replaces ``handler`` where the request concerns one learner: that of ``{name}``, or the only one. A
     ``probe`` never waits for other requests: it has its own thread, or, if it reads nothing, runs in the ``loop``.
     """
@@ -44,8 +43,7 @@ class Route(NamedTuple):
     handler: Handler = _no_handler
     public: bool = False
     takes: tuple[str, ...] = (JSON,)
-    streams: bool = False
+    streams: int = 0
     refuse: Callable[[ArmscopeError, HttpCall], HttpAnswer] = lambda problem, _call: refused(problem)
     of_learner: LearnerHandler | None = None
-    most_bytes: int = MAX_BODY_BYTES
     probe: Literal["no", "thread", "loop"] = "no"

@@ -160,7 +160,7 @@ def _operation(route: Route, method: str, text: RouteText, components: Mapping[s
 
 def _is_batch(route: Route) -> bool:
     """Return whether a route answers a stream of lines, line by line."""
-    return route.streams and NDJSON in route.takes
+    return route.streams > 0 and NDJSON in route.takes
 
 
 def _answer(route: Route, text: RouteText) -> dict[str, Any]:

@@ -83,6 +83,99 @@ REFUSED: Mapping[str, tuple[str, str, dict[str, str], int]] = {
 }
 
 
+OF_PROXIES = (
+    *(
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Server",
+        "X-Forwarded",
+    ),
+    *("Forwarded-For", "X-Original-Forwarded-For", "X-Original-URL", "X-Original-Host", "Via", "X-Real-IP"),
+    *("X-Client-IP", "Client-IP", "X-Remote-Addr", "X-Remote-IP", "X-Originating-IP", "X-Cluster-Client-IP"),
+    *(
+        "CF-Connecting-IP",
+        "CF-Ray",
+        "CF-Visitor",
+        "CDN-Loop",
+        "True-Client-IP",
+        "Fastly-Client-IP",
+        "Fly-Client-IP",
+    ),
+    *(
+        "X-Envoy-External-Address",
+        "X-Envoy-Expected-Rq-Timeout-Ms",
+        "Tailscale-User-Login",
+        "Tailscale-User-Name",
+    ),
+    *("X-Amzn-Trace-Id", "X-Amz-Cf-Id", "CloudFront-Viewer-Address", "X-Azure-ClientIP", "X-Azure-FDID"),
+    *(
+        "X-Appengine-User-IP",
+        "X-Goog-IAP-JWT-Assertion",
+        "X-Goog-Authenticated-User-Email",
+        "DO-Connecting-IP",
+    ),
+    *(
+        "X-ARR-SSL",
+        "X-MS-Client-Principal",
+        "X-Vercel-Forwarded-For",
+        "X-NF-Client-Connection-IP",
+        "X-Varnish",
+    ),
+    *(
+        "X-ProxyUser-IP",
+        "Proxy-Client-IP",
+        "WL-Proxy-Client-IP",
+        "X-Nginx-Proxy",
+        "Remote-User",
+        "X-Remote-User",
+    ),
+    *("X-Auth-Request-Email", "X-WebAuth-User", "Akamai-Origin-Hop", "X-Akamai-Edgescape", "Incap-Client-IP"),
+    *(
+        "X-Sucuri-ClientIP",
+        "Proxy-Connection",
+        "X-True-Client-IP",
+        "X-HAProxy-Server-State",
+        "X-Traefik-Router",
+    ),
+)
+"""Headers by which proxies, content networks and load balancers name themselves or the client."""
+OF_CLIENTS = (
+    *(
+        "Accept",
+        "Accept-Encoding",
+        "User-Agent",
+        "Traceparent",
+        "Tracestate",
+        "Baggage",
+        "X-Request-Id",
+        "X-B3-TraceId",
+    ),
+    *("Idempotency-Key", "If-None-Match", "Priority", "Sec-Fetch-Dest", "DNT", "Mcp-Session-Id"),
+    *(
+        "X-Amz-Date",
+        "X-Stainless-Lang",
+        "X-Requested-With",
+        "Client-Name",
+        "Expect-CT",
+        "Viability",
+        "Remote-Tool",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", OF_PROXIES)
+def test_each_header_of_a_proxy_is_refused(name: str, asking: Asking) -> None:
+    found = asking.ask("GET", f"{AT}/status", headers={name: "203.0.113.7"})
+    assert (found.status, found.document["code"]) == (403, "foreign")
+
+
+@pytest.mark.parametrize("name", OF_CLIENTS)
+def test_no_header_of_a_client_is_taken_for_a_proxys(name: str, asking: Asking) -> None:
+    assert asking.ask("GET", f"{AT}/status", headers={name: "1"}).status == 200
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_may_not_come_in_is_told_and_changes_nothing(
     what: str, context: Context, asking: Asking
