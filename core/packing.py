@@ -7,6 +7,7 @@ they fit; once they exceed the budget nothing else fits, not even an arm whose c
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
@@ -14,6 +15,8 @@ from typing import Final
 import numpy as np
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
+from core.errors import InvalidInput
+from core.records.selection import MAX_SEED_BITS
 
 _ROUNDS: Final = 24
 """Vectorised passes before going on arm by arm: an unlucky order of costs takes one pass per arm."""
@@ -213,3 +216,65 @@ def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> N
             packed[index] = True
             left -= tokens
             room -= 1
+
+
+# Seeds and draws
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The generator of a seed; raises `InvalidInput` outside 0 to 2^128 - 1."""
+    if not 0 <= seed < 1 << MAX_SEED_BITS:
+        raise InvalidInput(
+            f"seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, got {seed}.",
+            next_step="Draw one with secrets.randbits(128); 0 is a seed too.",
+        )
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def belief_digest(
+    keys: Sequence[str], alpha_micro: Sequence[int] | Ints, beta_micro: Sequence[int] | Ints
+) -> str:
+    """Return sixteen hexadecimal digits of arms and their beliefs.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        Ids of the arms, sorted.
+    alpha_micro, beta_micro : sequence of int
+        Their posteriors in millionths.
+
+    Returns
+    -------
+    str
+        The first 16 hexadecimal digits of a hash.
+
+    Examples
+    --------
+    >>> belief_digest(["tool:fs:Read"], [1_000_000], [1_000_000]) == belief_digest(["tool:fs:Read"], [2], [2])
+    False
+    """
+    hashed = hashlib.blake2b("\n".join(keys).encode("utf-8", "surrogatepass"), digest_size=8)
+    for amounts in (alpha_micro, beta_micro):
+        hashed.update(np.asarray(amounts, dtype="<i8").tobytes())
+    return hashed.hexdigest()
+
+
+def coin_and_draws(seed: int, baseline_rate: float, alpha: Floats, beta: Floats) -> tuple[bool, Floats]:
+    """Return what a seed decides first: whether the coin says baseline, and the draws that follow if it doesn't.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random generator, from 0 to 2^128 - 1.
+    baseline_rate : float
+        Probability of the coin.
+    alpha, beta : Floats of n_arms
+        Posteriors of the arms, sorted by id.
+
+    Returns
+    -------
+    tuple of bool and Floats
+        The coin and one draw per arm.
+    """
+    rng = generator(seed)
+    return bool(rng.random() < baseline_rate), rng.beta(alpha, beta)

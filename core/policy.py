@@ -23,10 +23,17 @@ import msgspec
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
-from core.errors import InvalidInput
-from core.packing import counted_cost, fill, order_baseline, order_selected, seed_places
+from core.packing import (
+    belief_digest,
+    counted_cost,
+    fill,
+    generator,
+    order_baseline,
+    order_selected,
+    seed_places,
+)
 from core.records.learner import LearnerSettings
-from core.records.selection import MAX_SEED_BITS, Decision, LaterDraw, Reason, Selection
+from core.records.selection import Decision, LaterDraw, Reason, Selection
 
 LEADING: Final = 1_024
 """Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
@@ -148,7 +155,7 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
     ----------
     W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
     """
-    rng = _generator(seed)
+    rng = generator(seed)  # `coin_and_draws` draws in the same order
     if settings.phase == "passive":
         return _everything(columns)
     is_baseline = rng.random() < settings.baseline_rate
@@ -276,7 +283,14 @@ def _selection_of(
         min_pulls=settings.min_pulls,
         over_budget=packed.over_budget,
         truncated=packed.truncated,
+        numpy=msgspec.UNSET if packed.run_class == "passive" else np.__version__,
+        beliefs=msgspec.UNSET if packed.run_class == "passive" else _beliefs(columns),
     )
+
+
+def _beliefs(columns: ArmColumns) -> str:
+    alpha = columns.base_alpha_micro + columns.success_micro
+    return belief_digest(columns.keys, alpha, columns.base_beta_micro + columns.failure_micro)
 
 
 def extended(
@@ -468,12 +482,3 @@ def _decisions(packed: PackedArms, keys: tuple[str, ...]) -> tuple[Decision, ...
         )
         for rank, (index, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
     )
-
-
-def _generator(seed: int) -> np.random.Generator:
-    if not 0 <= seed < 1 << MAX_SEED_BITS:
-        raise InvalidInput(
-            f"seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, got {seed}.",
-            next_step="Draw one with secrets.randbits(128); 0 is a seed too.",
-        )
-    return np.random.Generator(np.random.PCG64(seed))

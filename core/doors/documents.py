@@ -190,6 +190,8 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
         "differences_count": answer.n_differences,
         "differences": [{"learner": name, **result._asdict()} for name, result in answer.differences],
         "servers": answer.servers,
+        "replayed": answer.replayed,
+        "not_replayed": answer.not_replayed,
     }
 
 

@@ -222,6 +222,12 @@ class EvaluationLine(
         check_feedback(self.feedback)
         check_request_key(self.key)
         self.order()
+        if self.arm is not None and any(credit.arm != self.arm for credit in self.credit):
+            raise InvalidInput(
+                f"An evaluation of an arm must credit that arm alone, got arm {shown(self.arm)} and credit for "
+                f"{', '.join(shown(credit.arm) for credit in self.credit[:3])}.",
+                next_step="Leave the arm out, or the credit of the others.",
+            )
 
     def order(self) -> EvaluationOrder:
         """Return the order that the line records; raises the errors of an order."""

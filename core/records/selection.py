@@ -75,7 +75,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     other values can be tried on it later. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. A
     run without a selection has neither, because our settings did not make its prompt. ``held_since_ms`` is when its
     hold began: the session's requests share coin, draws and order from then on. Absent = drawn for this request.
-    ``later`` are the draws of candidates that came after that.
+    ``later`` are the draws of candidates that came after that. ``numpy`` is the version of NumPy that drew, and
+    ``beliefs`` a digest of the posteriors it drew from: with both, `verify` replays the draws.
     """
 
     run_class: SelectedClass
@@ -92,6 +93,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     guidance: str | None = None
     held_since_ms: Millis | msgspec.UnsetType = msgspec.UNSET
     later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
+    numpy: Label | msgspec.UnsetType = msgspec.UNSET
+    beliefs: Label | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         sound = {
@@ -110,6 +113,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             if value is not msgspec.UNSET:
                 limit = LAST_MS if name == "held_since_ms" else MAX_COUNT
                 sound[name] = whole(f"A selection's {name}", value, limit)
+        for name in ("numpy", "beliefs"):
+            if (named := getattr(self, name)) is not msgspec.UNSET:
+                sound[name] = text(f"A selection's {name}", named, MAX_LABEL_CHARS)
         if self.later is not msgspec.UNSET:
             sound["later"] = several("A selection's later draws", self.later, LaterDraw)
         if self.guidance is not None:

@@ -19,7 +19,8 @@ class Difference(NamedTuple):
 class Verification:
     """Comparison of every cache with the fold of its facts, and the first ``differences``.
 
-    ``servers``: those of a cluster with the tables, empty for one server.
+    ``servers``: those of a cluster with the tables, empty for one server. ``replayed`` and ``not_replayed`` count the
+    stored selections whose draws could and could not be drawn again: with the same NumPy, from the same beliefs.
     """
 
     clean: bool
@@ -27,3 +28,5 @@ class Verification:
     n_differences: int
     differences: tuple[tuple[str, Difference], ...]
     servers: tuple[str, ...] = ()
+    replayed: int = 0
+    not_replayed: int = 0

@@ -10,17 +10,19 @@ from typing import Final, TypeVar
 from core.episodes import totals_of
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
+from core.records.observation import Amount, plain_reward
 from core.records.run import OFFERED
 from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.bills import wrong_bills
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
+from core.store.contradicted import unknown_numbers, unlike_digests, unlike_facts, unlike_log
 from core.store.crediting import credited_observations, due
 from core.store.damage import damage, guarded, quick_check
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes
-from core.store.evaluations import counting_evaluations
+from core.store.evaluations import EVALUATION_KEY, counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.holds import unlike_holds
 from core.store.provenance import plans, standings
@@ -36,12 +38,12 @@ from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, me
 from core.store.settings import folded_settings
 from core.store.subjects import SUBJECTS, Kind, subject_states
 from core.store.tables import ACTS, NUMBERED, metadata
-from core.store.transaction import BY_IMPORT, Snapshot, base_of
+from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
 from core.store.version import session_key
 
 Key = TypeVar("Key")
 _EVER: Final = 1 << 62
-PASSES: Final = 2
+PASSES: Final = 3
 """Number of passes over a learner's runs."""
 
 
@@ -63,18 +65,32 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("run", _attributed(snapshot, taken)),
         *((fact.table, _imported(snapshot, fact)) for fact in EXCHANGED.values()),
         ("evaluation", _counted(snapshot)),
+        ("evaluation", _superseded(snapshot)),
+        ("evaluation", _judged_arms(snapshot)),
         ("observation", _credited(snapshot)),
         ("layer_quality", _qualities(snapshot)),
         *((kind, _subjects(snapshot, kind)) for kind in SUBJECTS),
         ("episode", _episodes(snapshot)),
         ("environment_day", _paid(snapshot)),
         ("observation", _in_force(snapshot)),
+        ("episode_credit", _shared(snapshot)),
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
+        ("learner", _gaps(snapshot)),
+        ("run", unlike_digests(snapshot, taken)),
+        ("learner", unknown_numbers(snapshot)),
+        ("learner", unlike_facts(snapshot)),
+        ("audit", unlike_log(snapshot)),
     ]
     for table, listed in checks:
         yield from guarded(table, listed)
+
+
+def installation_differences(snapshot: Snapshot) -> Iterator[Difference]:
+    """Yield missing numbers of what belongs to the installation: members, tokens, webhooks, alerts, its log."""
+    for listed in (_counters(snapshot), _gaps(snapshot)) if snapshot.exists else ():
+        yield from guarded("learner", listed)
 
 
 def look_over(snapshot: Snapshot) -> Difference | None:
@@ -308,6 +324,30 @@ def _counted(snapshot: Snapshot) -> Iterator[Difference]:
     yield from _compare("evaluation", stored, counting_evaluations(snapshot))
 
 
+def _superseded(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that an evaluation supersedes an earlier one of its key."""
+    same_key = " AND ".join(f"b.{column} = e.{column}" for column in EVALUATION_KEY)
+    for number, before in snapshot.connection.rows(
+        "SELECT e.evaluation_no, e.supersedes FROM evaluation e"
+        " LEFT JOIN evaluation b ON b.learner_id = e.learner_id AND b.evaluation_no = e.supersedes"
+        f" AND b.evaluation_no < e.evaluation_no AND {same_key}"
+        " WHERE e.learner_id = ? AND e.supersedes <> 0 AND b.evaluation_no IS NULL",
+        [snapshot.learner_id],
+    ):
+        yield Difference("evaluation", str(number), f"supersedes {before}", "an earlier one of the same key")
+
+
+def _judged_arms(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that an evaluation of an arm credits that arm alone."""
+    for number, arm_no, credited in snapshot.connection.rows(
+        "SELECT e.evaluation_no, e.arm_no, c.arm_no FROM evaluation e"
+        " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
+        " WHERE e.learner_id = ? AND e.arm_no <> 0 AND c.arm_no <> e.arm_no",
+        [snapshot.learner_id],
+    ):
+        yield Difference("evaluation", str(number), f"arm {arm_no}", f"arm {credited}, which it credits")
+
+
 def _credited(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms get from evaluations what those that count say."""
     rows = snapshot.connection.rows(
@@ -361,21 +401,23 @@ def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
             number: row
             for number, *row in snapshot.connection.rows_in(
                 "SELECT episode_no, standing, revision, digest, digest, n_steps, n_paid, finished, total_text,"
-                " final_text, status FROM episode WHERE learner_id = ? AND episode_no IN ({})",
+                " final_text, total, final, status FROM episode WHERE learner_id = ? AND episode_no IN ({})",
                 [snapshot.learner_id],
                 chunk,
             )
         }
         plans = episode_plans(snapshot, chunk)
-        expected: dict[int, object] = {
-            number: [
+        expected: dict[int, object] = {}
+        for number, line in zip(chunk, read_episodes(snapshot, chunk), strict=True):
+            totals = totals_of(line.steps, broken=line.broken)
+            numbers_to_sort_by = [None if one is None else float(one) for one in (totals.total, totals.final)]
+            expected[number] = [
                 *plans[number],
                 episode_digest(line),
-                *Stored.of(totals_of(line.steps, broken=line.broken)),
+                *Stored.of(totals),
+                *numbers_to_sort_by,
                 line.status,
             ]
-            for number, line in zip(chunk, read_episodes(snapshot, chunk), strict=True)
-        }
         yield from _compare("episode", stored, expected)
 
 
@@ -397,6 +439,20 @@ def _in_force(snapshot: Snapshot) -> Iterator[Difference]:
         if standing != (credit_no in in_force):
             expected = f"{'' if credit_no in in_force else 'not '}standing"
             yield Difference("observation", str(number), f"standing {standing}", expected)
+
+
+def _shared(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that the observations of a credit are its reward, each by its weight."""
+    for number, success, failure, reward in snapshot.connection.each(
+        "SELECT c.episode_credit_no, b.success_micro, b.failure_micro, c.reward FROM observation b"
+        " JOIN episode_credit c ON c.learner_id = b.learner_id AND c.episode_credit_no = b.episode_credit_no"
+        " WHERE b.learner_id = ? AND b.episode_credit_no <> 0",
+        [snapshot.learner_id],
+    ):
+        amount = Amount.of(reward or 0.0, success + failure)
+        if amount.success_micro != success:
+            expected = plain_reward(success, success + failure)
+            yield Difference("episode_credit", str(number), f"reward {reward}", f"about {expected}")
 
 
 def _standing(stands: bool, revision: int) -> str:
@@ -448,3 +504,34 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
         )
         if row is not None and row[0] is not None and row[0] > snapshot.revision:
             yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")
+
+
+_GAPLESS: Final = tuple(name for name in NUMBERED if name not in TAKEN)
+"""Tables whose numbers are given in the transaction that writes the row: none is missing."""
+
+
+def _gaps(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that each number that was given has its row, up to the last."""
+    for name in _GAPLESS:
+        row = snapshot.connection.row(
+            f'SELECT next_{name}_no - 1, (SELECT count(*) FROM "{name}" WHERE learner_id = ?1)'
+            " FROM learner WHERE learner_id = ?1",
+            [snapshot.learner_id],
+        )
+        if row is not None and row[0] > row[1]:
+            yield from _missing(snapshot, name, row[0])
+
+
+def _missing(snapshot: Snapshot, name: str, given: int) -> Iterator[Difference]:
+    """Yield the ranges of numbers without a row."""
+    before = 0
+    for (number,) in chain(
+        snapshot.connection.each(
+            f'SELECT {name}_no FROM "{name}" WHERE learner_id = ? ORDER BY {name}_no', [snapshot.learner_id]
+        ),
+        [(given + 1,)],
+    ):
+        if number > before + 1:
+            until = "" if number == before + 2 else f" to {number - 1}"
+            yield Difference(name, f"{before + 1}{until}", "nothing", "a row")
+        before = number

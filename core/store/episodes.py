@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.episodes import EpisodeTotals, after, totals_of
-from core.errors import Conflict, InvalidInput
+from core.errors import Conflict, InvalidInput, StoreUnusable
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
 from core.store.caches import CHUNK
@@ -485,7 +485,17 @@ def read_episode(facts: Facts, number: int) -> Episode:
 
 
 def read_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
-    """Yield the versions in force of several episodes, by number."""
+    """Yield the versions in force of several episodes, by number; raises `StoreUnusable` for rows that are none."""
+    try:
+        yield from _stored_episodes(facts, numbers)
+    except InvalidInput as problem:
+        raise StoreUnusable(
+            f"A stored episode can't be read: {problem.problem}",
+            next_step="Run armscope verify, and restore a backup if it finds differences.",
+        ) from problem
+
+
+def _stored_episodes(facts: Facts, numbers: Sequence[int]) -> Iterator[Episode]:
     key = [facts.learner_id]
     steps: dict[int, list[Step]] = defaultdict(list)
     for number, *step in sorted(

@@ -60,7 +60,18 @@ _COLUMNS: Final = (
     "undone",
 )
 _CREDIT: Final = ("evaluation_no", "arm_no", "weight_micro")
-_KEY: Final = "layer_no, execution_no, run_no, arm_no, rater, model, rubric, claimed_by"
+EVALUATION_KEY: Final = (
+    "layer_no",
+    "execution_no",
+    "run_no",
+    "arm_no",
+    "rater",
+    "model",
+    "rubric",
+    "claimed_by",
+)
+"""Columns of which one evaluation counts."""
+_KEY: Final = ", ".join(EVALUATION_KEY)
 _OF_KEY: Final = (
     "learner_id = ? AND layer_no = ? AND execution_no = ? AND run_no = ? AND arm_no = ? AND rater = ? AND model = ?"
     " AND rubric = ? AND claimed_by = ? AND (execution_no <> 0 OR run_no <> 0)"

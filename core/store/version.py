@@ -85,6 +85,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     truncated: bool = False
     held_since_ms: int | msgspec.UnsetType = msgspec.UNSET
     later: tuple[LaterDraw, ...] | msgspec.UnsetType = msgspec.UNSET
+    numpy: str | msgspec.UnsetType = msgspec.UNSET
+    beliefs: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_held(self) -> bool:

@@ -357,6 +357,8 @@ def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path
         "differences_count": 0,
         "servers": [],
         "differences": [],
+        "replayed": 0,
+        "not_replayed": 0,
     }
     assert document(filled("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0
     assert document(filled("--database", tmp_path / "copy.db", "status", "--json"))["runs"] == 2

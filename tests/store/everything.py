@@ -141,6 +141,7 @@ def ask_everything(folder: Path) -> None:
     alert(folder)
     trace(folder)
     rollout(folder)
+    lose_a_row(folder)
     look_after(context, folder)
 
 
@@ -776,6 +777,17 @@ def rollout(folder: Path) -> None:
     late = replace(made, clock=lambda: START_MS + 30 * 24 * HOUR_MS)
     settle_all_rollouts(late)
     made.store.close()
+
+
+def lose_a_row(folder: Path) -> None:
+    """A note that somebody deleted past all flows."""
+    context = context_at(folder / "lost.db")
+    record(context, run_of("r"))
+    note(context, A, "slow")
+    lost = "DELETE FROM note WHERE learner_id = 1"
+    context.store.database.write(lambda connection: connection.n_changed(lost, [()]))
+    assert not queries.verify(context).clean
+    context.store.close()
 
 
 def look_after(context: Context, folder: Path) -> None:

@@ -31,6 +31,8 @@ def verify(line: typer.Context) -> None:
         result: queries.Verification = one_verb.call(context, progress=counted(bar, "runs"))
 
     def tell() -> None:
+        if result.replayed or result.not_replayed:
+            say(f"Draws replayed: {result.replayed:,}; not replayed: {result.not_replayed:,}.")
         if result.clean:
             where = f", on {', '.join(result.servers)}" if result.servers else ""
             say(

@@ -10,11 +10,13 @@ from core.errors import StoreDamaged
 from core.flows.context import Context
 from core.flows.steps import ProgressCallback, Steps
 from core.permissions import may
+from core.records.learner import INSTALLATION
 from core.records.verification import Difference, Verification
 from core.settings import Located
 from core.store import reads
-from core.store.check import PASSES, differences
-from core.store.damage import damage, words_of
+from core.store.check import PASSES, differences, installation_differences
+from core.store.damage import damage, guarded, words_of
+from core.store.draws import Draws, unlike_draws
 from core.store.failures import damaged
 
 
@@ -35,13 +37,14 @@ def verify(
     It covers every learner that the actor may read. ``progress`` counts runs.
     """
     listed: list[tuple[str, Difference]] = []
-    n_differences = 0
+    n_differences, draws = 0, Draws()
     with context.reading() as snapshot:
         names = tuple(name for name in reads.learners(snapshot) if may(context.actor, "read", name))
         learners = [snapshot.of(name) for name in names]
         steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
-        checks = [("", damage(snapshot))]
+        checks = [("", damage(snapshot)), ("", installation_differences(snapshot.of(INSTALLATION)))]
         checks += [(learner.name, differences(learner, steps.take)) for learner in learners]
+        checks += [(learner.name, guarded("decision", unlike_draws(learner, draws))) for learner in learners]
         for name, check in checks:
             for difference in check:
                 n_differences += 1
@@ -54,4 +57,6 @@ def verify(
         n_differences=n_differences,
         differences=tuple(listed),
         servers=servers,
+        replayed=draws.replayed,
+        not_replayed=draws.not_replayed,
     )

@@ -1,0 +1,214 @@
+"""What stored rows say of one another, beyond the caches: digests, numbers of other rows, the log of acts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any, Final
+
+from core.records.arm import arm_type
+from core.records.verification import Difference
+from core.store.caches import CHUNK
+from core.store.engine import Row
+from core.store.erased import Erased
+from core.store.reads import numbered_runs
+from core.store.tables import ACTS, metadata
+from core.store.transaction import Snapshot
+from core.store.version import COLUMNS, SPENT_COLUMNS, Version, load
+
+Rows = Mapping[int, Sequence[Row]]
+_SESSION: Final = COLUMNS.index("session")
+_PARTS: Final = (
+    "SELECT run_no, arm_no, flags, token_cost FROM outcome WHERE learner_id = ? AND run_no IN ({})"
+    " ORDER BY run_no, arm_no",
+    "SELECT run_no, arm_no, place, excerpt FROM evidence WHERE learner_id = ? AND run_no IN ({})"
+    " ORDER BY run_no, arm_no",
+    "SELECT run_no, arm_no, reason, rank, token_cost, draw, budget_left FROM decision"
+    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
+    f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
+    " ORDER BY run_no, by_sub_agent, model",
+)
+_RUNS: Final = (
+    f"SELECT run_no, uid, trace, digest, {', '.join(COLUMNS)} FROM run"
+    " WHERE learner_id = ? AND run_no IN ({})"
+)
+
+
+# Digests
+
+
+def unlike_digests(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
+    """Check that runs and their inactive versions have the digests of what they say.
+
+    Erasing leaves the digest of the erased text, so that an import finds the same version.
+    """
+    erased = Erased.of(snapshot.connection, snapshot.learner_id)
+    for run_nos in numbered_runs(snapshot, CHUNK):
+        yield from _unlike_runs(snapshot, run_nos, erased)
+        yield from _unlike_versions(snapshot, run_nos, erased)
+        taken(len(run_nos))
+
+
+def _unlike_runs(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased) -> Iterator[Difference]:
+    outcomes, evidence, decisions, spent = (_by_run(snapshot, sql, run_nos) for sql in _PARTS)
+    for run_no, uid, trace, digest, *columns in snapshot.connection.rows_in(
+        _RUNS, [snapshot.learner_id], run_nos
+    ):
+        rows = outcomes.get(run_no, ())
+        version = Version(
+            columns=tuple(columns),
+            arm_nos=tuple(row[0] for row in rows),
+            flags=bytes(row[1] for row in rows),
+            costs=tuple(row[2] for row in rows),
+            evidence=_plain(evidence.get(run_no, ())),
+            decisions=_plain(decisions.get(run_no, ())),
+            spent=_plain(spent.get(run_no, ())),
+        )
+        expected = version.digests()
+        if expected != (trace, digest) and not _is_erased(erased, uid, version):
+            yield Difference("run", str(run_no), f"digests {trace}, {digest}", "{}, {}".format(*expected))
+
+
+def _by_run(snapshot: Snapshot, sql: str, run_nos: Sequence[int]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for run_no, *row in snapshot.connection.rows_in(sql, [snapshot.learner_id], run_nos):
+        found[run_no].append(tuple(row))
+    return found
+
+
+def _plain(rows: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(rows)
+
+
+def _unlike_versions(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased) -> Iterator[Difference]:
+    for run_no, digest, uid in snapshot.connection.rows_in(
+        "SELECT v.run_no, v.digest, r.uid FROM version v"
+        " JOIN run r ON r.learner_id = v.learner_id AND r.run_no = v.run_no"
+        " WHERE v.learner_id = ? AND v.run_no IN ({})",
+        [snapshot.learner_id],
+        run_nos,
+    ):
+        version = load(snapshot, run_no, digest)
+        if (expected := version.digests()[1]) != digest and not _is_erased(erased, uid, version):
+            yield Difference("version", f"run {run_no}", f"digest {digest}", str(expected))
+
+
+def _is_erased(erased: Erased, uid: str, version: Version) -> bool:
+    session = version.columns[_SESSION]
+    return erased.has("run", uid) or (isinstance(session, str) and erased.is_number(session))
+
+
+# Numbers of other rows
+
+_PARENTS: Final[Mapping[str, str]] = {
+    **{
+        f"{name}_no": name
+        for name in (
+            *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
+            *("reset", "review_queue"),
+        )
+    },
+    "first_no": "execution",
+    "second_no": "execution",
+}
+"""Columns that name a row of another table by its number; `core.store.damage` knows those of runs and arms."""
+_OTHER_PARENTS: Final[Mapping[str, str]] = {
+    "review_repeat.first_no": "evaluation",
+    "review_repeat.second_no": "evaluation",
+    "evaluation.supersedes": "evaluation",
+    "layer_quality.last_no": "evaluation",
+}
+
+
+@cache
+def _references() -> tuple[tuple[str, str, str], ...]:
+    """Tables, columns, and the tables that these name rows of."""
+    return tuple(
+        (str(table.name), column.name, parent)
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if (
+            parent := _OTHER_PARENTS.get(f"{table.name}.{column.name}", _PARENTS.get(column.name, table.name))
+        )
+        != table.name
+        or f"{table.name}.{column.name}" in _OTHER_PARENTS
+    )
+
+
+def unknown_numbers(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that rows that are named by their numbers are there."""
+    for table, column, parent in _references():
+        for (number,) in snapshot.connection.rows(
+            f'SELECT DISTINCT c.{column} FROM "{table}" c LEFT JOIN {parent} p'
+            f" ON p.learner_id = c.learner_id AND p.{parent}_no = c.{column}"
+            f" WHERE c.learner_id = ? AND c.{column} <> 0 AND p.{parent}_no IS NULL LIMIT 100",
+            [snapshot.learner_id],
+        ):
+            yield Difference(table, column, f"{parent} {number}", "one that there is")
+
+
+# Small facts that follow from others
+
+
+def unlike_facts(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check types of arms, sizes of resets, kinds of observations, and the first evaluations of their keys."""
+    learner_key = [snapshot.learner_id]
+    for number, key, stored in snapshot.connection.rows(
+        "SELECT arm_no, key, type FROM arm WHERE learner_id = ?", learner_key
+    ):
+        if stored != arm_type(key):
+            yield Difference("arm", str(number), f"type {stored}", f"type {arm_type(key)}")
+    for number, stored, counted in snapshot.connection.rows(
+        "SELECT r.reset_no, r.n_arms, count(a.arm_no) FROM reset r"
+        " LEFT JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
+        " WHERE r.learner_id = ? GROUP BY r.reset_no, r.n_arms HAVING r.n_arms <> count(a.arm_no)",
+        learner_key,
+    ):
+        yield Difference("reset", str(number), f"{stored} arms", f"{counted} arms")
+    for number, kind in snapshot.connection.rows(
+        "SELECT observation_no, kind FROM observation WHERE learner_id = ?"
+        " AND ((evaluation_no <> 0 AND kind <> 'evaluation') OR (episode_credit_no <> 0 AND kind <> 'episode'))",
+        learner_key,
+    ):
+        yield Difference("observation", str(number), f"kind {kind}", "that of what it follows from")
+
+
+# The log of acts
+
+
+def unlike_log(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that acts in the log are there, by the same person at the same time."""
+    entries = snapshot.connection.each(
+        "SELECT audit_no, act, actor, at_ms FROM audit WHERE learner_id = ? AND act IS NOT NULL",
+        [snapshot.learner_id],
+    )
+    while chunk := list(islice(entries, CHUNK)):
+        by_kind: dict[str, list[tuple[int, str, str, int]]] = defaultdict(list)
+        for number, act, actor, at_ms in chunk:
+            kind, _, act_no = act.rpartition("-")
+            if kind in ACTS and act_no.isdecimal():
+                by_kind[ACTS[kind]].append((int(act_no), act, actor, at_ms))
+            else:
+                yield Difference("audit", str(number), f"act {act}", "the id of an act")
+        for table, named in by_kind.items():
+            yield from _unlike_acts(snapshot, table, named)
+
+
+def _unlike_acts(
+    snapshot: Snapshot, table: str, named: Sequence[tuple[int, str, str, int]]
+) -> Iterator[Difference]:
+    known: dict[int, tuple[str, int]] = {
+        number: (actor, at_ms)
+        for number, actor, at_ms in snapshot.connection.rows_in(
+            f'SELECT {table}_no, actor, at_ms FROM "{table}" WHERE learner_id = ? AND {table}_no IN ({{}})',
+            [snapshot.learner_id],
+            [act_no for act_no, *_ in named],
+        )
+    }
+    for act_no, act, actor, at_ms in named:
+        stored = known.get(act_no)
+        if stored != (actor, at_ms):
+            words = "nothing" if stored is None else "{} at {}".format(*stored)
+            yield Difference(table, act, words, f"{actor} at {at_ms}, as the log says")

@@ -1,0 +1,219 @@
+"""Damage of single values: every column of every table in turn, in worlds that have a row of each."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, LargeBinary, Table, Text
+from sqlalchemy.exc import SQLAlchemyError
+
+from core.errors import ArmscopeError
+from core.flows.bridges import add_sender
+from core.flows.context import Context
+from core.flows.importing.files import import_in_steps
+from core.flows.learn import record
+from core.flows.members import add_member
+from core.flows.offers import offer
+from core.flows.queues import add_queue
+from core.flows.review import hold, skip
+from core.flows.rollouts import take_events
+from core.flows.tokens import create_token
+from core.flows.traces import take_spans
+from core.formats import open_sources
+from core.records.arm import Arm
+from core.records.learner import INSTALLATION
+from core.records.review import QueueAsks
+from core.store.check import differences, installation_differences
+from core.store.damage import damage, guarded
+from core.store.draws import Draws, unlike_draws
+from core.store.engine import Connection
+from core.store.transaction import Snapshot
+from tests.flows.events import PLAYED
+from tests.flows.reviewers import QUEUE
+from tests.flows.test_erase import planted_world
+from tests.flows.test_traces import sent
+from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
+from tests.formats.test_otlp import AGENT
+from tests.store import everything
+from tests.store.worlds import lines_file, run_line, told_context
+
+Value = Any
+
+
+_FILES = ("lively", "judged", "review", "a", "people", "alerts", "credited elsewhere")
+
+
+_FEW = 3
+
+
+class _Undo(Exception):
+    """Takes a change back."""
+
+
+class Place(NamedTuple):
+    """One value: its table and column, and the row's key."""
+
+    table: Table
+    column: Column[Any]
+    key: tuple[Value, ...]
+    value: Value
+
+
+def worlds(folder: Path) -> list[Context]:
+    """Contexts of databases that have, together, a row of every table."""
+    told = told_context(folder)
+    everything.do(told, folder)
+    everything.tell(told, folder)
+    everything.judge(folder)
+    everything.review(folder)
+    planted_world(folder).store.close()
+    everything.identify(folder)
+    everything.alert(folder)
+    made = [context_at(folder / f"{name}.db") for name in _FILES]
+    return [*made, waiting(folder)]
+
+
+def waiting(folder: Path) -> Context:
+    """A world of what is not done yet: a part of an import, an offer, an item held, spans, a rollout."""
+    made = replace(context_at(folder / "waiting.db"), clock=count(START_MS, 60_000).__next__)
+    record(made, run_of("known"))
+    offer(made, [Arm(key="tool:other:a"), Arm(key="tool:other:b")])
+    take_spans(made, sent(*AGENT[1:]))
+    take_events(made, PLAYED)
+    add_member(made, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
+    add_sender(made, "ann", "slack", "U017")
+    create_token(made, "ci", ("read",))
+    add_queue(made, "W", QueueAsks(source="filter"))
+    hold(made, QUEUE, 1)
+    skip(made, QUEUE, 1, later=True)
+    hold(made, QUEUE, 1)
+    arms = [f"tool:other:{name}" for name in ("a", "b", "staged")]
+    runs = [run_line(uid, rank=3, arms=arms) for uid in ("known", *(f"new {number}" for number in range(5)))]
+    steps = import_in_steps(
+        replace(made, pace=IN_PARTS), open_sources([lines_file(folder / "staged", *runs)])
+    )
+    next(steps)
+    next(steps)
+    _STAGED.append(steps)
+    return made
+
+
+_STAGED: list[object] = []
+"""Imports that stay as they are: one that is ended takes its rows back."""
+
+
+def places(context: Context, table: Table) -> Iterator[Place]:
+    """The values of the first and the last row of a table, or of its few rows."""
+    names = [column.name for column in table.columns]
+    keys = [column.name for column in table.primary_key.columns]
+    listed = ", ".join(f'"{name}"' for name in names)
+    with context.store.database.reading() as connection:
+        rows = connection.rows(f'SELECT {listed} FROM "{table.name}" ORDER BY {", ".join(keys)}')
+    if table.name in {"learner", "learner_name"}:
+        rows = [row for row in rows if row[0]]  # the installation is no learner
+    at = names.index("learner_id")
+    rows = [row for row in rows if row[at] == rows[0][at]]  # of one learner: others have erased runs
+    for row in rows if len(rows) <= _FEW else (rows[0], rows[-1]):
+        values = dict(zip(names, row, strict=True))
+        for column in table.columns:
+            yield Place(table, column, tuple(values[name] for name in keys), values[column.name])
+
+
+def other(place: Place, known: Sequence[Value], dice: Random) -> Value:
+    """Another value that the column could hold: one of another row's, where there is one."""
+    others = sorted((one for one in known if one != place.value), key=repr)
+    if others and not place.column.primary_key:
+        return dice.choice(others)
+    value, kind = place.value, place.column.type
+    if isinstance(kind, LargeBinary):
+        return value[:-1] + bytes([value[-1] ^ 1])
+    if isinstance(kind, Text):
+        return twisted(value or "", dice)
+    return (
+        1 if value is None else 1 - value if value in {0, 1} and not place.column.primary_key else value + 1
+    )
+
+
+def twisted(text: str, dice: Random) -> str:
+    """The text with one letter or digit for another of its kind."""
+    spots = [at for at, letter in enumerate(text) if letter in string.ascii_letters + string.digits]
+    if not spots:
+        return text + "x"
+    at = dice.choice(spots)
+    alike = string.digits if text[at] in string.digits else string.ascii_lowercase
+    return text[:at] + dice.choice(alike.replace(text[at].lower(), "")) + text[at + 1 :]
+
+
+def changed(connection: Connection, place: Place, value: Value) -> bool:
+    """Put another value into a row; whether the database let it."""
+    table = place.table
+    where = " AND ".join(f'"{column.name}" = ?' for column in table.primary_key.columns)
+    sql = f'UPDATE "{table.name}" SET "{place.column.name}" = ? WHERE {where}'
+    return connection.n_changed(sql, [(value, *place.key)]) == 1
+
+
+def finds(context: Context, place: Place, dice: Random) -> bool | None:
+    """Whether verify finds the value changed; None where the database refuses the change."""
+    column, table = place.column.name, place.table.name
+
+    def change(connection: Connection) -> bool:
+        known = [one for (one,) in connection.rows(f'SELECT DISTINCT "{column}" FROM "{table}"')]
+        return changed(connection, place, other(place, known, dice))
+
+    return _checked(context, change)
+
+
+def changed_and_checked(context: Context, sql: str) -> bool | None:
+    """Whether verify finds what a statement changes; None where it changes nothing, or may not."""
+    return _checked(context, lambda connection: connection.n_changed(sql, [()]) > 0)
+
+
+def _checked(context: Context, change: Callable[[Connection], bool]) -> bool | None:
+    found: list[bool] = []
+
+    def work(connection: Connection) -> None:
+        if change(connection):
+            found.append(differs(connection))
+        raise _Undo
+
+    try:
+        context.store.database.write(work)
+    except _Undo:
+        return found[0] if found else None
+    except (ArmscopeError, SQLAlchemyError):
+        return None
+    raise AssertionError("it was to be taken back")
+
+
+def differs(connection: Connection) -> bool:
+    """Whether verify finds anything in a database as a write sees it."""
+    names = connection.rows("SELECT name FROM learner WHERE revision > 0 AND learner_id > 0")
+    snapshots = [Snapshot(connection, name) for (name,) in names]
+    installation = Snapshot(connection, INSTALLATION)
+    checks = [installation_differences(installation)]
+    checks += [differences(one) for one in snapshots if one.exists]
+    checks += [guarded("decision", unlike_draws(one, Draws())) for one in snapshots if one.exists]
+    checks += [damage(installation)]  # the slowest
+    return any(True for check in checks for _ in check)
+
+
+def outcomes(contexts: Sequence[Context], table: Table, most: int) -> dict[str, list[bool | None]]:
+    """Whether verify finds the columns of a table changed, one row after the other, in some of the worlds."""
+    there = [context for context in contexts if next(places(context, table), None) is not None]
+    found: dict[str, list[bool | None]] = {column.name: [] for column in table.columns}
+    for context in there[:most]:
+        for number, place in enumerate(places(context, table)):
+            dice = Random(f"{table.name} {place.column.name} {number}")
+            found[place.column.name].append(finds(context, place, dice))
+    return found
+
+
+def contradicted(found: Sequence[bool | None]) -> bool:
+    """Whether every change was found, or refused by the database."""
+    return bool(found) and all(one is not False for one in found)
