@@ -31,6 +31,8 @@ _ELSEWHERE: Final = (
     "backups made before",
     "exports and reports made before",
     "the names of members and tokens",
+    "the ids of runs, executions and episodes",
+    "the keys of requests",
 )
 
 
@@ -60,7 +62,8 @@ def erase(
     run, session, execution, episode
         A run by uid or number (with its own execution), all runs of a session by its name, an execution or an episode
         by uid. Erased are instruction and response, excerpts, texts of steps of the run's episodes, feedback, drafts,
-        and the notes and reasons that are about it or name it. Its session's name becomes a number in all runs.
+        and the notes and reasons that are about it or name it. Its session's name becomes a number in all runs, and
+        so does the task of each erased episode.
     rater
         A person's name, which becomes a number everywhere.
 

@@ -41,7 +41,7 @@ from core.store.environments import (
 )
 from core.store.episode_credits import settle_episodes
 from core.store.provenance import undone_imports
-from core.store.step_texts import keep_step_texts, with_step_texts
+from core.store.step_texts import is_erased_episode, keep_step_texts, with_step_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Imported = Literal["new", "duplicate", "updated"]
@@ -586,8 +586,10 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
 
 
 def _keyed(txn: Transaction, lines: Iterable[Episode]) -> Iterator[Episode]:
-    """Yield lines with digests of arguments and metadata under the learner's key."""
-    for line in lines:
+    """Yield lines with digests of arguments and metadata under the learner's key, and without erased tasks."""
+    for told in lines:
+        is_erased = told.task is not None and is_erased_episode(txn, told.uid, told.runs)
+        line = replace(told, task=txn.erased.task(told.task)) if is_erased else told
         steps = _keyed_steps(txn, line.steps)
         yield line if steps is line.steps else replace(line, steps=tuple(steps))
 
@@ -624,6 +626,78 @@ def _key(txn: Transaction) -> bytes:
         known = token_hex(_KEY_BYTES)
         txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
     return bytes.fromhex(known)
+
+
+# Erasing
+
+
+def tasks_of(facts: Facts, numbers: Sequence[int]) -> list[str]:
+    """Return the tasks of episodes, in any version."""
+    rows = facts.connection.rows_in(
+        "SELECT task FROM episode WHERE learner_id = ? AND task IS NOT NULL AND episode_no IN ({})",
+        [facts.learner_id],
+        numbers,
+    )
+    others = (_DECODER.decode(one.line).task for one in _versions_beside(facts, numbers))
+    return sorted({task for (task,) in rows} | {task for task in others if task})
+
+
+def _versions_beside(facts: Facts, numbers: Sequence[int]) -> Iterator[_Beside]:
+    for number, import_no, line in facts.connection.rows_in(
+        "SELECT no, import_no, said FROM provenance WHERE learner_id = ? AND kind = 'episode'"
+        " AND said IS NOT NULL AND no IN ({})",
+        [facts.learner_id],
+        numbers,
+    ):
+        yield _Beside(number, import_no, line)
+
+
+class _Beside(NamedTuple):
+    """A version that is not in the rows: its episode, its import and its line."""
+
+    number: int
+    import_no: int
+    line: str
+
+
+def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
+    """Replace the tasks of episodes by numbers, in every version; return how many rows changed."""
+    beside = list(_versions_beside(txn, numbers))
+    changes = Changes()
+    changes.take(counted_episodes(txn, numbers))
+    n_renamed = 0
+    for number, line in zip(sorted(numbers), read_episodes(txn, numbers), strict=True):
+        renamed = replace(line, task=txn.erased.task(line.task))
+        if renamed.task != line.task:
+            n_renamed += 1
+            _retask(txn, number, renamed, episode_digest(line))
+    for number, import_no, encoded in beside:
+        line = _DECODER.decode(encoded)
+        renamed = replace(line, task=txn.erased.task(line.task))
+        if renamed.task != line.task:
+            n_renamed += 1
+            txn.connection.run(
+                "UPDATE provenance SET digest = ?, said = ? WHERE learner_id = ? AND kind = 'episode' AND no = ?"
+                " AND import_no = ?",
+                [episode_digest(renamed), _encoded(renamed), txn.learner_id, number, import_no],
+            )
+    changes.add(counted_episodes(txn, numbers))
+    changes.write(txn)
+    return n_renamed
+
+
+def _retask(txn: Transaction, number: int, line: Episode, before: int) -> None:
+    """Write the task of the version in the rows, and its digest there and with its sources."""
+    digest = episode_digest(line)
+    txn.connection.run(
+        "UPDATE episode SET task = ?, digest = ? WHERE learner_id = ? AND episode_no = ?",
+        [line.task, digest, txn.learner_id, number],
+    )
+    txn.connection.run(
+        "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?"
+        " AND said IS NULL",
+        [digest, txn.learner_id, number, before],
+    )
 
 
 # Step by step

@@ -18,8 +18,10 @@ from core.records.ledger_lines import FactLine, RewardLine
 from core.records.line_texts import line_without_texts
 from core.store.engine import Connection
 
-Remembered = Literal["run", "execution", "episode", "session", "name", "rater"]
-"""``session``: its runs come without texts, and its name becomes a number; ``name``: only its name does."""
+Remembered = Literal["run", "execution", "episode", "session", "name", "rater", "task"]
+"""``session``: its runs come without texts, and its name becomes a number; ``name``: only its name does. ``task``: it
+becomes a number in erased episodes only.
+"""
 _KEY: Final = "key"
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
@@ -92,6 +94,10 @@ class Erased:
     def rater(self, name: str | None) -> str | None:
         """A person's name as it may be kept."""
         return self.number_for("rater", name) if name and self.has("rater", name) else name
+
+    def task(self, name: str | None) -> str | None:
+        """The task of an erased episode as it may be kept."""
+        return self.number_for("task", name) if name and not self.is_number(name) else name
 
     def takes(self, run: str, session: str | None) -> bool:
         """Return whether a run must come without texts."""

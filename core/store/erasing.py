@@ -17,10 +17,11 @@ import msgspec
 from core.errors import NotFound, UnknownExecution, UnknownRun
 from core.records.kept_texts import execution_uid
 from core.records.line_texts import LEFT_OUT
+from core.store.episodes import drop_tasks, tasks_of
 from core.store.erased import Erased, Remembered, new_key
 from core.store.quality import fold_again
 from core.store.reads.runs import named_run
-from core.store.rollouts import drop_rollout_texts
+from core.store.rollouts import drop_rollout_texts, rename_tasks
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
 from core.store.tables import insert_into
@@ -29,7 +30,17 @@ from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped
 
 Reached = Literal[
-    "words", "said", "session", "name", "names in words", "JSON", "version", "account", "harmless"
+    "words",
+    "said",
+    "session",
+    "task",
+    "name",
+    "names in words",
+    "JSON",
+    "version",
+    "account",
+    "kept",
+    "harmless",
 ]
 REACHED: Final[Mapping[str, Reached]] = {
     # what people wrote: goes with what it is about, or that it names; a person's name in it becomes a number
@@ -58,6 +69,18 @@ REACHED: Final[Mapping[str, Reached]] = {
     "hold.session": "session",
     "agent_session.name": "session",
     "trace.session": "session",
+    # tasks of erased episodes become numbers, in every version and in rollouts that wait
+    "episode.task": "task",
+    "environment_task.task": "task",
+    "provenance.said": "task",
+    "rollout.started": "task",
+    "rollout.updated": "task",
+    # ids and keys, by which a repeat is known: the answer names them as not reached
+    "run.uid": "kept",
+    "execution.uid": "kept",
+    "episode.uid": "kept",
+    "episode_credit.episode": "kept",
+    "reply.key": "kept",
     # spans that wait to become runs: they go with their trace
     "span.content": "said",
     # persons
@@ -99,7 +122,7 @@ REACHED: Final[Mapping[str, Reached]] = {
         ),
         "account",
     ),
-    # ids, kinds, models, settings: no texts. A run's uid stays, or an import would add the run again.
+    # kinds, models, settings and ids of ours: no texts
     **dict.fromkeys(
         (
             *(
@@ -111,22 +134,22 @@ REACHED: Final[Mapping[str, Reached]] = {
                 "arm.type",
                 "arm.label",
             ),
-            *("run.uid", "run.format", "run.unit", "run.provider", "run.model", "run.channel", "run.class"),
+            *("run.format", "run.unit", "run.provider", "run.model", "run.channel", "run.class"),
             *("run.phase", "run.status", "run.outcome", "run.inventory", "run.not_offered", "run.choice"),
-            *("decision.reason", "evidence.place", "provenance.kind", "provenance.said", "spent.model"),
+            *("decision.reason", "evidence.place", "provenance.kind", "spent.model"),
             *("observation.uid", "observation.kind", "adapter.uri", "adapter.name", "adapter.version"),
             *("layer.uid", "layer.label", "layer.task", "layer.type", "layer.domain", "layer.tags"),
-            *("execution.uid", "rubric.uid", "rubric.version", "evaluation.uid", "evaluation.model"),
+            *("rubric.uid", "rubric.version", "evaluation.uid", "evaluation.model"),
             *("evaluation.rubric", "evaluation.outcome", "evaluation.mover", "choice.uid", "choice.chosen"),
             *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
             *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
-            *("reply.kind", "reply.key", "reset.uid", "reset.target", "reset.scope", "setting.name"),
+            *("reply.kind", "reset.uid", "reset.target", "reset.scope", "setting.name"),
             *("learner.sticky", "hold.class", "hold.seed", "hold.choice"),
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
-            *("rollout.uid", "rollout.started", "rollout.updated", "rollout.said"),
+            *("rollout.uid", "rollout.said"),
             "rollout_message.rollout",
-            *("scale.uid", "scale.base", "episode.uid", "episode.format", "episode.split", "episode.task"),
+            *("scale.uid", "scale.base", "episode.format", "episode.split"),
             *(
                 "episode.variant",
                 "episode.model",
@@ -138,9 +161,9 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("episode_part.name", "episode_part.kind"),
             *(f"environment_day.{name}" for name in ("split", "variant", "model")),
             *("environment_day.reward_sum", "environment_day.reward_squares"),
-            *(f"environment_task.{name}" for name in ("digest", "split", "task", "variant", "model")),
+            *(f"environment_task.{name}" for name in ("digest", "split", "variant", "model")),
             *("environment_task.total_text", "environment_task.final_text"),
-            *("episode_credit.uid", "episode_credit.episode", "episode_credit.rule"),
+            *("episode_credit.uid", "episode_credit.rule"),
             *("setting.value", "setting.before", "undo.kind", "audit.action", "audit.act"),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("class", "model", "channel")),
             *(f"usage_{place}.{name}" for place in ("hour", "day") for name in ("status", "outcome")),
@@ -326,7 +349,9 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     """Erase the texts of a scope; return how many, by column."""
     spoil(txn)
     before = txn.erased
-    erased = _remember(txn, _kinds_of(scope, txn.erased))
+    tasks = tasks_of(txn, list(scope.episodes))
+    named: list[tuple[Remembered, str]] = [("task", task) for task in tasks if not before.is_number(task)]
+    erased = _remember(txn, [*_kinds_of(scope, txn.erased), *named])
     n_erased: Counter[str] = Counter()
     concerned = _concerned(txn, scope)
     for table, rows in concerned.items():
@@ -337,6 +362,8 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     n_erased["training_pair"] += _drop_pairs(txn, scope)
     n_erased["step_text"] += drop_step_texts(txn, list(scope.episodes))
     n_erased["step_text"] += drop_rollout_texts(txn, list(scope.episodes.values()))
+    n_erased["episode.task"] += drop_tasks(txn, list(scope.episodes))
+    rename_tasks(txn, list(scope.episodes.values()), {task: str(erased.task(task)) for task in tasks})
     n_erased["review_draft.fields"] += _drop_drafts(txn, scope)
     trace_uids = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
     n_erased["span.content"] += drop_traces(txn, trace_uids, scope.sessions)
@@ -592,11 +619,12 @@ def _drop_quotes(txn: Transaction, scope: Scope) -> int:
         for (number,) in txn.connection.rows_in(sql, [txn.learner_id], run_nos)
     } | {
         number
+        for kind, numbers in (("execution", scope.executions), ("episode", scope.episodes))
         for (number,) in txn.connection.rows_in(
-            "SELECT import_no FROM provenance WHERE learner_id = ? AND kind = 'execution' AND import_no > 0"
+            f"SELECT import_no FROM provenance WHERE learner_id = ? AND kind = '{kind}' AND import_no > 0"
             " AND no IN ({})",
             [txn.learner_id],
-            list(scope.executions),
+            list(numbers),
         )
     }
     rows = txn.connection.rows_in(

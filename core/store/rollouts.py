@@ -133,11 +133,10 @@ def _drop(txn: Transaction, uids: Sequence[str]) -> None:
 
 def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
     """Remove the texts of messages of episodes; return how many had one."""
-    ends = {uid[at + 1 :] for uid in episodes for at, sign in enumerate(uid) if sign == "/"}
     rows = txn.connection.rows_in(
         "SELECT rollout, place, content FROM rollout_message WHERE learner_id = ? AND rollout IN ({})",
         [txn.learner_id],
-        sorted(ends),
+        _rollouts_behind(episodes),
     )
     emptied = []
     for rollout, position, content in rows:
@@ -149,6 +148,38 @@ def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
         "UPDATE rollout_message SET content = ? WHERE learner_id = ? AND rollout = ? AND place = ?", emptied
     )
     return len(emptied)
+
+
+def _rollouts_behind(episodes: Sequence[str]) -> list[str]:
+    """Return the ids that the rollouts of episodes may have."""
+    return sorted({uid[at + 1 :] for uid in episodes for at, sign in enumerate(uid) if sign == "/"})
+
+
+def rename_tasks(txn: Transaction, episodes: Sequence[str], names: Mapping[str, str]) -> None:
+    """Put other names of tasks into the rollouts of episodes."""
+    rows = txn.connection.rows_in(
+        "SELECT uid, started, updated FROM rollout WHERE learner_id = ? AND uid IN ({})",
+        [txn.learner_id],
+        _rollouts_behind(episodes),
+    )
+    txn.connection.many(
+        "UPDATE rollout SET started = ?, updated = ? WHERE learner_id = ? AND uid = ?",
+        [
+            (_renamed(started, names), _renamed(updated, names), txn.learner_id, uid)
+            for uid, started, updated in rows
+        ],
+    )
+
+
+def _renamed(document: str, names: Mapping[str, str]) -> str:
+    """Return a JSON document with other texts for those that ``names`` has."""
+    if not document:
+        return document
+    held = msgspec.json.decode(document)
+    pairs = held.items() if isinstance(held, dict) else enumerate(held)
+    for at, value in list(pairs):
+        held[at] = names.get(value, value) if isinstance(value, str) else value
+    return msgspec.json.encode(held).decode()
 
 
 def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]:

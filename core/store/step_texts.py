@@ -37,7 +37,7 @@ def keep_step_texts(
     if not txn.settings.keep_texts:
         return
     with_texts = [step for step in steps if step.has_texts]
-    if not with_texts or _is_erased(txn, uid, runs):
+    if not with_texts or is_erased_episode(txn, uid, runs):
         return
     rows = [
         (txn.learner_id, number, step.number, digest(step), _storable(step.asked), _storable(step.answered))
@@ -51,7 +51,7 @@ def _storable(text: str | None) -> str | None:
     return None if text is None else cut(text)
 
 
-def _is_erased(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:
+def is_erased_episode(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:
     """Return whether an episode must come without texts, by itself or by one of its runs."""
     if not txn.erased:
         return False

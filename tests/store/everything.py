@@ -521,6 +521,7 @@ def tell_episodes(context: Context, folder: Path) -> None:
     queries.episode(context, "untimed")
     queries.episode_runs(context, "sums/1")
     erase(context, episode="other")
+    erase(context, episode="sums/1")
     import_files(context, [file_of(folder, "again.episodes", other)])
 
 
