@@ -34,7 +34,7 @@ _ADDRESS: Final = re.compile(
     rf"(?:\?(?:{_OPTION}(?:&{_OPTION})*)?)?"
 )
 """Address in which every part is certain: a character that ends a part is percent-encoded inside one."""
-_NO_ADDRESS: Final = "a PostgreSQL address that can't be read"
+NO_ADDRESS: Final = "a PostgreSQL address that can't be read"
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Server(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Return the address with user, host and database, but without a password or other options."""
         if not self.is_readable:
-            return _NO_ADDRESS
+            return NO_ADDRESS
         parts = urlsplit(self.url)
         who, at, where = parts.netloc.rpartition("@")
         query = [(name, value) for name, value in parse_qsl(parts.query) if name in _LOCATION_KEYS]
@@ -78,7 +78,7 @@ class Server(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Name of the database on the server."""
         if not self.is_readable:
-            return _NO_ADDRESS
+            return NO_ADDRESS
         return urlsplit(self.url).path.removeprefix("/") or str(self)
 
     @property
@@ -91,7 +91,7 @@ class Server(msgspec.Struct, frozen=True):
         'armscope on this machine'
         """
         if not self.is_readable:
-            return _NO_ADDRESS
+            return NO_ADDRESS
         parts = urlsplit(self.url)
         hosts = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
         named = [re.sub(r":\d+$", "", host) for host in hosts.split(",")]

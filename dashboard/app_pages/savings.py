@@ -30,7 +30,12 @@ def page() -> None:
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
         figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
-        section("Tokens per run", "every run with known tokens, smoothed, equal heights", table=figure.table, key="tokens")
+        section(
+            "Tokens per run",
+            "every run with known tokens, smoothed, equal heights",
+            table=figure.table,
+            key="tokens",
+        )
         chart(figure, key="tokens")
     with right, panel("Savings over time"):
         figures.over_time(saved)

@@ -173,7 +173,11 @@ def _savings(facts: Facts) -> Section:
                 note="95% intervals for one look; dotted line: mean run",
                 chart=strata(saved, LIGHT),
             ),
-            Figure(title="Tokens per run", note="every run with known tokens, smoothed, equal heights", chart=distributions(saved, LIGHT)),
+            Figure(
+                title="Tokens per run",
+                note="every run with known tokens, smoothed, equal heights",
+                chart=distributions(saved, LIGHT),
+            ),
             Figure(
                 title="Savings over time",
                 note=sentences.path_note(saved),
