@@ -1,18 +1,17 @@
 r"""Secrets in a text: what looks like a key, a token or a password.
 
-Promises: names kinds, never repeats a secret. Known forms of keys are found anywhere, also after an escape of JSON
-(``\n``). Secrets without a known form are found by their random letters. Time is linear in the length of any text:
-a repeat without a bound ends its form, or holds nothing that a form begins with.
+Promises: names kinds, never repeats a secret. A secret is found by its issuer (`core.issuers`), by the name before
+its value in any spelling, by its place (an address, a header, a command line), or by its random letters. Time is
+linear in the length of any text: a repeat without a bound ends its form, or holds nothing that a form begins with.
 
 **Speed.** Many texts are scanned together: columns of letters for long runs, and windows of four letters for the
-names that begin secrets. Only texts with a sign are read with the forms.
+ends of names before a separator. Only texts with a sign are read with the forms.
 
 **False alarms.** A row that is held back by mistake costs a row; a key in training data can be extracted from the
-model. So known forms are always reported. Of letters that only look drawn by chance four kinds are not,
-because agents' texts are full of them and people would learn to ignore the warning: hexadecimal ones (digests,
-commits, UUIDs), ids that calls and answers go by (``call_…``, ``toolu_…``), words joined by hyphens or underscores,
-and more than 512 letters in a row (a picture or a file, in base64). A secret of only hexadecimal digits is found
-where a name before it says what it is (``api_key=…``).
+model. So known forms are always reported. Public keys, certificates, integrity hashes and pictures are taken out
+first. Of letters that only look random, these are not reported: hexadecimal ones without a name or a prefix (digests,
+commits, UUIDs), ids of calls and records (``call_…``, ``toolu_…``), words joined by hyphens or underscores, parts of
+paths, and more than 512 letters in a row.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 
 from core.columns import Ints
+from core.issuers import BEFORE, ISSUERS
 
 SecretKind = Literal[
     "private_key",
@@ -39,10 +39,12 @@ SecretKind = Literal[
     "hugging_face_token",
     "stripe_key",
     "package_token",
+    "issued_token",
     "json_web_token",
     "password",
     "password_in_address",
     "drawn_by_chance",
+    "personal_number",
 ]
 """Kinds of secrets, in the order of reports."""
 SECRET_KINDS: Final[tuple[SecretKind, ...]] = get_args(SecretKind)
@@ -57,51 +59,119 @@ of 32 letters
 in camel case have about 4."""
 _MOST_SHARE_OF_ONE_KIND: Final = 0.75
 
-_BEFORE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
-_Form = tuple[tuple[str, ...], re.Pattern[str]]
-_FORMS: Final[dict[SecretKind, _Form]] = {
-    "aws_access_key": (
-        ("AKIA", "ASIA"),
-        re.compile(r"(?:(?<![A-Z0-9])|(?<=\\u[0-9A-Fa-f]{4}))(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    ),
-    "github_token": (
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-        re.compile(rf"{_BEFORE}(?:gh[pousr]_[A-Za-z0-9]{{30,}}|github_pat_[A-Za-z0-9_]{{22,}})"),
-    ),
-    "gitlab_token": (("glpat-",), re.compile(rf"{_BEFORE}glpat-[A-Za-z0-9_-]{{20,}}")),
-    "slack_token": (("xox",), re.compile(rf"{_BEFORE}xox[abeoprs]-[A-Za-z0-9-]{{15,}}")),
-    "google_api_key": (("AIza",), re.compile(rf"{_BEFORE}AIza[A-Za-z0-9_-]{{35}}")),
-    "hugging_face_token": (("hf_",), re.compile(rf"{_BEFORE}hf_[A-Za-z0-9]{{30,}}")),
-    "stripe_key": (
-        ("k_live_", "k_test_"),
-        re.compile(rf"{_BEFORE}[rs]k_(?:live|test)_[A-Za-z0-9]{{16,}}"),
-    ),
-    "package_token": (
-        ("npm_", "pypi-"),
-        re.compile(rf"{_BEFORE}(?:npm_[A-Za-z0-9]{{36}}|pypi-[A-Za-z0-9_-]{{50,}})"),
-    ),
-}
-"""Letters that each kind contains, for a quick test, and its form."""
-_API_KEY: Final = re.compile(rf"{_BEFORE}sk-[A-Za-z0-9_-]{{20,}}")
+_API_KEY: Final = re.compile(rf"{BEFORE}sk-[A-Za-z0-9_-]{{20,}}")
 _DOTTED: Final = re.compile(r"[A-Za-z0-9_.-]{36,}")
-_WEB_TOKEN_BEGINS: Final = re.compile(rf"{_BEFORE}eyJ[A-Za-z0-9_-]{{10}}")
+_WEB_TOKEN_BEGINS: Final = re.compile(rf"{BEFORE}eyJ[A-Za-z0-9_-]{{10}}")
 _WEB_TOKEN_GOES_ON: Final = re.compile(r"eyJ[A-Za-z0-9_-]{10}")
 _SHORTEST_SIGNATURE: Final = 10
 _PRIVATE_KEY: Final = "PRIVATE KEY"
 _PRIVATE_KEYS: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_NAMED: Final = re.compile(
-    r"(?a:passw(?:or)?d|passphrase|secret(?:[_-]?(?:access[_-]?)?key)?|api[_-]?key|access[_-]?token"
-    r"|auth[_-]?token|client[_-]?secret|bearer)"
-    r"""(?:\\{0,7}["'])?\s*(?:[:=]|(?<=bearer)\s)\s*(?:\\{0,7}["'])?(?P<value>[^\s"'\\,;)}\]]{8,})""",
-    re.IGNORECASE,
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_VALUE: Final = re.compile(
+    r"""(?:\\{0,7}["'])?\s{0,8}(?P<sep>:=|=>|[:=])\s{0,8}(?P<quote>\\{0,7}["'`])?(?P<value>[^\s"'`\\]{6,400})"""
 )
+_STRONG: Final = frozenset(
+    ("password", "passwd", "pwd", "passphrase", "passcode", "pass", "secret", "secrets", "bearer", "credential",
+     "credentials", "apikey", "accesskey", "secretkey", "privatekey", "authtoken", "accesstoken", "apitoken")
+)  # fmt: skip
+_WEAK: Final = frozenset(("token", "key", "auth", "cookie", "authkey", "authorization"))
+_QUALIFIED: Final = frozenset(
+    ("api", "access", "secret", "private", "auth", "master", "signing", "encryption", "client", "refresh", "admin",
+     "account", "service", "deploy", "session", "bot", "license")
+)  # fmt: skip
+"""Words that make a secret of a key or a token after them."""
+_OTHER_KEYS: Final = frozenset(
+    ("public", "cache", "sort", "primary", "foreign", "partition", "idempotency", "row", "object", "index", "group",
+     "shard", "next", "page", "cursor", "continuation", "sync", "pub", "hash", "dedupe", "route", "map", "press",
+     "project", "translation", "i18n", "lookup", "first", "last", "previous", "start", "end", "sub")
+)  # fmt: skip
+"""Words that make no secret of a key or a token after them."""
 _PLACEHOLDER: Final = re.compile(
-    r"[*x.<>_-]+|[<${%].*|.*(?:your|example|placeholder|redacted|changeme|dummy|os\.|env|getenv|process|self\.|none|null"
-    r"|true|false|\(|\[).*",
+    r"[*x.<>_-]+|[<${%].*|\(?(?:your|example|placeholder|redacted|changeme|change[_-]me|dummy|insert|enter|todo)"
+    r"[a-z._ -]*\d{0,3}>?|(?:my|the|an?|some|test|foo|bar|fake|sample)[._-][a-z._-]*\d{0,3}"
+    r"|(?:secret|passw(?:or)?d|none|null|nil|true|false|undefined|string|str|required|optional|hidden|masked|missing"
+    r"|unset|empty|default|value|text)[,;.)}\]]*"
+    r"|(?:os|process|self|this|config|settings|env|environ|secrets|args|options|params|request|req|data|credentials)"
+    r"[.\[(].*|[A-Za-z_][A-Za-z0-9_.]*\(.*\)|(?:projects|secrets|arn:aws|vault|ssm|op)[:/].*",
     re.IGNORECASE,
 )
-_ADDRESS: Final = re.compile(r"://[^\s/:@\"'\\]{1,64}:(?P<value>[^\s/@\"'\\]{3,128})@")
-_RUNS: Final = re.compile(r"[A-Za-z0-9_+-]{32,}")
+_PROSE: Final = re.compile(r"[A-Za-z][a-z'’-]*[.,:!?)]*")
+_CODE: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z0-9_$]*)+[();,\]}]*")
+_LONG_WORDS: Final = 12
+"""Letters of a value without a digit that is no ordinary word."""
+_DRAWN: Final = re.compile(r"[A-Za-z0-9+/_=.~-]{16,}")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ADDRESS: Final = re.compile(
+    r"://(?:[^\s/:@\"'\\<>]{0,64}:(?!\d{1,5}(?:/|\Z))(?P<value>[^\s@\"'\\<>]{3,128})|(?P<token>[A-Za-z0-9_-]{16,128}))@"
+)
+_HEADER: Final = re.compile(
+    r"""authorization\\{0,7}["']?\s{0,8}[:=]\s{0,8}\\{0,7}["']?\s{0,8}(?:basic|bearer|token|digest|apikey)\s{1,8}(?P<value>[^\s"'\\,;]{8,})""",
+    re.IGNORECASE,
+)
+_BEARER: Final = re.compile(r"[Bb]earer\s{1,8}(?P<value>[A-Za-z0-9._~+/=-]{20,})")
+_COOKIE: Final = re.compile(
+    r"""cookie\\{0,7}["']?\s{0,8}[:=]\s{0,8}\\{0,7}["']?\s{0,8}[^\s=;"']{1,64}=(?P<value>[A-Za-z0-9%._~+/-]{16,})""",
+    re.IGNORECASE,
+)
+_FLAG: Final = re.compile(
+    r"--?[A-Za-z-]{0,40}(?:passw(?:or)?d|passphrase|pwd|pass|secret|token|api-?key|access-?key|secret-?key|private-?key"
+    r"|auth-?key|credentials?)(?:\s{1,8}|=)(?P<quote>[\"']?)(?P<value>[^\s\"'\\-][^\s\"'\\]{5,})",
+    re.IGNORECASE,
+)
+_MYSQL: Final = re.compile(
+    r"\b(?:mysql\w{0,16}|mariadb\w{0,16})\b[^\n|;&]{0,200}?\s-p[\"']?(?P<value>[^\s\"'\\-][^\s\"'\\]{3,})"
+)
+_CURL: Final = re.compile(
+    r"\bcurl\b[^\n|;&]{0,300}?\s(?:-u|--user)[\s=]{0,8}[\"']?[^\s:\"'\\]{1,64}:(?P<value>[^\s\"'\\]{4,})"
+)
+_SSHPASS: Final = re.compile(r"\bsshpass\s{1,8}-p\s{0,8}[\"']?(?P<value>[^\s\"'\\]{4,})")
+_NETRC: Final = re.compile(
+    r"\b(?:machine|login)\s{1,8}\S{1,256}\s{1,8}(?:(?:login|account)\s{1,8}\S{1,256}\s{1,8})?password\s{1,8}(?P<value>\S{4,})"
+)
+_PLACES: Final = (
+    ("uthorization", _HEADER),
+    ("UTHORIZATION", _HEADER),
+    ("earer ", _BEARER),
+    ("ookie", _COOKIE),
+    ("mysql", _MYSQL),
+    ("mariadb", _MYSQL),
+    ("curl", _CURL),
+    ("sshpass", _SSHPASS),
+    (" password ", _NETRC),
+)
+"""Letters of a place that holds secrets, for a quick test, and its form."""
+_PUBLIC: Final = re.compile(
+    r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\s{1,8}[A-Za-z0-9+/=]+"
+    r"|-----BEGIN (?:CERTIFICATE|PUBLIC KEY|RSA PUBLIC KEY|PGP PUBLIC KEY BLOCK|CERTIFICATE REQUEST|X509 CRL"
+    r"|PGP SIGNATURE)-----[^-]{0,20000}"
+    r"|sha(?:1|224|256|384|512)[-:][A-Za-z0-9+/=]{20,}|(?i:h1):[A-Za-z0-9+/=]{43,}|data:[a-z]{1,16}/[a-z0-9.+-]{1,64};base64,[A-Za-z0-9+/=]+"
+    r"|SHA256:[A-Za-z0-9+/]{43}|(?:[a-z]{1,16}[_-]){0,3}[0-7][0-9A-HJKMNP-TV-Z]{25}(?![A-Za-z0-9])"
+    r"|(?i:(?:page|continuation|sync|public|pub)[_-]?(?:token|key|cursor)[\"']?\s{0,4}[:=]\s{0,4}[\"']?[A-Za-z0-9+/=_-]+)"
+)
+"""Public shapes, which may look random."""
+_RUNS: Final = re.compile(r"[A-Za-z0-9_+/=-]{32,}")
+_PREFIXED: Final = re.compile(
+    r"(?<![A-Za-z0-9/._+-])(?P<head>[A-Za-z][A-Za-z0-9]{1,9}(?:[_-][a-z0-9]{1,5}){0,2})[_-]"
+    r"(?P<tail>[A-Za-z0-9]{20,128}|[A-Za-z0-9_-]{20,128})(?![A-Za-z0-9/.+=-])"
+)
+_DOTTED_PARTS: Final = re.compile(
+    r"(?<![A-Za-z0-9/._+-])(?P<one>[A-Za-z0-9_-]{14,40})\.(?:[A-Za-z0-9_-]{6}\.)?(?P<other>[A-Za-z0-9_-]{24,128})(?![A-Za-z0-9/.+=-])"
+)
+_PUBLIC_HEADS: Final = frozenset(
+    """
+    call toolu srvtoolu msg resp req run chatcmpl fc rs thread asst file item step cmpl gen ws evt sha
+    commit build index chunk main app vendor img image layer user usr sess session org proj project
+    cus sub in price prod acct ch rev ref id uuid trace span job task node pod blob hash etag cache
+    asset static doc page row web release deploy container docker git tree object bundle style styles
+    runtime polyfills digest checksum md version snapshot backup test tmp temp worker event batch conv
+    conversation message agent model dataset order invoice customer account ticket issue comment patch
+    merge branch feature fix device client server host vol vpc subnet sg ami eni snap pub public seti
+    pi pm src lib
+    """.split()  # noqa: SIM905 - one word per line is a page
+)
+"""Words before random letters that are an id or a digest."""
+_SHORTEST_HEX: Final = 32
 _HEXADECIMAL: Final = re.compile(r"(?:0x)?[0-9a-f_-]+|(?:0X)?[0-9A-F_-]+")
 _IDS: Final = re.compile(
     r"(?:call|toolu|srvtoolu|msg|resp|req|run|chatcmpl|fc|rs|thread|asst|file|item|step|cmpl|gen|ws|evt)[_-]"
@@ -112,14 +182,15 @@ _FILE: Final = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LONGEST_RANDOM +
 _RUN_BIT: Final = 1 << 7
 _WIDTHS: Final = (1, 2, 4, 8, 4)
 """Widths combined in turn: 2, 4, 8, 16 letters and in the end `_SHORTEST_RUN` of them."""
+_ENDS: Final = "=: \"'\\"
 _NAMES: Final = (
-    ("aA", "sS", "sS", "wWpP"),  # password, passphrase
-    ("eE", "cC", "rR", "eE"),  # secret
-    ("pPiI", "iI_-", "kK", "eE"),  # apikey, api_key
-    ("sShH", "tT_-", "oOtT", "kKoO"),  # accesstoken, auth-token
-    ("aA", "rR", "eE", "rR"),  # bearer
+    ("kK", "eE", "yYnN", _ENDS),  # key, token
+    ("oOpPsSaA", "rRwWsS", "dDsS", _ENDS),  # password, passwd, pwd, pass
+    ("rRuU", "eEtT", "tThH", _ENDS),  # secret, auth
+    ("kKiIaA", "iIaAlL", "eElLsS", _ENDS),  # cookie, credential, credentials
+    ("aArR", "sSeE", "eErR", _ENDS),  # passphrase, bearer
 )
-"""Four letters of every name that `_NAMED` knows, none of them frequent in prose."""
+"""Last three letters of every name of a secret, and what separates it from its value."""
 _HEAD: Final = ("T", "E", " ", "K")
 _ADDRESS_SIGN: Final = (":", "/", "/", "".join(map(chr, range(256))))
 _SIGNS: Final = (*_NAMES, _HEAD, _ADDRESS_SIGN)
@@ -142,7 +213,7 @@ def _bits_at(index: int) -> bytes:
 _BITS: Final = tuple(_bits_at(index) for index in range(len(_HEAD)))
 
 
-def secrets_in(text: str) -> tuple[SecretKind, ...]:
+def secrets_in(text: str, *, personal: bool = False) -> tuple[SecretKind, ...]:
     """Return the kinds of secrets that a text seems to hold, each once.
 
     >>> secrets_in("The key is AKIAIOSFODNN7EXAMPLE."), secrets_in("commit 9fceb02d0ae598e95dc970b74767f19372d61af8")
@@ -150,17 +221,63 @@ def secrets_in(text: str) -> tuple[SecretKind, ...]:
     >>> secrets_in("postgresql://app:hunter2@db/app"), secrets_in('{"password": "correct-horse-9"}')
     (('password_in_address',), ('password',))
     """
-    (result,) = secrets_in_all([text])
+    (result,) = secrets_in_all([text], personal=personal)
     return result
 
 
-def secrets_in_all(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
+def secrets_in_all(texts: Sequence[str], *, personal: bool = False) -> list[tuple[SecretKind, ...]]:
     """Return `secrets_in` of each of many texts, faster: most need only the first scan.
+
+    With ``personal``, numbers of payment cards, bank accounts (IBAN) and US social security are reported, too.
 
     >>> secrets_in_all(["nothing", "the key is AKIAIOSFODNN7EXAMPLE", ""])
     [(), ('aws_access_key',), ()]
     """
-    return list(chain.from_iterable(map(_of_group, _groups(texts))))
+    found = list(chain.from_iterable(map(_of_group, _groups(texts))))
+    if not personal:
+        return found
+    return [
+        (*kinds, "personal_number") if _is_personal(text) else kinds
+        for text, kinds in zip(texts, found, strict=True)
+    ]
+
+
+def _is_personal(text: str) -> bool:
+    """Return whether a text has a number that names a person's card, account or insurance.
+
+    >>> texts = ("card 4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "order 4111111111111112")
+    >>> [_is_personal(text) for text in texts]
+    [True, True, False]
+    """
+    return (
+        any(_is_card(result[0]) for result in _CARD.finditer(text))
+        or any(_is_iban(result[0]) for result in _IBAN.finditer(text))
+        or _SOCIAL.search(text) is not None
+    )
+
+
+def _is_card(number: str) -> bool:
+    """Return whether the check digit of a card is right (Luhn)."""
+    digits = [int(digit) for digit in number if digit.isdigit()][::-1]
+    total = sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    return 13 <= len(digits) <= 19 and total % 10 == 0
+
+
+def _is_iban(number: str) -> bool:
+    """Return whether the check digits of a bank account are right (ISO 7064, mod 97)."""
+    letters = number.replace(" ", "")
+    return (
+        15 <= len(letters) <= 34
+        and int("".join(str(int(one, 36)) for one in letters[4:] + letters[:4])) % 97 == 1
+    )
+
+
+_CARD: Final = re.compile(
+    r"(?<![\w.-])(?<!\d )[3-6]\d{3}[ -]?"
+    r"(?:\d{4}[ -]?\d{4}[ -]?\d{1,4}(?:[ -]?\d{1,3})?|\d{6}[ -]?\d{4,5})(?![\w-]|\.\d)"
+)
+_IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
+_SOCIAL: Final = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
 
 
 def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -177,24 +294,87 @@ def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _of_group(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
     result: list[tuple[SecretKind, ...]] = [()] * len(texts)
-    signs = _signs_in("\n".join(texts).encode(errors="replace"))
-    if not any(map(len, signs)):
+    data = "\n".join(texts).encode(errors="replace")
+    signs = _signs_in(data)
+    placed = {index: kind for index, text in enumerate(texts) if (kind := _placed(text))}
+    if not any(map(len, signs)) and not placed:
         return result
     ends = np.cumsum([len(text.encode(errors="replace")) + 1 for text in texts])
-    runs, names, heads, addresses = (
-        set(np.searchsorted(ends, places, side="right").tolist()) for places in signs
+    heads, addresses = (
+        set(np.searchsorted(ends, places, side="right").tolist()) for places in (signs.heads, signs.addresses)
     )
-    for index in runs | names | heads | addresses:
+    named = _named(data, signs.names, ends)
+    runs = _around_runs(data, signs.runs, ends)
+    for index in runs.keys() | heads | addresses | named | placed.keys():
         text = texts[index]
-        kinds = set(_formed(text)) if index in runs else set()
+        kinds = set(_formed(text, runs[index])) if index in runs else set()
         if index in heads and _PRIVATE_KEY in text and _PRIVATE_KEYS.search(text) is not None:
             kinds.add("private_key")
-        if index in names and _names_a_secret(text):
+        if index in named or index in placed:
             kinds.add("password")
         if index in addresses and _has_password(text):
             kinds.add("password_in_address")
         result[index] = tuple(kind for kind in SECRET_KINDS if kind in kinds)
     return result
+
+
+def _placed(text: str) -> bool:
+    """Return whether a text has a header or a command line with a secret."""
+    if " -" in text and any(
+        _is_secret(result["value"], is_strong=True, is_assigned=True) for result in _FLAG.finditer(text)
+    ):
+        return True
+    for letters, form in _PLACES:
+        if letters in text:
+            for result in form.finditer(text):
+                value = result["value"]
+                if form in (_BEARER, _COOKIE):
+                    found = _is_drawn(value)
+                else:
+                    found = _is_secret(value, is_strong=True, is_assigned=True, least=4)
+                if found:
+                    return True
+    return False
+
+
+def _around_runs(data: bytes, places: Ints, ends: Ints) -> dict[int, str]:
+    """Return the long runs of letters of each text, with the letters around them, and line ends between."""
+    if not len(places):
+        return {}
+    breaks = np.flatnonzero(np.diff(places) > _BESIDE_RUN)
+    first = np.maximum(places[np.concatenate(([0], breaks + 1))] - _BESIDE_RUN, 0)
+    last = places[np.concatenate((breaks, [len(places) - 1]))] + _SHORTEST_RUN + _BESIDE_RUN
+    begins = np.searchsorted(ends, first, side="right").tolist()
+    parts: dict[int, list[str]] = {}
+    for begin, end, index in zip(first.tolist(), last.tolist(), begins, strict=True):
+        at = index
+        while at < len(ends):  # a stretch may reach over the end of a text
+            low, high = int(ends[at - 1]) if at else 0, int(ends[at]) - 1
+            if low >= end:
+                break
+            parts.setdefault(at, []).append(data[max(begin, low) : min(end, high)].decode(errors="replace"))
+            at += 1
+    return {index: "\n".join(found) for index, found in parts.items()}
+
+
+_BESIDE_RUN: Final = 64
+"""Letters before and after a run that the form of a key may need."""
+
+
+def _named(data: bytes, places: Ints, ends: Ints) -> set[int]:
+    """Return the texts in which a name of a secret has a value. Only the letters around each sign are read."""
+    found: set[int] = set()
+    for place, index in zip(
+        places.tolist(), np.searchsorted(ends, places, side="right").tolist(), strict=True
+    ):
+        if index in found:
+            continue
+        begin = int(ends[index - 1]) if index else 0
+        end = min(int(ends[index]), place + 420)
+        before = data[max(begin, place - 60) : place + 3].decode(errors="ignore")
+        if _names_a_secret(before, data[place + 3 : end].decode(errors="ignore")):
+            found.add(index)
+    return found
 
 
 class _Signs(NamedTuple):
@@ -235,21 +415,84 @@ def _signs_at(part: bytes, start: int) -> _Signs:
     )
 
 
-def _formed(text: str) -> Iterator[SecretKind]:
-    """Yield the known forms in a text, or else what looks random."""
+def _formed(text: str, runs: str) -> Iterator[SecretKind]:
+    """Yield the known forms in a text, or else what looks random; ``runs`` are its long runs."""
     has_form = False
-    for kind, (stems, form) in _FORMS.items():
-        if any(stem in text for stem in stems) and form.search(text) is not None:
+    runs = _ESCAPE.sub(" ", runs) if "\\" in runs else runs
+    heads = " ".join(_HEADS.findall(runs))
+    started = {row for start in set(_STARTS.findall(heads)) for row in _ROWS[start]}
+    for issuer in [*started, *(row for fixed, row in _INSIDE if fixed in runs)]:
+        if (issuer.near is None or issuer.near in text) and issuer.form.search(runs) is not None:
             has_form = True
-            yield kind
-    for kind, is_there in (("api_key", _has_api_key), ("json_web_token", _has_web_token)):
-        if is_there(text):
-            has_form = True
-            yield kind
-    if not has_form and any(
-        _looks_random(run) for run in _RUNS.findall(_FILE.sub(" ", _ESCAPE.sub(" ", text)))
+            yield issuer.kind
+    if _has_api_key(text):
+        has_form = True
+        yield "api_key"
+    if _has_web_token(text):
+        has_form = True
+        yield "json_web_token"
+    looks = None if has_form else _random_kind(runs)
+    if looks is not None and _random_kind(_PUBLIC.sub(" ", text)) is not None:
+        yield looks
+
+
+_IS_START: Final = re.compile(r"[A-Za-z0-9]{2}.*")
+_ROWS: Final = {
+    fixed: [row for row in ISSUERS if fixed in row.fixed]
+    for fixed in sorted(
+        {fixed for row in ISSUERS for fixed in row.fixed if _IS_START.match(fixed)}, reverse=True
+    )
+}
+"""Rows of the issuers by the fixed part that begins a key; longer ones first."""
+_HEADS: Final = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]{20,24}")
+"""First letters of what is long enough for a key."""
+_STARTS: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _ROWS))})")
+_INSIDE: Final = [(fixed, row) for row in ISSUERS for fixed in row.fixed if fixed not in _ROWS]
+
+
+def _random_kind(text: str) -> SecretKind | None:
+    """Return what random letters in a text seem to be."""
+    rest = _FILE.sub(" ", _ESCAPE.sub(" ", text) if "\\" in text else text)
+    if any(_is_prefixed(result["head"], result["tail"]) for result in _PREFIXED.finditer(rest)):
+        return "issued_token"
+    if "." in rest and any(
+        _is_mixed(result["one"]) and (_is_mixed(result["other"]) or _is_hexadecimal(result["other"]))
+        for result in _DOTTED_PARTS.finditer(rest)
     ):
-        yield "drawn_by_chance"
+        return "issued_token"
+    return "drawn_by_chance" if any(map(_looks_random, _RUNS.findall(rest))) else None
+
+
+def _is_prefixed(head: str, tail: str) -> bool:
+    """Return whether random letters follow a short prefix that is no word of an id or a digest."""
+    words = re.split(r"[_-]|(?<=[a-z])(?=[0-9])", head.lower())
+    if words[0] in _PUBLIC_HEADS or _UUID.fullmatch(tail):
+        return False
+    return _is_hexadecimal(tail.partition("_")[0]) or _is_mixed(tail)
+
+
+def _is_hexadecimal(text: str) -> bool:
+    """Return whether a text is a number of 128 bits or more in hexadecimal digits."""
+    return (
+        len(text) >= _SHORTEST_HEX
+        and _HEXADECIMAL.fullmatch(text) is not None
+        and any(map(str.isdigit, text))
+        and any(map(str.isalpha, text))
+    )
+
+
+def _is_mixed(text: str) -> bool:
+    """Return whether a text mixes small letters, capitals and digits, as words do not."""
+    n_digits = sum(map(str.isdigit, text))
+    n_words = sum(
+        len(word) > 3 and word.isalpha() and (word.islower() or word.istitle())
+        for word in re.split("[_-]", text)
+    )
+    return _kinds(text) == 3 and n_digits >= 2 and _bits(text) >= 3.5 and not n_words
+
+
+def _kinds(text: str) -> int:
+    return sum(any(map(is_kind, text)) for is_kind in (str.islower, str.isupper, str.isdigit))
 
 
 def _has_api_key(text: str) -> bool:
@@ -275,20 +518,82 @@ def _is_web_token(text: str, dotted: re.Match[str]) -> bool:
     )
 
 
-def _names_a_secret(text: str) -> bool:
-    """Return whether a name is followed by a value that is not a variable or a placeholder."""
-    return any(
-        _PLACEHOLDER.fullmatch(result["value"]) is None and any(map(str.isdigit, result["value"]))
-        for result in _NAMED.finditer(text)
+def _names_a_secret(before: str, after: str) -> bool:
+    """Return whether the letters before end with the name of a secret, and those after begin with its value."""
+    name, value = _NAME.search(_ESCAPE.sub(" ", before)), _VALUE.match(after)
+    if name is None or value is None:
+        return False
+    words = [word.lower() for word in _WORDS.findall(name[0])]
+    if not words:
+        return False
+    last, other = words[-1], words[-2] if len(words) > 1 else ""
+    is_strong = (
+        last in _STRONG or other + last in _STRONG or (last in {"key", "token"} and other in _QUALIFIED)
+    )
+    if not is_strong and (last not in _WEAK or other in _OTHER_KEYS):
+        return False
+    is_assigned = value["sep"] != ":" or value["quote"] is not None
+    return _is_secret(value["value"].split("&")[0], is_strong=is_strong, is_assigned=is_assigned)
+
+
+def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6) -> bool:
+    """Return whether a value is a secret, and no variable, placeholder or word.
+
+    ``is_strong``: its name says that it is one. ``is_assigned``: it is quoted, or follows an equals sign.
+    """
+    bare = value.rstrip(",;)}]>")
+    if (
+        len(bare) < least
+        or _PLACEHOLDER.fullmatch(bare)
+        or _PLACEHOLDER.fullmatch(value)
+        or _CODE.fullmatch(bare)
+    ):
+        return False
+    if not is_strong:
+        return _is_drawn(bare.rpartition("=")[2] or bare)
+    if any(map(str.isdigit, bare)):
+        return True
+    if _PROSE.fullmatch(bare) and not (is_assigned and len(bare) >= _LONG_WORDS):
+        return False
+    return (
+        is_assigned
+        and (len(bare) >= _LONG_WORDS or not bare.isalpha())
+        and "_" not in bare
+        and "/" not in bare[:1]
     )
 
 
+def _is_drawn(value: str) -> bool:
+    """Return whether a value has digits and letters in no order that a word, a path or a UUID has."""
+    if _DRAWN.fullmatch(value) is None or _UUID.fullmatch(value) or _CODE.fullmatch(value):
+        return False
+    if value[0] == "/" and value[-1] != "=":
+        return False
+    n_digits = sum(map(str.isdigit, value))
+    return n_digits >= 2 and any(map(str.isalpha, value)) and _bits(value) >= 3
+
+
 def _has_password(text: str) -> bool:
-    return any(_PLACEHOLDER.fullmatch(result["value"]) is None for result in _ADDRESS.finditer(text))
+    for result in _ADDRESS.finditer(text):
+        value, token = result["value"], result["token"]
+        if value is not None and _PLACEHOLDER.fullmatch(value) is None:
+            return True
+        if token is not None and _is_drawn(token):
+            return True
+    return False
 
 
 def _looks_random(run: str) -> bool:
     """Return whether letters look random: of three kinds, none of them most, and few that repeat."""
+    run = run.strip("=")
+    if "/" in run or "=" in run:
+        parts = [part for part in re.split("[/=]", run) if part]
+        is_path = any(
+            part.isalpha() and (part.islower() or len(part) < 4) and len(part) > 1 for part in parts
+        )
+        if is_path or run[0] == "/" or len(parts) > len(run) // 6:
+            return False
+        run = "".join(parts)
     if not _SHORTEST_RANDOM <= len(run) <= _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
         return False
     kinds = [sum(map(is_kind, run)) for is_kind in (str.islower, str.isupper, str.isdigit)]

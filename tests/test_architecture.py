@@ -29,7 +29,7 @@ STAGES: list[set[str]] = [
     {"core.errors", "core.version", "core.deprecation"},
     {"core.records"},
     {"core.settings", "core.permissions", "core.columns", "core.files", "core.guide"},
-    {"core.evaluate"},
+    {"core.evaluate", "core.issuers"},
     {
         "core.posterior",
         "core.detect",
@@ -527,7 +527,7 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 4_480,
+    "core": 5_020,
     "core/demo": 2_200,
     "core/detect": 630,
     "core/doors": 12_975,

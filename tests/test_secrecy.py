@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import re
 import string
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import secrecy
+from core.issuers import ISSUERS
 from core.secrecy import SECRET_KINDS, SecretKind, secrets_in, secrets_in_all
+from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, made, told
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _OF_BASE64: Final = _LETTERS + "-_"
@@ -51,6 +54,9 @@ FORMS: Final[dict[SecretKind, st.SearchStrategy[str]]] = {
         lambda head: _said(head, _LETTERS, 24)
     ),
     "package_token": _said("npm_", _LETTERS, 36, 36) | _said("pypi-", _OF_BASE64, 50),
+    "issued_token": st.sampled_from(
+        ["dop_v1_{h64}", "shpat_{h32}", "NRAK-{u27}", "PMAK-{h24}-{h34}", "{h32}-us7"]
+    ).flatmap(lambda form: st.integers(0, 1_000).map(lambda seed: made(form, random.Random(seed)))),
     "json_web_token": st.tuples(
         _said("eyJ", _OF_BASE64, 20), _said("eyJ", _OF_BASE64, 20), _drawn(_OF_BASE64, 30)
     ).map(".".join),
@@ -84,10 +90,10 @@ BEFORE: Final = ("", " ", "\n", '"', "'", "=", "(", "\\n", "é", "\t", "🎯")
 
 
 def test_every_kind_is_planted() -> None:
-    assert tuple(FORMS) == SECRET_KINDS
+    assert (*FORMS, "personal_number") == SECRET_KINDS
 
 
-@pytest.mark.parametrize("kind", SECRET_KINDS)
+@pytest.mark.parametrize("kind", FORMS)
 @given(data=st.data())
 def test_a_secret_is_found_wherever_it_stands(kind: SecretKind, data: st.DataObject) -> None:
     secret = data.draw(FORMS[kind])
@@ -101,9 +107,7 @@ def test_a_secret_is_found_wherever_it_stands(kind: SecretKind, data: st.DataObj
 
 @given(
     st.integers(-40, 40),
-    st.sampled_from([kind for kind in SECRET_KINDS if kind != "drawn_by_chance"]).flatmap(
-        lambda kind: FORMS[kind]
-    ),
+    st.sampled_from([kind for kind in FORMS if kind != "drawn_by_chance"]).flatmap(lambda kind: FORMS[kind]),
 )
 def test_no_seam_of_what_is_glanced_at_together_hides_one(shift: int, secret: str) -> None:
     """Before, across and after the place where one glance ends and the next begins."""
@@ -124,6 +128,41 @@ def test_kinds_are_told_once_and_in_order() -> None:
     key = "AKIAIOSFODNN7EXAMPLX"
     text = f"password=hunter22 {key} {key} -----BEGIN PRIVATE KEY-----"
     assert secrets_in(text) == ("private_key", "aws_access_key", "password")
+
+
+@pytest.mark.parametrize("forms", [*ISSUED.values(), NAMED, PLACED], ids=[*ISSUED, "named", "placed"])
+def test_secrets_of_every_issuer_name_and_place_are_found(forms: tuple[str, ...]) -> None:
+    chance = random.Random(7)
+    texts = [told(made(form, chance), chance) for form in forms for _ in range(20)]
+    missed = [text for text, kinds in zip(texts, secrets_in_all(texts), strict=True) if not kinds]
+    assert len(missed) <= 0.03 * len(texts), missed[:3]
+
+
+def test_harmless_texts_are_rarely_reported() -> None:
+    chance = random.Random(8)
+    texts = [told(kind(chance), chance) for kind in HARMLESS for _ in range(20)]
+    reported = [text for text, kinds in zip(texts, secrets_in_all(texts), strict=True) if kinds]
+    assert len(HARMLESS) >= 60
+    assert len(reported) <= 0.02 * len(texts), reported[:3]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_personal"),
+    [
+        ("pay with 4111 1111 1111 1111 today", True),
+        ("4111-1111-1111-1112", False),
+        ("378282246310005", True),
+        ("IBAN DE89 3704 0044 0532 0130 00.", True),
+        ("DE89 3704 0044 0532 0130 01", False),
+        ("GB82WEST12345698765432", True),
+        ("SSN 219-09-9999", True),
+        ("000-12-3456 and 666-12-3456", False),
+        ("run 1763632800000, 2026-11-27", False),
+    ],
+)
+def test_personal_numbers_are_reported_on_request(text: str, is_personal: bool) -> None:
+    assert secrets_in(text) == ()
+    assert secrets_in(text, personal=True) == (("personal_number",) if is_personal else ())
 
 
 # What only looks alike
@@ -216,7 +255,20 @@ def test_hostile_texts_come_to_an_end(part: str) -> None:
 
 
 _PARSER: Final[Any] = import_module("re._parser")
-_ANCHORED: Final = {"_PLACEHOLDER", "_HEXADECIMAL", "_IDS", "_WEB_TOKEN_GOES_ON"}
+_ANCHORED: Final = {
+    *(
+        "_PLACEHOLDER",
+        "_HEXADECIMAL",
+        "_IDS",
+        "_WEB_TOKEN_GOES_ON",
+        "_PROSE",
+        "_CODE",
+        "_DRAWN",
+        "_UUID",
+        "_VALUE",
+    ),
+    *("_NAME", "_WORDS", "_IS_START"),
+}
 """Asked of a whole text, or at one place: they begin once."""
 _ALL: Final = frozenset(map(chr, range(128)))
 
@@ -292,7 +344,7 @@ def _unbounded(tree: Sequence[Any], *, is_last: bool = True) -> Iterator[tuple[f
 
 
 def _searched() -> dict[str, re.Pattern[str]]:
-    forms = {f"form of {kind}": form for kind, (_, form) in secrecy._FORMS.items()}
+    forms = {f"form of {issuer.name}": issuer.form for issuer in ISSUERS}
     own = {name: value for name, value in vars(secrecy).items() if isinstance(value, re.Pattern)}
     return forms | {name: form for name, form in own.items() if name not in _ANCHORED}
 

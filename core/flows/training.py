@@ -123,7 +123,10 @@ def export_training(
 def training_into(context: Context, file: IO[bytes], name: str, query: TrainingQuery) -> TrainingManifest:
     """Write the rows of one snapshot into an open file called ``name``, and return the manifest."""
     with context.reading_for_export("export_training") as snapshot:
-        counts = TrainingCounts(query, snapshot.settings.thresholds, snapshot.settings.trusted_graders)
+        settings = snapshot.settings
+        counts = TrainingCounts(
+            query, settings.thresholds, settings.trusted_graders, personal=settings.personal_numbers
+        )
         digest, size_bytes = sha256(), 0
         for block in _blocks(_lines(snapshot, query, counts)):
             file.write(block)

@@ -68,10 +68,18 @@ class _BestOfGroup:
 class TrainingCounts:
     """Counts of one export; `manifest_counts` is complete when all rows were read."""
 
-    def __init__(self, query: TrainingQuery, thresholds: Thresholds, trusted: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        query: TrainingQuery,
+        thresholds: Thresholds,
+        trusted: Collection[str] = (),
+        *,
+        personal: bool = False,
+    ) -> None:
         self._query = query
         self._thresholds = thresholds
         self._trusted = frozenset(trusted)
+        self._personal = personal
         self._n_evaluations = 0
         self._claimed: Counter[str] = Counter()
         self._n_rows = 0
@@ -207,9 +215,11 @@ class TrainingCounts:
 
     def _secrets(self, part: Sequence[JudgedPair]) -> list[tuple[SecretKind, ...]]:
         """Return the kinds of secrets that each row may hold, in its texts and its feedback."""
-        in_texts = secrets_in_all([f"{row.instruction}\n{row.response}" for row in part])
+        in_texts = secrets_in_all(
+            [f"{row.instruction}\n{row.response}" for row in part], personal=self._personal
+        )
         if self._writes_feedback and any(row.feedback is not None for row in part):
-            in_feedback = secrets_in_all([row.feedback or "" for row in part])
+            in_feedback = secrets_in_all([row.feedback or "" for row in part], personal=self._personal)
             return [
                 tuple(dict.fromkeys(one + other)) for one, other in zip(in_texts, in_feedback, strict=True)
             ]

@@ -132,8 +132,9 @@ def containing(*, model: str | None, owner: Owner, input: int, cached: int, outp
 
     Tokens that only the total counts have no split. Without a total there are none.
 
-    >>> containing(model=None, owner="agent", input=110, cached=100, output=5, total=120)
-    Spent(input=10, cache_read=100, output=5, total=5)
+    >>> row = containing(model=None, owner="agent", input=110, cached=100, output=5, total=120)
+    >>> row == Spent(input=10, cache_read=100, output=5, total=5)
+    True
     """
     if cached > input:
         return Spent(model=model, owner=owner, total=total or input + output)

@@ -26,7 +26,7 @@ Mode = Literal["standard", "openclaw"]
 Sticky = Literal["run", "session"]
 """How long a selection holds: for its run, or for its session until that was idle."""
 MAX_HOLD_MINUTES: Final = 1_440
-_NEWER: Final = frozenset({"sticky", "hold_minutes"})
+_NEWER: Final = frozenset({"sticky", "hold_minutes", "personal_numbers"})
 """Settings that versions up to 0.2.0 do not know."""
 
 DEFAULT_SEEDS: Final = (
@@ -74,7 +74,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     be trained on. ``prices`` has the prices of a million tokens per model: the input price, or prices by part from a
     time on (`core.records.bill.Price`). Selection ignores them.
     ``sticky`` says how long a selection holds. With ``session`` it holds in its session until it was not used for
-    ``hold_minutes``, as long as the provider keeps its cache.
+    ``hold_minutes``, as long as the provider keeps its cache. With ``personal_numbers`` exports to train on hold back
+    rows with numbers of cards, bank accounts and social security.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -98,6 +99,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     trusted_graders: tuple[str, ...] = ()
     sticky: Sticky = "run"
     hold_minutes: int = 5
+    personal_numbers: bool = False
 
     def document(self) -> dict[str, object]:
         """Return the settings for a file: newer ones only where they were changed, so that older versions read it.

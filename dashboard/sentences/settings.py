@@ -131,6 +131,11 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         explains="Whether what a run was asked and answered is kept, for reviewers and training. Off: nothing of it "
         "touches the disk.",
     ),
+    "personal_numbers": SettingWords(
+        label="Hold back personal numbers",
+        explains="Whether exports to train on hold back rows with numbers of cards, bank accounts (IBAN) and US "
+        "social security, as they do with secrets.",
+    ),
 }
 
 
@@ -168,6 +173,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "weight_by_agreement",
         "trusted_graders",
         "keep_texts",
+        "personal_numbers",
     ),
     "Money": ("prices",),
 }

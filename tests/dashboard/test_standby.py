@@ -38,6 +38,7 @@ def test_the_foot_says_from_where_pages_are_read(
     for _ in range(20):  # the server itself writes to its log now and then
         if "level with the primary" in foot(page):
             break
+        both.follow()
         page = open_page("rewards", reward_run="first", reward_arm="tool:other:a")
     assert foot(page) == "Read from: standby, level with the primary."
     with both.held_back():

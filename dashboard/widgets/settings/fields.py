@@ -90,6 +90,21 @@ def _int(raw: Raw) -> object:
     return int(raw)
 
 
+def _on_or_off() -> Field:
+    return Field(
+        draw=lambda label, key: st.segmented_control(
+            label,
+            _ON,
+            key=key,
+            required=True,
+            format_func=str.capitalize,
+            persist_state="page",
+        ),
+        write=lambda value: "on" if value else "off",
+        read=lambda raw: raw == "on",
+    )
+
+
 def _lines() -> Field:
     return Field(
         draw=lambda label, key: st.text_area(label, key=key, height=_LINES_PX, persist_state="page"),
@@ -228,16 +243,6 @@ FIELDS: Final[dict[str, Field]] = {
         read=partial(_read_numbers, form="rater = weight"),
     ),
     "trusted_graders": _lines(),
-    "keep_texts": Field(
-        draw=lambda label, key: st.segmented_control(
-            label,
-            _ON,
-            key=key,
-            required=True,
-            format_func=str.capitalize,
-            persist_state="page",
-        ),
-        write=lambda value: "on" if value else "off",
-        read=lambda raw: raw == "on",
-    ),
+    "keep_texts": _on_or_off(),
+    "personal_numbers": _on_or_off(),
 }
