@@ -55,6 +55,8 @@ _LONG_THREADS: Final = 4
 _CALLER_THREADS: Final = 4
 _MOST_OPEN: Final = 512
 """Requests in progress at one time."""
+_MOST_DRAINING: Final = 128
+"""Refused requests whose bodies are read at one time."""
 _WAIT_S: Final = 1
 _PROBE_S: Final = 5.0
 _BYTES_A_SECOND: Final = 1 << 14
@@ -106,6 +108,7 @@ class Api:
         self._probed: dict[str, asyncio.Future[HttpAnswer]] = {}
         self._probes = frozenset(route.path for route in routes if route.probe != "no")
         self._n_open = 0
+        self._n_draining = 0
         self._router = Router(
             [PathRoute(path, _Endpoint(self, named)) for path, named in _by_path(routes).items()],
             default=_nowhere,
@@ -148,7 +151,7 @@ class Api:
             headers["cross-origin-resource-policy"] = "cross-origin"
         if not incoming.is_over:
             headers["connection"] = "close"
-            send = partial(_then_drain, incoming, send)
+            send = partial(self._then_drain, incoming, send)
         has_body = scope["method"] != "HEAD"
         response: Response
         if answer.pieces is not None:
@@ -160,6 +163,20 @@ class Api:
                 headers["content-length"] = str(len(answer.body))
             response = Response(answer.body if has_body else b"", answer.status, headers)
         await response(scope, incoming.receive, send)
+
+    async def _then_drain(self, incoming: _Incoming, send: Send, message: Message) -> None:
+        """Send a refusal at once, and read some of the body before the connection ends; in a flood end it at once."""
+        if message["type"] == "http.response.body" and self._n_draining < _MOST_DRAINING:
+            await send({**message, "more_body": True})
+            self._n_draining += 1
+            self._n_open -= 1
+            try:
+                await incoming.drain()
+            finally:
+                self._n_draining -= 1
+                self._n_open += 1
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
 
     async def admitted(self, route: Route, call: HttpCall, address: str) -> Actor:
         """Return the caller by the headers alone, counted; raise `Unidentified`, `TooMany` or `Denied`."""
@@ -440,15 +457,6 @@ class _Incoming:
                     n_bytes += len((await self()).get("body", b""))
         except (TimeoutError, TooSlow, ClientDisconnect):
             return
-
-
-async def _then_drain(incoming: _Incoming, send: Send, message: Message) -> None:
-    """Send a refusal at once, and read some of the body before the connection ends."""
-    if message["type"] == "http.response.body" and not message.get("more_body"):
-        await send({**message, "more_body": True})
-        await incoming.drain()
-        message = {"type": "http.response.body", "body": b""}
-    await send(message)
 
 
 async def _in_time(patience_s: float, send: Send, message: Message) -> None:

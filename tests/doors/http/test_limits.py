@@ -37,6 +37,7 @@ from core.records.actor import Actor
 from tests.doors.examples import ARM
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import MARA, ROUTES, Asked, at_desk
+from tests.doors.http.slow import crowds, head_of
 
 AT: Final = "/api/v1/learners/default"
 RUN: Final = {"kind": "run", "uid": "x", "arms": [ARM]}
@@ -346,6 +347,24 @@ def test_probes_answer_while_every_thread_works_and_every_slot_is_taken(
             going_on.set()
             for one in waiting:
                 one.close()
+
+
+@pytest.mark.parametrize("n_draining", [0, 128])
+def test_refused_callers_take_no_place_of_others(
+    n_draining: int, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bodies are on their way, their answers are there."""
+    monkeypatch.setattr(app_module, "_MOST_OPEN", 5)
+    monkeypatch.setattr(app_module, "_MOST_DRAINING", n_draining)
+    line = b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    wrong = head_of(f"{AT}/rewards", "application/json", "Authorization: Bearer nonsense", n_bytes=1_000)
+    with at_socket(context) as (_, port), crowds(port) as (crowd,):
+        crowd.connect(30, wrong)
+        until = time.monotonic() + 10
+        while len(crowd.answered()) < 30 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert set(crowd.answered()) <= {401, 503}, "as they come at one time"
+        assert answer_to(port, line).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.9"])
