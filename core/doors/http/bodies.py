@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryFile, gettempdir
 from typing import IO, Final, cast
 
@@ -142,11 +144,24 @@ def file_answer(status: int, media: str, write: Callable[[IO[bytes]], object]) -
     except BaseException:
         file.close()
         raise
-    return HttpAnswer(status, b"", {"content-type": media}, pieces=_file_pieces(file))
+    return HttpAnswer(status, b"", {"content-type": media}, pieces=_pieces(file))
 
 
-def _file_pieces(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
+def _pieces(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
     with file:
         file.seek(0)
         while piece := file.read(IN_MEMORY_BYTES):
             yield piece
+
+
+def file_pieces(
+    folder: AbstractContextManager[object], first: bytes, files: Iterable[Path]
+) -> Iterator[bytes]:
+    """Yield the first part and the files of a folder; remove the folder at the end."""
+    with folder:
+        if first:
+            yield first
+        for path in files:
+            with path.open("rb") as opened:
+                while piece := opened.read(_ANSWER_BYTES):
+                    yield piece

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -21,7 +22,10 @@ MOST_CONNECTIONS: Final = 1_024
 BACKLOG: Final = 512
 """Connections that wait for being accepted, and those that are accepted in one go."""
 IDLE_S: Final = 30.0
+READ_BYTES: Final = 1 << 16
 _SWEEP_S: Final = 5.0
+_TURNS: Final = 4
+"""Turns of the event loop after which it has read the head that came with a new connection."""
 _FEWEST: Final = 32
 
 
@@ -56,16 +60,18 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most = most
         self._n = 0
+        self._makes_room = False
         self._new: OrderedDict[_Bounded, float] = OrderedDict()
         self._between: OrderedDict[_Bounded, float] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def opened(self, one: _Bounded) -> None:
-        """Count a connection; end the oldest that asks nothing if there are too many."""
+        """Count a connection. If there are too many, end the oldest that ask nothing, after their data was read."""
         self._n += 1
         self._rests(one, self._new)
-        while self._n > self._most and (oldest := self._oldest()) is not None:
-            oldest.end()
+        if self._n > self._most and not self._makes_room:
+            self._makes_room = True
+            self._make_room(_TURNS)
 
     def answered(self, one: _Bounded) -> None:
         """Note that a connection asks nothing more, for now."""
@@ -80,6 +86,14 @@ class Connections:
         """Forget a connection."""
         self._n -= 1
         self.works(one)
+
+    def _make_room(self, n_turns: int) -> None:
+        if n_turns:
+            asyncio.get_running_loop().call_soon(self._make_room, n_turns - 1)
+            return
+        self._makes_room = False
+        while self._n > self._most and (oldest := self._oldest()) is not None:
+            oldest.end()
 
     def _oldest(self) -> _Bounded | None:
         """Return the next connection to end, if there is one that asks nothing."""
@@ -108,7 +122,6 @@ class Connections:
 if TYPE_CHECKING:
 
     class _Base(asyncio.Protocol):
-        transport: asyncio.Transport | None
         cycle: Any
 
         def __init__(self, **arguments: Any) -> None: ...  # noqa: ANN401 - uvicorn's own
@@ -124,6 +137,18 @@ class _Bounded(_Base):
     """Uvicorn's protocol of one connection; it reports the begin and end of each request to its `Connections`."""
 
     connections_of_all: Connections
+    _transport: asyncio.Transport | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Transport that uvicorn sets; it reads less at one time than asyncio would, before a caller is known."""
+        return self._transport
+
+    @transport.setter
+    def transport(self, transport: asyncio.Transport | None) -> None:
+        self._transport = transport
+        with suppress(AttributeError):  # other event loops read as much as they like
+            transport.max_size = READ_BYTES  # type: ignore[union-attr]
 
     def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(**arguments)

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
 import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall
+from core.doors.http.bodies import file_pieces
 from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -133,10 +134,10 @@ def _training(context: Context, call: HttpCall) -> HttpAnswer:
         raise
     if not request.manifest:
         kind = _CSV if request.format == "reward_csv" else NDJSON
-        return HttpAnswer(200, b"", {"content-type": kind}, pieces=_file_pieces(folder, target))
+        return HttpAnswer(200, b"", {"content-type": kind}, pieces=file_pieces(folder, b"", [target]))
     manifest = msgspec.json.encode(result.manifest)
     headers = {"content-type": BYTES, FIRST_BYTES: str(len(manifest))}
-    return HttpAnswer(200, b"", headers, pieces=_file_pieces(folder, target, manifest))
+    return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, manifest, [target]))
 
 
 def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
@@ -150,16 +151,7 @@ def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         folder.cleanup()
         raise
     headers = {"content-type": BYTES, "etag": f'"{result.revision}"'}
-    return HttpAnswer(200, b"", headers, pieces=_file_pieces(folder, Path(result.file)))
-
-
-def _file_pieces(folder: TemporaryDirectory[str], file: Path, first: bytes = b"") -> Iterator[bytes]:
-    """Yield the first part and a file; remove its folder at the end."""
-    with folder, file.open("rb") as opened:
-        if first:
-            yield first
-        while piece := opened.read(_SPOOLED):
-            yield piece
+    return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, b"", [Path(result.file)]))
 
 
 def _erase(context: Context, call: HttpCall) -> HttpAnswer:

@@ -348,7 +348,6 @@ def _version(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # n
 
 
 def _alive(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    """Return that the process answers; nothing is read."""
     return document_answer({"ok": True, "version": __version__})
 
 

@@ -5,7 +5,7 @@ Other routes answer documents for people and programs, which leave fields out or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall
+from core.doors.http.bodies import file_pieces
 from core.doors.http.own import AT_LEARNER, check_fields, document_answer, parsed_input, tagged_answer
 from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from core.records.answers import ExportAnswer
 
 BYTES: Final = "application/octet-stream"
-_PIECE_BYTES: Final = 1 << 20
 _REPORTS: Final = (
     *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
     *("savings", "status", "episodes", "lint"),
@@ -92,16 +92,7 @@ def _exported(context: Context, call: HttpCall) -> HttpAnswer:
             "armscope-second-bytes": str(0 if second is None else second.stat().st_size),
         }
         files = [Path(answer.file)] if second is None else [second, Path(answer.file)]
-        return HttpAnswer(200, b"", headers, pieces=_pieces(opened.pop_all(), first, files))
-
-
-def _pieces(opened: ExitStack, first: bytes, files: list[Path]) -> Iterator[bytes]:
-    with opened:
-        yield first
-        for path in files:
-            with path.open("rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    yield piece
+        return HttpAnswer(200, b"", headers, pieces=file_pieces(opened.pop_all(), first, files))
 
 
 def _row(name: str, path: str, bound: Mapping[str, str] = {}) -> ApiRoute:

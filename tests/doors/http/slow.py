@@ -46,10 +46,15 @@ class Running:
         return {"Authorization": f"Bearer {self.secret}"}
 
     def memory_mib(self, what: str = "VmRSS") -> float:
-        """Its memory now; ``VmHWM``: the most it ever had."""
+        """Its memory now; ``VmHWM``: the most since the last `forget_peak`."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         (kib,) = re.findall(rf"^{what}:\s+(\d+) kB", status, re.MULTILINE)
         return int(kib) / 1024
+
+    def forget_peak(self) -> float:
+        """Begin a new peak; the memory now."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
+        return self.memory_mib()
 
     def ask(self, path: str, document: object = None, **headers: str) -> tuple[int, Any, float]:
         """One request of a client in a hurry: status, answer, and its seconds."""
