@@ -52,7 +52,8 @@ Identify = Callable[[str], Actor]
 _THREADS: Final = 16
 _LONG_THREADS: Final = 4
 """Threads for large bodies, so that small requests never wait for them."""
-_CALLER_THREADS: Final = 4
+_CALLER_THREADS: Final = 2
+"""Threads for identifying callers. All threads together are fewer than a server's database connections."""
 _MOST_OPEN: Final = 512
 """Requests in progress at one time."""
 _MOST_DRAINING: Final = 128
@@ -70,7 +71,7 @@ _ANONYMOUS: Final = Actor(name="nobody", role=None)
 _ALLOWED_HEADERS: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
 _EXPOSED_HEADERS: Final = (
     *("ETag", "Retry-After", "X-Request-Id"),
-    *("RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"),
+    *("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
 )
 
 

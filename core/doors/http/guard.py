@@ -220,7 +220,6 @@ class Rate:
             left = self._now_left(who, self.seconds())
         return {
             "ratelimit-limit": str(self.per_minute),
-            "ratelimit-policy": f"{self.per_minute};w=60",
             "ratelimit-remaining": str(int(left)),
             "ratelimit-reset": str(math.ceil((self.per_minute - left) * 60 / self.per_minute)),
         }
