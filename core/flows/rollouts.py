@@ -39,6 +39,7 @@ from core.store.rollouts import (
     messages_of,
     note_rollouts,
     rollouts_of,
+    without_task,
 )
 from core.store.transaction import Facts, Transaction
 
@@ -150,7 +151,8 @@ def hold_events(context: Context, events: Sequence[RolloutEvent]) -> EventsTaken
 
 def _write_events(txn: Transaction, events: Sequence[tuple[int, RolloutEvent]]) -> EventsTaken:
     """Store valid events by their index, and write the rollouts that have started."""
-    upload = _Upload(txn, [(index, _stored_form(txn, event)) for index, event in events])
+    erased = _erased_rollouts(txn, [event for _, event in events])
+    upload = _Upload(txn, [(index, _stored_form(txn, event, erased)) for index, event in events])
     upload.keep(txn)
     episodes: list[str] = []
     n_repeated = 0
@@ -173,10 +175,22 @@ def _encoded(event: RolloutEvent) -> str:
     return _ENCODER.encode(event).decode()
 
 
-def _stored_form(txn: Transaction, event: RolloutEvent) -> RolloutEvent:
-    """Return a message as it is stored: digests under the learner's key, and the text only if texts are stored."""
+def _erased_rollouts(txn: Transaction, events: Sequence[RolloutEvent]) -> frozenset[str]:
+    """Return the rollouts whose episodes were erased: their tasks come as numbers."""
+    if not txn.erased:
+        return frozenset()
+    known = rollouts_of(txn, sorted({event.rollout for event in events}))
+    stored = [_STARTED.decode(one.started) for one in known.values() if one.started]
+    started = [*stored, *(event for event in events if isinstance(event, Started))]
+    return frozenset(
+        one.rollout for one in started if txn.erased.has("episode", f"{one.environment}/{one.rollout}")
+    )
+
+
+def _stored_form(txn: Transaction, event: RolloutEvent, erased: frozenset[str]) -> RolloutEvent:
+    """Return an event as it is stored: digests under the learner's key, and texts only if they are stored."""
     if not isinstance(event, Message):
-        return event
+        return without_task(txn.erased, event) if event.rollout in erased else event
     has_text = txn.settings.keep_texts and event.content
     content = cut(keepable(event.content)) if has_text and event.content else None
     if event.args_digest is event.meta_digest is None:

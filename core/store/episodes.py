@@ -631,17 +631,6 @@ def _key(txn: Transaction) -> bytes:
 # Erasing
 
 
-def tasks_of(facts: Facts, numbers: Sequence[int]) -> list[str]:
-    """Return the tasks of episodes, in any version."""
-    rows = facts.connection.rows_in(
-        "SELECT task FROM episode WHERE learner_id = ? AND task IS NOT NULL AND episode_no IN ({})",
-        [facts.learner_id],
-        numbers,
-    )
-    others = (_DECODER.decode(one.line).task for one in _versions_beside(facts, numbers))
-    return sorted({task for (task,) in rows} | {task for task in others if task})
-
-
 def _versions_beside(facts: Facts, numbers: Sequence[int]) -> Iterator[_Beside]:
     for number, import_no, line in facts.connection.rows_in(
         "SELECT no, import_no, said FROM provenance WHERE learner_id = ? AND kind = 'episode'"

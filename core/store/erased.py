@@ -7,6 +7,7 @@ stay distinct in any number of imports.
 
 from __future__ import annotations
 
+import re
 import secrets
 from hashlib import blake2b
 from typing import Final, Literal
@@ -19,14 +20,15 @@ from core.records.line_texts import line_without_texts
 from core.store.engine import Connection
 
 Remembered = Literal["run", "execution", "episode", "session", "name", "rater", "task"]
-"""``session``: its runs come without texts, and its name becomes a number; ``name``: only its name does. ``task``: it
-becomes a number in erased episodes only.
+"""``session``: its runs come without texts, and its name becomes a number; ``name``: only its name does. ``task``: no
+digest of it is stored, because it becomes a number in erased episodes only.
 """
 _KEY: Final = "key"
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _NUMBER_DIGITS: Final = 12
-_WORDS: Final = {"session": "session", "name": "session", "rater": "rater"}
+_WORDS: Final = {"session": "session", "name": "session", "rater": "rater", "task": "erased-task"}
+_TASK: Final = re.compile(r"erased-task-\d+")
 _NAMES: Final = ("by", "rater")
 
 
@@ -97,7 +99,7 @@ class Erased:
 
     def task(self, name: str | None) -> str | None:
         """The task of an erased episode as it may be kept."""
-        return self.number_for("task", name) if name and not self.is_number(name) else name
+        return self.number_for("task", name) if name and not _TASK.fullmatch(name) else name
 
     def takes(self, run: str, session: str | None) -> bool:
         """Return whether a run must come without texts."""

@@ -17,11 +17,11 @@ import msgspec
 from core.errors import NotFound, UnknownExecution, UnknownRun
 from core.records.kept_texts import execution_uid
 from core.records.line_texts import LEFT_OUT
-from core.store.episodes import drop_tasks, tasks_of
+from core.store.episodes import drop_tasks
 from core.store.erased import Erased, Remembered, new_key
 from core.store.quality import fold_again
 from core.store.reads.runs import named_run
-from core.store.rollouts import drop_rollout_texts, rename_tasks
+from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
 from core.store.tables import insert_into
@@ -349,9 +349,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     """Erase the texts of a scope; return how many, by column."""
     spoil(txn)
     before = txn.erased
-    tasks = tasks_of(txn, list(scope.episodes))
-    named: list[tuple[Remembered, str]] = [("task", task) for task in tasks if not before.is_number(task)]
-    erased = _remember(txn, [*_kinds_of(scope, txn.erased), *named])
+    erased = _remember(txn, _kinds_of(scope, txn.erased))
     n_erased: Counter[str] = Counter()
     concerned = _concerned(txn, scope)
     for table, rows in concerned.items():
@@ -363,7 +361,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     n_erased["step_text"] += drop_step_texts(txn, list(scope.episodes))
     n_erased["step_text"] += drop_rollout_texts(txn, list(scope.episodes.values()))
     n_erased["episode.task"] += drop_tasks(txn, list(scope.episodes))
-    rename_tasks(txn, list(scope.episodes.values()), {task: str(erased.task(task)) for task in tasks})
+    n_erased["episode.task"] += drop_rollout_tasks(txn, list(scope.episodes.values()))
     n_erased["review_draft.fields"] += _drop_drafts(txn, scope)
     trace_uids = [uid.removeprefix(TRACES) for uid in scope.runs.values() if uid.startswith(TRACES)]
     n_erased["span.content"] += drop_traces(txn, trace_uids, scope.sessions)

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import structs
 
 from core.errors import StoreBusy
-from core.records.rollout_event import Message
+from core.records.rollout_event import Message, Started, Updated
 from core.records.times import DAY_MS
+from core.store.erased import Erased
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -25,6 +26,9 @@ SMALL: Final = 1_000
 """Up to this many events a rollout updates its episode with each event; a longer one when it has grown by a tenth."""
 PAUSE_MS: Final = 60_000
 """After this time without an event the episode is updated."""
+Task = Started | Updated
+"""Events that name a task."""
+_EVENTS: Final[msgspec.json.Decoder[Task]] = msgspec.json.Decoder(Started | Updated)
 _COLUMNS: Final = ("uid", "started", "updated", "said", "n_events", "n_told", "last_ms")
 _KEEP: Final = (
     insert_into("rollout", "learner_id", *_COLUMNS)
@@ -155,31 +159,32 @@ def _rollouts_behind(episodes: Sequence[str]) -> list[str]:
     return sorted({uid[at + 1 :] for uid in episodes for at, sign in enumerate(uid) if sign == "/"})
 
 
-def rename_tasks(txn: Transaction, episodes: Sequence[str], names: Mapping[str, str]) -> None:
-    """Put other names of tasks into the rollouts of episodes."""
+def drop_rollout_tasks(txn: Transaction, episodes: Sequence[str]) -> int:
+    """Replace the tasks in rollouts of episodes by numbers; return how many rollouts had one."""
     rows = txn.connection.rows_in(
         "SELECT uid, started, updated FROM rollout WHERE learner_id = ? AND uid IN ({})",
         [txn.learner_id],
         _rollouts_behind(episodes),
     )
+    changes = []
+    for uid, *events in rows:
+        without = [
+            msgspec.json.encode(without_task(txn.erased, _EVENTS.decode(one))).decode() if one else one
+            for one in events
+        ]
+        if without != events:
+            changes.append((*without, txn.learner_id, uid))
     txn.connection.many(
-        "UPDATE rollout SET started = ?, updated = ? WHERE learner_id = ? AND uid = ?",
-        [
-            (_renamed(started, names), _renamed(updated, names), txn.learner_id, uid)
-            for uid, started, updated in rows
-        ],
+        "UPDATE rollout SET started = ?, updated = ? WHERE learner_id = ? AND uid = ?", changes
     )
+    return len(changes)
 
 
-def _renamed(document: str, names: Mapping[str, str]) -> str:
-    """Return a JSON document with other texts for those that ``names`` has."""
-    if not document:
-        return document
-    held = msgspec.json.decode(document)
-    pairs = held.items() if isinstance(held, dict) else enumerate(held)
-    for at, value in list(pairs):
-        held[at] = names.get(value, value) if isinstance(value, str) else value
-    return msgspec.json.encode(held).decode()
+def without_task(erased: Erased, event: Task) -> Task:
+    """Return an event of an erased episode with numbers for its task's names."""
+    if isinstance(event, Started):
+        return structs.replace(event, task=erased.task(event.task), otherwise=erased.task(event.otherwise))
+    return structs.replace(event, task=erased.task(event.task))
 
 
 def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]:

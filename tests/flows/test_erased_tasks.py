@@ -62,7 +62,7 @@ def test_it_goes_in_every_version_and_no_import_brings_it_back(context: Context,
     assert (answer.places, answer.places["episode.task"]) == (preview.places, 2)
     names = tasks(context)
     assert names["other"] == TASK, "an episode that was not erased keeps its task"
-    assert str(names["sums/1"]).startswith("task-")
+    assert str(names["sums/1"]).startswith("erased-task-")
     erase(context, episode="other")
     assert not holds(context)
     assert set(tasks(context).values()) == {names["sums/1"]}, "one task is one number"
@@ -100,9 +100,12 @@ def test_a_rollout_that_waits_has_it_no_more(context: Context) -> None:
     assert task == TASK
     erase(context, episode=uid)
     assert not holds(context)
-    take_events(context, [UPDATE, message(5, "assistant_message", content="done")])
+    started = {**START, "task_spec": {"id": TASK}}
+    taken = take_events(context, [started, UPDATE, message(5, "assistant_message", content="done")])
+    assert taken.refused == (), "what was sent before is known again"
+    assert taken.known == 1
     settle_all_rollouts(replace(context, clock=lambda: START_MS + 30 * 24 * HOUR_MS))
-    assert str(tasks(context)[uid]).startswith("task-")
+    assert str(tasks(context)[uid]).startswith("erased-task-")
     assert not holds(context)
     assert queries.verify(context).differences == ()
 
