@@ -539,7 +539,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_225,
     "core/statistics": 11_830,
-    "core/store": 23_935,
+    "core/store": 24_115,
     "dashboard": 4_110,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

@@ -77,13 +77,23 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("arm", _listed(snapshot)),
         ("arm", _described(snapshot)),
         ("learner", _counters(snapshot)),
+    ]
+    for table, listed in checks:
+        yield from guarded(table, listed)
+
+
+def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: None) -> Iterator[Difference]:
+    """Everything in one learner that other rows contradict: missing numbers, digests, references, the log.
+
+    No act is refused for it: most of it moves no number.
+    """
+    for table, listed in (
         ("learner", _gaps(snapshot)),
         ("run", unlike_digests(snapshot, taken)),
         ("learner", unknown_numbers(snapshot)),
         ("learner", unlike_facts(snapshot)),
         ("audit", unlike_log(snapshot)),
-    ]
-    for table, listed in checks:
+    ):
         yield from guarded(table, listed)
 
 
@@ -325,16 +335,27 @@ def _counted(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _superseded(snapshot: Snapshot) -> Iterator[Difference]:
-    """Check that an evaluation supersedes an earlier one of its key."""
-    same_key = " AND ".join(f"b.{column} = e.{column}" for column in EVALUATION_KEY)
-    for number, before in snapshot.connection.rows(
-        "SELECT e.evaluation_no, e.supersedes FROM evaluation e"
-        " LEFT JOIN evaluation b ON b.learner_id = e.learner_id AND b.evaluation_no = e.supersedes"
-        f" AND b.evaluation_no < e.evaluation_no AND {same_key}"
-        " WHERE e.learner_id = ? AND e.supersedes <> 0 AND b.evaluation_no IS NULL",
+    """Check that an evaluation supersedes an earlier one of its key, and one where one counted for certain."""
+    undone = {
+        number
+        for (number,) in snapshot.connection.rows(
+            "SELECT no FROM undo WHERE learner_id = ? AND kind = 'evaluation'", [snapshot.learner_id]
+        )
+    }
+    earlier: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    certain: set[tuple[object, ...]] = set()
+    for number, before, import_no, *key in snapshot.connection.each(
+        f"SELECT evaluation_no, supersedes, import_no, {', '.join(EVALUATION_KEY)} FROM evaluation"
+        " WHERE learner_id = ? AND (execution_no <> 0 OR run_no <> 0) ORDER BY evaluation_no",
         [snapshot.learner_id],
     ):
-        yield Difference("evaluation", str(number), f"supersedes {before}", "an earlier one of the same key")
+        known = earlier[tuple(key)]
+        if (before and before not in known) or (not before and tuple(key) in certain):
+            expected = f"one of {known[-3:]}" if known else "none of its key"
+            yield Difference("evaluation", str(number), f"supersedes {before or 'none'}", expected)
+        known.append(number)
+        if not import_no and number not in undone:
+            certain.add(tuple(key))
 
 
 def _judged_arms(snapshot: Snapshot) -> Iterator[Difference]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from core.records.arm import arm_type
 from core.records.verification import Difference
@@ -15,7 +18,7 @@ from core.store.engine import Row
 from core.store.erased import Erased
 from core.store.reads import numbered_runs
 from core.store.tables import ACTS, metadata
-from core.store.transaction import Snapshot
+from core.store.transaction import TEXTS_OF_DETAILS, Snapshot
 from core.store.version import COLUMNS, SPENT_COLUMNS, Version, load
 
 Rows = Mapping[int, Sequence[Row]]
@@ -178,37 +181,144 @@ def unlike_facts(snapshot: Snapshot) -> Iterator[Difference]:
 # The log of acts
 
 
+_SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "observation": (
+        "SELECT b.observation_no, a.key, r.uid, b.kind, b.reason FROM observation b"
+        " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+        " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no"
+        " WHERE b.learner_id = ? AND b.observation_no IN ({})",
+        ("arm", "run", "kind", "reason"),
+    ),
+    "note": (
+        "SELECT n.note_no, a.key, n.text FROM note n"
+        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
+        " WHERE n.learner_id = ? AND n.note_no IN ({})",
+        ("arm", "text"),
+    ),
+    "evaluation": (
+        "SELECT evaluation_no, outcome, score, rater, model, rubric FROM evaluation"
+        " WHERE learner_id = ? AND evaluation_no IN ({})",
+        ("outcome", "score", "rater", "model", "rubric"),
+    ),
+    "choice": (
+        "SELECT c.choice_no, l.uid, f.uid, s.uid, c.chosen FROM choice c"
+        " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
+        " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
+        " JOIN execution s ON s.learner_id = c.learner_id AND s.execution_no = c.second_no"
+        " WHERE c.learner_id = ? AND c.choice_no IN ({})",
+        ("layer", "first", "second", "chosen"),
+    ),
+    "reset": (
+        "SELECT reset_no, n_arms, scope, target, reason FROM reset WHERE learner_id = ? AND reset_no IN ({})",
+        ("arms", "scope", "to", "reason"),
+    ),
+    "rubric": (
+        "SELECT rubric_no, version FROM rubric WHERE learner_id = ? AND rubric_no IN ({})",
+        ("version",),
+    ),
+    "scale": (
+        "SELECT s.scale_no, e.name, s.lo, s.hi FROM scale s"
+        " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
+        " WHERE s.learner_id = ? AND s.scale_no IN ({})",
+        ("environment", "lo", "hi"),
+    ),
+    "episode_credit": (
+        "SELECT episode_credit_no, episode, rule, reward FROM episode_credit"
+        " WHERE learner_id = ? AND episode_credit_no IN ({})",
+        ("episode", "rule", "reward"),
+    ),
+    "review_queue": (
+        "SELECT review_queue_no, name FROM review_queue WHERE learner_id = ? AND review_queue_no IN ({})",
+        ("name",),
+    ),
+    "review_aside": (
+        "SELECT review_aside_no, item_no, reason FROM review_aside"
+        " WHERE learner_id = ? AND review_aside_no IN ({})",
+        ("item", "reason"),
+    ),
+    "setting": (
+        "SELECT setting_no, name FROM setting WHERE learner_id = ? AND setting_no IN ({})",
+        ("name",),
+    ),
+}
+"""What the log also says of an act: how to read its row, and the names in the log."""
+
+
+class _Entry(NamedTuple):
+    """An entry of the log about an act."""
+
+    number: int
+    act: str
+    actor: str
+    at_ms: int
+    revision: int
+    detail: str
+
+
 def unlike_log(snapshot: Snapshot) -> Iterator[Difference]:
-    """Check that acts in the log are there, by the same person at the same time."""
+    """Check that acts in the log are there, by the same person at the same time, and as the log says."""
     entries = snapshot.connection.each(
-        "SELECT audit_no, act, actor, at_ms FROM audit WHERE learner_id = ? AND act IS NOT NULL",
+        "SELECT act, actor, at_ms, revision, detail FROM audit WHERE learner_id = ? AND act IS NOT NULL",
         [snapshot.learner_id],
     )
     while chunk := list(islice(entries, CHUNK)):
-        by_kind: dict[str, list[tuple[int, str, str, int]]] = defaultdict(list)
-        for number, act, actor, at_ms in chunk:
+        by_kind: dict[str, list[_Entry]] = defaultdict(list)
+        for act, *rest in chunk:
             kind, _, act_no = act.rpartition("-")
             if kind in ACTS and act_no.isdecimal():
-                by_kind[ACTS[kind]].append((int(act_no), act, actor, at_ms))
+                by_kind[ACTS[kind]].append(_Entry(int(act_no), act, *rest))
             else:
-                yield Difference("audit", str(number), f"act {act}", "the id of an act")
+                yield Difference("audit", act, "an unknown act", "the id of an act")
         for table, named in by_kind.items():
             yield from _unlike_acts(snapshot, table, named)
+            yield from _unlike_details(snapshot, table, named)
 
 
-def _unlike_acts(
-    snapshot: Snapshot, table: str, named: Sequence[tuple[int, str, str, int]]
-) -> Iterator[Difference]:
-    known: dict[int, tuple[str, int]] = {
-        number: (actor, at_ms)
-        for number, actor, at_ms in snapshot.connection.rows_in(
-            f'SELECT {table}_no, actor, at_ms FROM "{table}" WHERE learner_id = ? AND {table}_no IN ({{}})',
+def _unlike_acts(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> Iterator[Difference]:
+    # An import may go on; its row has the revision of its beginning.
+    revision = "0" if table == "import" else "revision"
+    known: dict[int, tuple[str, int, int]] = {
+        number: (actor, at_ms, revision)
+        for number, actor, at_ms, revision in snapshot.connection.rows_in(
+            f'SELECT {table}_no, actor, at_ms, {revision} FROM "{table}"'
+            f" WHERE learner_id = ? AND {table}_no IN ({{}})",
             [snapshot.learner_id],
-            [act_no for act_no, *_ in named],
+            [one.number for one in named],
         )
     }
-    for act_no, act, actor, at_ms in named:
-        stored = known.get(act_no)
-        if stored != (actor, at_ms):
-            words = "nothing" if stored is None else "{} at {}".format(*stored)
-            yield Difference(table, act, words, f"{actor} at {at_ms}, as the log says")
+    for one in named:
+        stored, logged = known.get(one.number), (one.actor, one.at_ms, one.revision * (table != "import"))
+        if stored != logged:
+            words = "nothing" if stored is None else _BY.format(*stored)
+            yield Difference(table, one.act, words, f"{_BY.format(*logged)}, as the log says")
+
+
+_BY: Final = "{} at {}, revision {}"
+
+
+def _unlike_details(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> Iterator[Difference]:
+    if table not in _SAID:
+        return
+    sql, members = _SAID[table]
+    numbers = [one.number for one in named]
+    rows: dict[int, dict[str, object]] = {
+        number: dict(zip(members, row, strict=True))
+        for number, *row in snapshot.connection.rows_in(sql, [snapshot.learner_id], numbers)
+    }
+    for one in named:
+        detail = _DETAIL.decode(one.detail)
+        for name, stored in rows.get(one.number, {}).items():
+            logged = detail.get(name)
+            if name not in detail or (name in TEXTS_OF_DETAILS and not logged) or _is_renamed(logged):
+                continue  # erased
+            if logged != stored and {logged, stored} != {None, ""}:
+                yield Difference(table, one.act, f"{name} {stored}", f"{logged}, as the log says")
+
+
+def _is_renamed(logged: object) -> bool:
+    """Return whether an erased person's name was in the text, where it may have been part of a longer one."""
+    return isinstance(logged, str) and _RATER.search(logged) is not None
+
+
+_RATER: Final = re.compile(r"rater-\d+")
+_DETAIL: Final = msgspec.json.Decoder(dict[str, Any])

@@ -7,6 +7,7 @@ fact since, that fold differs, and the draw is not replayed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic
 from core.store.engine.words import ACTIVE
 from core.store.reads import numbered_runs
-from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot, base_of
 from core.store.version import Choice
 
@@ -53,7 +53,7 @@ class _Sums(NamedTuple):
     failure: Sequence[int]
 
     def until(self, revision: int) -> tuple[int, int]:
-        at = int(np.searchsorted(ints(self.revisions), revision, side="right"))
+        at = bisect_right(self.revisions, revision)
         return (self.success[at - 1], self.failure[at - 1]) if at else (0, 0)
 
 

@@ -18,6 +18,7 @@ import msgspec
 from tests.bench import (
     claims,
     commands,
+    damages,
     doors,
     durable,
     engines,
@@ -65,6 +66,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "power": claims.power,
     "coverage": claims.coverage,
     "holds": holds.prompts,
+    "damages": damages.missed,
     "samples": training.samples,
     "data": pages.data,
     "fleet": fleet.data,

@@ -29,7 +29,7 @@ from core.formats import open_sources
 from core.records.arm import Arm
 from core.records.learner import INSTALLATION
 from core.records.review import QueueAsks
-from core.store.check import differences, installation_differences
+from core.store.check import contradictions, differences, installation_differences
 from core.store.damage import damage, guarded
 from core.store.draws import Draws, unlike_draws
 from core.store.engine import Connection
@@ -198,6 +198,7 @@ def differs(connection: Connection) -> bool:
     installation = Snapshot(connection, INSTALLATION)
     checks = [installation_differences(installation)]
     checks += [differences(one) for one in snapshots if one.exists]
+    checks += [contradictions(one) for one in snapshots if one.exists]
     checks += [guarded("decision", unlike_draws(one, Draws())) for one in snapshots if one.exists]
     checks += [damage(installation)]  # the slowest
     return any(True for check in checks for _ in check)

@@ -84,8 +84,8 @@ MARKS: dict[str, Marks] = {
         ),
     ),
     "episode_credit": Marks(
-        "learner_id episode_credit_no reward actor at_ms standing undone",
-        "uid episode rule import_no revision",
+        "learner_id episode_credit_no episode rule reward actor at_ms revision standing undone",
+        "uid import_no",
     ),
     "episode_part": Marks(
         "learner_id episode_no name value kind",
@@ -100,10 +100,10 @@ MARKS: dict[str, Marks] = {
     ),
     "evaluation": Marks(
         (
-            "learner_id evaluation_no layer_no execution_no run_no arm_no rater model rubric "
-            "claimed_by counts actor at_ms standing undone"
+            "learner_id evaluation_no layer_no execution_no run_no arm_no rater model rubric outcome "
+            "score claimed_by counts actor at_ms revision standing undone"
         ),
-        "uid blank outcome score feedback mover supersedes import_no revision",
+        "uid blank feedback mover supersedes import_no",
     ),
     "evidence": Marks(
         "learner_id run_no arm_no place excerpt",
@@ -153,15 +153,15 @@ MARKS: dict[str, Marks] = {
         "learner_id layer_no model rank attempts successes",
     ),
     "note": Marks(
-        "learner_id note_no actor at_ms standing undone",
-        "uid arm_no text import_no revision",
+        "learner_id note_no arm_no text actor at_ms revision standing undone",
+        "uid import_no",
     ),
     "observation": Marks(
         (
-            "learner_id observation_no arm_no run_no success_micro failure_micro pulls at_ms standing "
-            "evaluation_no episode_credit_no undone"
+            "learner_id observation_no kind arm_no run_no success_micro failure_micro pulls at_ms "
+            "standing evaluation_no episode_credit_no undone"
         ),
-        "uid kind actor reason import_no revision",
+        "uid actor reason import_no revision",
     ),
     "offer": Marks(
         "learner_id offer_no",
@@ -189,15 +189,15 @@ MARKS: dict[str, Marks] = {
         "learner_id kind no payload answer",
     ),
     "reset": Marks(
-        "learner_id reset_no actor n_arms at_ms revision standing undone",
-        "uid target scope reason import_no",
+        "learner_id reset_no target scope actor n_arms at_ms revision standing undone",
+        "uid reason import_no",
     ),
     "reset_arm": Marks(
         "learner_id reset_no arm_no",
     ),
     "review_aside": Marks(
-        "learner_id review_aside_no actor at_ms standing undone",
-        "uid queue item_no reason final import_no revision",
+        "learner_id review_aside_no item_no reason actor at_ms revision standing undone",
+        "uid queue final import_no",
     ),
     "review_draft": Marks(
         "review_queue_no",
@@ -212,8 +212,8 @@ MARKS: dict[str, Marks] = {
         "learner_id item_no layer_no execution_no run_no arm_no why control assigned_to",
     ),
     "review_queue": Marks(
-        "learner_id review_queue_no actor at_ms standing undone",
-        "uid name asks n_reviewers blind rubric control_micro due_ms import_no revision",
+        "learner_id review_queue_no name actor at_ms revision standing undone",
+        "uid asks n_reviewers blind rubric control_micro due_ms import_no",
     ),
     "review_repeat": Marks(
         "",
@@ -249,8 +249,8 @@ MARKS: dict[str, Marks] = {
         ("uid environment_no step_lo step_hi lo hi threshold base gamma actor at_ms import_no revision"),
     ),
     "setting": Marks(
-        "learner_id setting_no name value actor at_ms undone",
-        "before revision",
+        "learner_id setting_no name value actor at_ms revision undone",
+        "before",
     ),
     "span": Marks(
         "",
@@ -310,8 +310,7 @@ MARKS: dict[str, Marks] = {
         "layer_index digest instruction response",
     ),
     "undo": Marks(
-        "learner_id undo_no kind no actor at_ms undone",
-        "revision",
+        "learner_id undo_no kind no actor at_ms revision undone",
     ),
     "usage_day": Marks(
         (

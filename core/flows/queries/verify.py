@@ -14,7 +14,7 @@ from core.records.learner import INSTALLATION
 from core.records.verification import Difference, Verification
 from core.settings import Located
 from core.store import reads
-from core.store.check import PASSES, differences, installation_differences
+from core.store.check import PASSES, contradictions, differences, installation_differences
 from core.store.damage import damage, guarded, words_of
 from core.store.draws import Draws, unlike_draws
 from core.store.failures import damaged
@@ -44,6 +44,7 @@ def verify(
         steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
         checks = [("", damage(snapshot)), ("", installation_differences(snapshot.of(INSTALLATION)))]
         checks += [(learner.name, differences(learner, steps.take)) for learner in learners]
+        checks += [(learner.name, contradictions(learner, steps.take)) for learner in learners]
         checks += [(learner.name, guarded("decision", unlike_draws(learner, draws))) for learner in learners]
         for name, check in checks:
             for difference in check:
