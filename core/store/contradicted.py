@@ -183,11 +183,11 @@ def unlike_facts(snapshot: Snapshot) -> Iterator[Difference]:
 
 _SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "observation": (
-        "SELECT b.observation_no, a.key, r.uid, b.kind, b.reason FROM observation b"
+        "SELECT b.observation_no, a.key, r.uid, b.run_no, b.kind, b.reason FROM observation b"
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no"
         " WHERE b.learner_id = ? AND b.observation_no IN ({})",
-        ("arm", "run", "kind", "reason"),
+        ("arm", "run", "run_no", "kind", "reason"),
     ),
     "note": (
         "SELECT n.note_no, a.key, n.text FROM note n"
@@ -306,8 +306,11 @@ def _unlike_details(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> 
         for number, *row in snapshot.connection.rows_in(sql, [snapshot.learner_id], numbers)
     }
     for one in named:
-        detail = _DETAIL.decode(one.detail)
-        for name, stored in rows.get(one.number, {}).items():
+        detail, row = _DETAIL.decode(one.detail), rows.get(one.number, {})
+        name_of_run = str(detail.get("run")).removeprefix("#").replace(",", "")
+        if "run_no" in row and name_of_run == str(row["run_no"]):  # a request may name a run by its number
+            detail["run"] = row["run"]
+        for name, stored in row.items():
             logged = detail.get(name)
             if name not in detail or (name in TEXTS_OF_DETAILS and not logged) or _is_renamed(logged):
                 continue  # erased

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.learn import record
+from core.flows.reward import reward
 from core.store.tables import metadata
+from tests.flows.world import context_at, run_of
 from tests.store.damaging import changed_and_checked, contradicted, outcomes, worlds
 from tests.store.marks import MARKS
 
@@ -54,6 +58,14 @@ def test_draws_of_another_numpy_are_not_replayed(
     monkeypatch.setattr("numpy.__version__", "0.1")
     told = queries.verify(contexts[0])
     assert (told.clean, told.replayed, told.not_replayed) == (True, 0, 29)
+
+
+@pytest.mark.parametrize("name", ["r", "1", "#1"])
+def test_a_run_may_be_named_by_its_number(tmp_path: Path, name: str) -> None:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    reward(context, "tool:other:a", 0.5, run=name, reason="half")
+    assert queries.verify(context).differences == ()
 
 
 LOST = {
