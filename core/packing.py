@@ -222,7 +222,22 @@ def _fill_rest(packed: Bools, cost: Ints, start: int, left: int, room: int) -> N
 
 
 def generator(seed: int) -> np.random.Generator:
-    """The generator of a seed; raises `InvalidInput` outside 0 to 2^128 - 1."""
+    """Return the generator of a seed.
+
+    Parameters
+    ----------
+    seed : int
+        From 0 to 2^128 - 1.
+
+    Returns
+    -------
+    numpy.random.Generator
+
+    Raises
+    ------
+    InvalidInput
+        The seed is outside its limits.
+    """
     if not 0 <= seed < 1 << MAX_SEED_BITS:
         raise InvalidInput(
             f"seed must be a whole number from 0 to 2^{MAX_SEED_BITS} - 1, got {seed}.",
@@ -240,8 +255,10 @@ def belief_digest(
     ----------
     keys : sequence of str
         Ids of the arms, sorted.
-    alpha_micro, beta_micro : sequence of int
-        Their posteriors in millionths.
+    alpha_micro : sequence of int, shape (n_arms,)
+        First parameter of their posteriors, in millionths.
+    beta_micro : sequence of int, shape (n_arms,)
+        Second parameter, in millionths.
 
     Returns
     -------
@@ -268,8 +285,10 @@ def coin_and_draws(seed: int, baseline_rate: float, alpha: Floats, beta: Floats)
         Of the random generator, from 0 to 2^128 - 1.
     baseline_rate : float
         Probability of the coin.
-    alpha, beta : Floats of n_arms
-        Posteriors of the arms, sorted by id.
+    alpha : array of float, shape (n_arms,)
+        First parameter of the posteriors of the arms, sorted by id.
+    beta : array of float, shape (n_arms,)
+        Second parameter.
 
     Returns
     -------

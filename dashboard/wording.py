@@ -35,6 +35,7 @@ _PLOTLY_ENTITIES: Final = {
     "}": "&#125;",
     "$": "&#36;",
 }
+_SPOKEN: Final = re.compile(r"[^\W_]+")
 _WHITE: Final = re.compile(r"\s+")
 _DIRECTIONAL: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C))
 _WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -91,6 +92,17 @@ def _markdown_char(char: str) -> str:
     if char == "&":
         return "&amp;"
     return f"\\{char}" if char in _MARKDOWN_SPECIALS else char
+
+
+def spoken(text: str) -> str:
+    """Foreign text for a label that only a screen reader reads: its words, without a character of markup.
+
+    A label is read aloud as it is written, with the backslashes of `literal`.
+
+    >>> spoken("tool:fs:Read"), spoken("skill:$x^2$:![i](http://a.b/c)")
+    ('tool fs Read', 'skill x 2 i http a b c')
+    """
+    return " ".join(_SPOKEN.findall(text.translate(_DIRECTIONAL)))
 
 
 def plot_literal(text: str) -> str:

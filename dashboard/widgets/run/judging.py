@@ -151,7 +151,7 @@ def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
     with st.container(horizontal=not reading().compact, vertical_alignment="center", gap="small"):
         st.markdown(f"{chipped(arm.arm)}  \n{_record(story, arm, marks)}", width="stretch")
         st.segmented_control(
-            f"Judge {wording.literal(arm.arm)}",
+            f"Judge {wording.spoken(arm.arm)}",
             list(_WORDS),
             key=key,
             format_func=_WORDS.__getitem__,
