@@ -111,7 +111,7 @@ def test_a_rollout_that_waits_has_it_no_more(context: Context) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_episodes_can_be_erased_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
