@@ -7,11 +7,11 @@ linear in the length of any text: a repeat without a bound ends its form, or hol
 **Speed.** Many texts are scanned together: columns of letters for long runs, and windows of four letters for the
 ends of names before a separator. Only texts with a sign are read with the forms.
 
-**False alarms.** A row that is held back by mistake costs a row; a key in training data can be extracted from the
-model. So known forms are always reported. Public keys, certificates, integrity hashes and pictures are taken out
-first. Of letters that only look random, these are not reported: hexadecimal ones without a name or a prefix (digests,
-commits, UUIDs), ids of calls and records (``call_…``, ``toolu_…``), words joined by hyphens or underscores, parts of
-paths, and more than 512 letters in a row.
+**False alarms.** A row that is held back by mistake costs a row. A key in training data can be extracted from the
+model. So known forms are always reported. Random letters inside public keys, certificates, integrity hashes and
+pictures are not reported. Nor are hexadecimal digits without a name or a prefix (digests, commits, UUIDs), ids of
+calls and records (``call_…``, ``toolu_…``), words joined by hyphens or underscores, parts of paths, and more than 512
+letters in a row.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ _LONGEST_RANDOM: Final = 512
 _FEWEST_DIGITS: Final = 3
 _LEAST_BITS: Final = 4.25
 """Least entropy of a letter: 32 letters drawn from 62 have 4.6 on average and less than this once in thousands; names
-of 32 letters
-in camel case have about 4."""
+of 32 letters in camel case have about 4."""
 _MOST_SHARE_OF_ONE_KIND: Final = 0.75
 
 _API_KEY: Final = re.compile(rf"{BEFORE}sk-[A-Za-z0-9_-]{{20,}}")

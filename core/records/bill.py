@@ -130,7 +130,7 @@ def disjoint(
 def containing(*, model: str | None, owner: Owner, input: int, cached: int, output: int, total: int) -> Spent:
     """Return the counts of a usage whose input contains the cached tokens, as Gemini's does.
 
-    Tokens that only the total counts have no split. Without a total there are none.
+    Tokens that only the total counts have no split. Where ``cached`` exceeds ``input``, no token has one.
 
     >>> row = containing(model=None, owner="agent", input=110, cached=100, output=5, total=120)
     >>> row == Spent(input=10, cache_read=100, output=5, total=5)

@@ -2,7 +2,8 @@
 
 A model call pays the whole prompt. What the provider's cache has is paid at the price of a cached read, the rest at
 the price of a cache write. A full prompt is always the same, so other sessions may have left it in the cache. A held
-prompt is written once a session. A prompt that is drawn for each run is written once a run.
+prompt is written once per span: runs of a session without a long pause. A prompt that is drawn for each run is
+written once a run.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def prompt_costs(
 
     Examples
     --------
-    Break-even of the finding: a redrawn prompt that is 34 % smaller needs 23 calls a run against a warm full one.
+    With one run per span, a held prompt that is 34 % smaller beats a warm full one from 23 calls a run on.
 
     >>> def cheapest(calls):
     ...     rates = PromptRates(n_spans=9, runs_per_session=1.0, calls_per_run=calls, warm_share=1.0)

@@ -149,14 +149,14 @@ def unknown_numbers(snapshot: Snapshot) -> Iterator[Difference]:
             f" WHERE c.learner_id = ? AND c.{column} <> 0 AND p.{parent}_no IS NULL LIMIT 100",
             [snapshot.learner_id],
         ):
-            yield Difference(table, column, f"{parent} {number}", "one that there is")
+            yield Difference(table, column, f"{parent} {number}", "an existing row")
 
 
 # Small facts that follow from others
 
 
 def unlike_facts(snapshot: Snapshot) -> Iterator[Difference]:
-    """Check types of arms, sizes of resets, kinds of observations, and the first evaluations of their keys."""
+    """Check types of arms, kinds of observations, and that resets count no more arms than they list."""
     learner_key = [snapshot.learner_id]
     for number, key, stored in snapshot.connection.rows(
         "SELECT arm_no, key, type FROM arm WHERE learner_id = ?", learner_key

@@ -1,4 +1,4 @@
-"""Draws replayed: from the seed, the NumPy version and the beliefs that a selection was stored with.
+"""Draws replayed: from the seed of a selection, and from beliefs that are rebuilt from the facts.
 
 A draw is the same only with the same NumPy and the same beliefs. A selection names the version and a digest of its
 beliefs. The beliefs are the fold of the facts up to its revision. Where an undo or an import has changed an earlier
@@ -93,7 +93,7 @@ def _chosen(snapshot: Snapshot, run_nos: Sequence[int]) -> list[_Chosen]:
 
 
 def _can_be_drawn(choice: Choice) -> bool:
-    """Return whether the version in use drew it, all at once."""
+    """Return whether the NumPy version in use made this selection, and nothing was drawn later."""
     return choice.numpy == np.__version__ and choice.later is msgspec.UNSET
 
 

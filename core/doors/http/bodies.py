@@ -1,6 +1,7 @@
 """Bodies in memory while they are small, else in files: of requests as they arrive, of answers until they are sent.
 
-The files have no name, and only this user can read them. What all requests hold together is bounded.
+Spooled files have no name, and only this user can read them. `file_pieces` sends named files of a folder that it then
+removes. `Bodies` bounds what all request bodies hold together.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from core.doors.http.refusals import Full, TooLarge
 from core.errors import StoreFull
 
 IN_MEMORY_BYTES: Final = 1 << 16
-"""Part of a body that stays in memory."""
+"""Largest body that stays in memory; a larger one goes to a file whole."""
 HELD_BYTES: Final = 8 << 30
 """Bytes of all bodies together, in files and in memory."""
 _PIECE_BYTES: Final = 1 << 18
 _WRITERS: Final = 2
 _WAIT_S: Final = 2
 _ANSWER_BYTES: Final = 1 << 20
-"""Part of an answer that stays in memory."""
+"""Largest answer that stays in memory, and the bytes read from a file at a time."""
 
 
 class Held:

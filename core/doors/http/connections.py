@@ -30,7 +30,7 @@ _FEWEST: Final = 32
 
 
 def raise_limit() -> int | None:
-    """Have as many handles as the system grants; return how many that is, or None if it is unknown."""
+    """Raise the limit on open files as far as the system allows. Return it; None if unknown or unlimited."""
     if sys.platform == "win32":
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
