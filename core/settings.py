@@ -172,6 +172,13 @@ def demo_database() -> Path:
     return platformdirs.user_data_path("armscope", appauthor=False) / "demo.db"
 
 
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}")
+_WITH_PASSWORD: Final = re.compile(
+    r"postgres(?:ql)?(?:\+psycopg)?:|[^/\s]*:[^/\s]*@[^/\s]+/|.*\bpassword\s*=", re.IGNORECASE | re.DOTALL
+)
+"""Address of a server without its scheme, which would pass for a path and be shown."""
+
+
 def database_at(address: str | None) -> Located:
     """Turn a path, an ``sqlite:///`` URL or the URL of a PostgreSQL server into where the database is.
 
@@ -187,10 +194,13 @@ def database_at(address: str | None) -> Located:
         return server
     if address.startswith(_SQLITE):
         address = address.removeprefix(_SQLITE)
+    elif _WITH_PASSWORD.match(address):
+        raise InvalidSetting(UNREADABLE_ADDRESS[0], next_step=UNREADABLE_ADDRESS[1])
     elif "://" in address:
+        scheme = address.split("://", 1)[0]
+        shown = f"{scheme}://…" if _SCHEME.fullmatch(scheme) else "another"
         raise InvalidSetting(
-            "The database must be a file, an sqlite:/// or a postgresql:// URL, got "
-            f"{address.split('://', 1)[0]}://….",
+            f"The database must be a file, an sqlite:/// or a postgresql:// URL, got {shown}.",
             next_step="Name a file, for example --database ./armscope.db.",
         )
     if not address or "\0" in address:

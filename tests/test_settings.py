@@ -117,3 +117,26 @@ def test_an_encoded_password_is_read_whole(password: str) -> None:
     server = Server(f"postgresql://mara:{quote(password, safe='')}@host.example/db")
     assert server.is_readable
     assert conninfo_to_dict(server.url)["password"] == password
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mara:s3cret-word@db.example/app",
+        "postgresql:/mara:s3cret-word@db.example/app",
+        "postgres:mara:s3cret-word@db.example/app",
+        "host=db.example user=mara password=s3cret-word",
+        "mara:s3cret-word://db.example/app",
+    ],
+)
+def test_an_address_without_its_scheme_is_no_path(address: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        database_at(address)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["runs.db", "./a:b/runs.db", "me@home/runs.db", "C:/data/runs.db", "/data/p=1/a.db"]
+)
+def test_a_path_stays_a_path(path: str) -> None:
+    assert database_at(path) == Path(path)
