@@ -41,6 +41,8 @@ _OF_PROXIES: Final = re.compile(
     r"^(?:(?:x-)?(?:original-)?forwarded(?:-.*)?|via|x-real-.*|(?:.*-)?client-?ip|(?:x-)?(?:remote|originating)-(?:ip|addr)"
     r"|(?:x-)?(?:cf|true|fastly|fly|do|nf-client|azure|appengine|envoy|cluster|proxyuser|vercel|arr|original|akamai|incap"
     r"|sucuri|haproxy|traefik|tailscale|cloudfront|amzn|amz-cf|goog-authenticated-user|goog-iap|ms-client|auth-request)-.*"
+    r"|x-(?:bluecoat|appgw|railway|pomerium|authentik|ssl|client-cert|cloud-trace|ali|coming-from|imforwards|rewrite-url)"
+    r"(?:-.*)?|ali-.*|front-end-https|x-url-scheme|(?:ssl-)?client-cert(?:-.*)?"
     r"|proxy-(?:connection|authorization)|cdn-loop|x-varnish|x-nginx-.*|x-scheme|(?:x-)?(?:remote|webauth)-user)$",
     re.MULTILINE,
 )
@@ -96,7 +98,8 @@ def has_proxy_headers(headers: Iterable[str]) -> bool:
     >>> has_proxy_headers({"x-forwarded-for": "203.0.113.7"}), has_proxy_headers({"host": "localhost"})
     (True, False)
     """
-    return _OF_PROXIES.search("\n".join(headers)) is not None
+    # Some proxies pass names with underscores on, which servers behind them read like hyphens.
+    return _OF_PROXIES.search("\n".join(headers).replace("_", "-")) is not None
 
 
 def is_proxy_header(name: str) -> bool:
@@ -111,7 +114,7 @@ def check_address(listener: Listener, headers: Mapping[str, str], version: str =
             "The Host must be a name of this server, got another.",
             next_step="Use localhost, or start it with armscope api --host NAME for each name it has.",
         )
-    if _OF_PROXIES.search("\n".join(headers)):
+    if has_proxy_headers(headers):
         raise Foreign(
             "Without a sign-in, requests must come without a proxy's headers (such as Forwarded, X-Forwarded-*, "
             "X-Real-IP and Via), got some: behind a proxy every client would seem to be on this machine.",

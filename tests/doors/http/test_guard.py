@@ -96,6 +96,8 @@ OF_PROXIES = (
     *("X-Client-IP", "Client-IP", "X-Remote-Addr", "X-Remote-IP", "X-Originating-IP", "X-Cluster-Client-IP"),
     *(
         "CF-Connecting-IP",
+        *("X_Forwarded_For", "X-Rewrite-URL", "Front-End-Https", "X-Cloud-Trace-Context", "X-Appgw-Trace-Id"),
+        *("Ali-Cdn-Real-IP", "X-Railway-Edge", "X-Pomerium-Jwt-Assertion", "Client-Cert", "SSL-Client-Cert"),
         "CF-Ray",
         "CF-Visitor",
         "CDN-Loop",
