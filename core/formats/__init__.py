@@ -167,6 +167,7 @@ class _Opening:
     each_event: bool = False
     sources: dict[Path, Source] = field(default_factory=dict)
     sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
+    searched: set[Path] = field(default_factory=set)
     skipped: list[Skipped] = field(default_factory=list)
 
     def take(self, path: Path, *, is_named: bool) -> None:
@@ -205,7 +206,11 @@ class _Opening:
     def _sort_beside(self, path: Path, file: str) -> None:
         """Find files of sub-agents beside a session that was named alone."""
         stem = path.name.partition(".")[0]
-        for pattern in (f"{_escape(stem)}/subagents/**/agent-*.jsonl*", "agent-*.jsonl*"):
+        patterns = [f"{_escape(stem)}/subagents/**/agent-*.jsonl*"]
+        if path.parent not in self.searched:
+            self.searched.add(path.parent)
+            patterns.append("agent-*.jsonl*")
+        for pattern in patterns:
             for one in sorted(path.parent.glob(pattern)):
                 if one != path and one.is_file():
                     shown = file.removesuffix(path.name) + str(one.relative_to(path.parent))
@@ -262,6 +267,7 @@ class _Opening:
         chosen = _unit(format, self.unit)
         taken = self.supplied if format.takes_tools else None
         self._sort(head, path, file)
+        self.sub_agents.sources.add(path)
         reading = Reading(
             path=path,
             file=file,

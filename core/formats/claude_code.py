@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
-from core.formats.sub_agents import SubAgents
+from core.formats.sub_agents import Response, SubAgents
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent
@@ -51,7 +52,7 @@ class _Block(msgspec.Struct, gc=False):
     type: str = ""
     text: str | None = None
     id: str | None = None
-    tool_use_id: str | None = None
+    tool_use_id: msgspec.Raw = msgspec.Raw(b"")
     name: Label | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
 
@@ -68,13 +69,24 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: Tokens | None = None
     cache_read_input_tokens: Tokens | None = None
     cache_creation_input_tokens: Tokens | None = None
-    cache_creation: _Written | None = None
+    cache_creation: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def split(self) -> _Written:
+        """The cache writes by lifetime; empty for a member of another shape."""
+        if not self.cache_creation:
+            return _NOT_SPLIT
+        try:
+            return _LIFETIMES.decode(self.cache_creation) or _NOT_SPLIT
+        except UNDECODABLE:
+            return _NOT_SPLIT
 
     def spent(self, model: str | None, owner: Owner) -> Spent:
         """Return the disjoint counts; cache writes without a lifetime count as five minutes."""
-        split = self.cache_creation or _NOT_SPLIT
+        split = self.split
         five, hour = split.ephemeral_5m_input_tokens or 0, split.ephemeral_1h_input_tokens or 0
-        written = self.cache_creation_input_tokens or five + hour
+        known = self.cache_creation_input_tokens
+        written = five + hour if known is None else known
         hour = min(hour, written)
         return Spent(
             model=model,
@@ -84,11 +96,12 @@ class _Usage(msgspec.Struct, gc=False):
             cache_write_5m=written - hour,
             cache_write_1h=hour,
             output=self.output_tokens or 0,
-            assumed=five + hour != written,
+            assumed=written > hour and five + hour != written,
         )
 
 
 _NOT_SPLIT: Final = _Written()
+_LIFETIMES: Final = msgspec.json.Decoder(_Written | None)
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -122,7 +135,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     uuid: str | None = None
     parent_uuid: str | None = None
     session_id: str | None = None
-    agent_id: str | None = None
+    agent_id: msgspec.Raw = msgspec.Raw(b"")
     is_sidechain: bool | None = None
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
@@ -135,7 +148,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     tool_use: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="tool_use")
     tool_use_result: msgspec.Raw = msgspec.Raw(b"")
     data: msgspec.Raw = msgspec.Raw(b"")
-    parent_tool_use: str | None = msgspec.field(default=None, name="parentToolUseID")
+    parent_tool_use: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="parentToolUseID")
 
 
 class _CallLine(msgspec.Struct, gc=False):
@@ -189,6 +202,7 @@ _CALLS: Final = msgspec.json.Decoder(list[_CallLine] | _CallLine)
 _DELTAS: Final = msgspec.json.Decoder(_Delta)
 _RESULTS: Final = msgspec.json.Decoder(_Result)
 _NOTICES: Final = msgspec.json.Decoder(_Notice)
+_TEXT: Final = msgspec.json.Decoder(str)
 _TASKS: Final = msgspec.json.Decoder(_Task)
 _STARTS: Final = frozenset(("Task", "Agent"))
 """Tools that start a sub-agent."""
@@ -509,20 +523,26 @@ class _Session(Session[_Prompt, _Line]):
         if name in _STARTS and identity is not None:
             self._agents.add_call(identity, run, _task_of(arguments))
 
-    def _add_sub_agent(self, line: _Line, raw: bytes, open_run: _Prompt | None) -> None:
+    def _add_sub_agent(
+        self, line: _Line, raw: bytes, open_run: _Prompt | None, named: str | None = None
+    ) -> None:
         """Add a line of a sub-agent: its task, a response, or the result of one that it started itself."""
-        identity = line.agent_id or self._agents.chain(line.uuid, line.parent_uuid)
-        one = self._agents.at(identity, open_run)
+        identity = named or _text(line.agent_id)
+        if identity:
+            one = self._agents.at(identity, open_run)
+        else:
+            one = self._agents.line_of(line.uuid, line.parent_uuid, open_run)
         one.began = one.began or line.timestamp
         message = line.message or _NO_MESSAGE
-        if line.type == "user" and one.asked is None:
-            one.asked = "\n".join(
-                block.text for block in message.blocks if block.type == "text" and block.text
-            )
-        if line.type == "assistant" and message.usage is not None and message.model != _SYNTHETIC:
-            one.responses[message.id or _identity(line, raw)] = message.usage.spent(
-                message.model, "sub-agent"
-            )
+        if line.type == "user" and not one.asked:
+            texts = [block.text for block in message.blocks if block.type == "text" and block.text]
+            one.asked = "\n".join(texts)
+        usage, model = message.usage, message.model
+        # A notice without the id of its response can't be matched with the same one in a file.
+        response = message.id or (None if named else _identity(line, raw))
+        if line.type == "assistant" and usage is not None and model != _SYNTHETIC and response is not None:
+            spent = partial(usage.spent, model, "sub-agent")
+            one.add(response, Response(spent, usage.output_tokens or 0, line.timestamp, open_run))
         if line.tool_use_result:
             self._add_result(line, identity)
 
@@ -534,11 +554,10 @@ class _Session(Session[_Prompt, _Line]):
             notice = _NOTICES.decode(line.data)
         except UNDECODABLE:
             return  # a notice of another shape holds no tokens that can be read
-        if notice.message is not None and notice.agent_id is not None:
-            notice.message.agent_id = notice.agent_id
-            self._add_sub_agent(notice.message, bytes(line.data), self._open)
-            if line.parent_tool_use is not None:
-                self._agents.link(notice.agent_id, line.parent_tool_use)
+        if notice.message is not None and notice.agent_id:
+            self._add_sub_agent(notice.message, bytes(line.data), self._open, notice.agent_id)
+            if call := _text(line.parent_tool_use):
+                self._agents.link(notice.agent_id, call)
 
     def _add_result(self, line: _Line, by: str | None) -> None:
         """Add the result of a call that started a sub-agent; ``by`` is the sub-agent that made the call."""
@@ -546,31 +565,42 @@ class _Session(Session[_Prompt, _Line]):
             result = _RESULTS.decode(line.tool_use_result)
         except UNDECODABLE:
             return  # results of other tools have any shape
-        if result.agent_id is None and result.total_tokens is None:
+        agent = result.agent_id
+        if agent is None and result.total_tokens is None:
             return
         blocks = (line.message or _NO_MESSAGE).blocks
-        called = next((block.tool_use_id for block in blocks if block.tool_use_id is not None), None)
-        if by is not None and result.agent_id is not None:
-            self._agents.at(result.agent_id, None).parent = by
-            called = None
-        self._agents.add_result(result.agent_id, called, result.total_tokens)
+        called = next((call for block in blocks if (call := _text(block.tool_use_id))), None)
+        if by:
+            key = agent or called
+            if key is not None:
+                self._agents.add_nested(key, by)
+        else:
+            key = called or agent
+            if agent is not None and called is not None:
+                self._agents.link(agent, called)
+        if key is not None:
+            self._agents.add_result(key, result.total_tokens)
 
     def _read_sub_agents(self, reading: Reading) -> Iterator[Rejected]:
-        """Read the sub-agents' own files: those of this session, and those that its results name."""
+        """Read the sub-agents' own files: those of this session, and those that its results name.
+
+        A session without a prompt has no run for their tokens: such is each of these files itself.
+        """
+        files = reading.sub_agents
         read: set[Path] = set()
-        wanted = [self.id, *self._agents.unread]
+        wanted = [self.id, *self._agents.unread] if self.prompts else []
         while wanted:
-            files = [file for key in wanted for file in reading.sub_agents.files.get(key or "", ())]
-            new = [file for file in files if file[0] not in read]
-            for path, file in new:
+            found = {path: file for key in wanted for path, file in files.of(key or "") if path not in read}
+            for path, file in found.items():
                 read.add(path)
                 own = replace(reading, path=path, file=file, shape="lines")
                 for _, raw, line in own.records(_decode):
                     if isinstance(line, Rejected):
-                        yield line
+                        if path not in files.sources:  # else the file reports it itself
+                            yield line
                     elif line is not None and line.is_sidechain:
                         self._add_sub_agent(line, raw, None)
-            wanted = list(self._agents.unread) if new else []
+            wanted = list(self._agents.unread) if found else []
 
     def _add_offer(self, line: _Line) -> None:
         try:
@@ -623,8 +653,9 @@ def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
 
 
 def _text(raw: msgspec.Raw) -> str:
+    """Return a text, empty for a member that is none."""
     try:
-        return msgspec.json.decode(raw, type=str)
+        return _TEXT.decode(raw) if raw else ""
     except UNDECODABLE:
         return ""
 

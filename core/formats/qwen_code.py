@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
-from core.formats.sub_agents import SubAgents
+from core.formats.sub_agents import Response, SubAgents
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent, containing
 from core.records.limits import Label, Tokens
@@ -239,11 +240,14 @@ class _Session(Session[_Prompt, _Line]):
         yield from super().entries(reading)
 
     def _add_sub_agent(self, line: _Line, raw: bytes) -> None:
-        chain = self._agents.chain(line.uuid, line.parent_uuid)
-        one = self._agents.at(chain, self.prompts[-1] if self.prompts else None)
+        open_run = self.prompts[-1] if self.prompts else None
+        one = self._agents.line_of(line.uuid, line.parent_uuid, open_run)
         one.began = one.began or line.timestamp
-        if line.type == "assistant" and line.usage_metadata is not None:
-            one.responses[_identity(line, raw)] = line.usage_metadata.spent(line.model, "sub-agent")
+        usage = line.usage_metadata
+        if line.type == "assistant" and usage is not None:
+            spent = partial(usage.spent, line.model, "sub-agent")
+            written = usage.candidates_token_count or 0
+            one.add(_identity(line, raw), Response(spent, written, line.timestamp, open_run))
 
     def _stood_before(self, raw: bytes) -> bool:
         """Return whether the line is a repeat; another line of the same message is more of it."""

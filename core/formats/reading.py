@@ -66,19 +66,24 @@ def first_keys(start: bytes) -> Iterator[str]:
 
 @dataclass
 class SubAgentFiles:
-    """Files of sub-agents among those of an import, and the ids of the sessions that other files hold.
+    """Files of sub-agents, by the ids of their session and of themselves.
 
-    ``files`` has paths with shown names, by the id of the session and by the sub-agent's own id.
+    ``sessions`` are the ids of the sessions that other files of the import hold. ``sources`` are the
+    files that it reads by themselves, too.
     """
 
-    files: dict[str, list[tuple[Path, str]]] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
+    sources: set[Path] = field(default_factory=set)
+    _shown: dict[str, dict[Path, str]] = field(default_factory=dict)
 
     def add(self, path: Path, file: str, *ids: str) -> None:
+        """Add a file with its shown name."""
         for one in ids:
-            known = self.files.setdefault(one, [])
-            if (path, file) not in known:
-                known.append((path, file))
+            self._shown.setdefault(one, {}).setdefault(path, file)
+
+    def of(self, one: str) -> Iterable[tuple[Path, str]]:
+        """Return the files of an id."""
+        return self._shown.get(one, {}).items()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from core.formats.reading import Reading
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.bill import Spent, heaviest, merged
+from core.records.limits import MAX_TOKENS
 from core.records.run import Call, Inventory, Run, Status, Usage, beyond
 
 _LINES_HELD: Final = 50_000
@@ -44,7 +45,7 @@ class Prompt(ABC):
     duration_ms: int | None = None
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    by_sub_agents: list[Spent] = field(default_factory=list)
+    by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
 
     @property
     def reply(self) -> str | None:
@@ -132,7 +133,7 @@ class Session(Order, ABC, Generic[P, L]):
     def _run(self, prompt: P, inventory: Inventory) -> Run:
         ended_at_ms, is_naive = utc_ms_of(prompt.last_time)
         usage = prompt.usage
-        spent = merged((*prompt.spent, *prompt.by_sub_agents))
+        spent = merged((*merged(prompt.spent), *_by_sub_agents(prompt)))
         model = heaviest(spent) or prompt.model
         return Run(
             uid=f"{self.format_name}/prompt/{prompt.identity}",
@@ -157,6 +158,14 @@ class Session(Order, ABC, Generic[P, L]):
             prompt=prompt.request,
             reply=prompt.reply,
         )
+
+
+def _by_sub_agents(prompt: Prompt) -> tuple[Spent, ...]:
+    """Return the tokens of a run's sub-agents; counts that no bill can have are a lower bound."""
+    try:
+        return merged(make() for make in prompt.by_sub_agents)
+    except InvalidInput:
+        return (Spent(owner="sub-agent", total=MAX_TOKENS),)
 
 
 class NamedLine(Line, Protocol):

@@ -8,9 +8,10 @@ is a lower bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from core.formats.moments import utc_ms_of
 from core.formats.sessions import Prompt
@@ -19,15 +20,34 @@ from core.records.bill import Spent
 P = TypeVar("P", bound=Prompt)
 
 
+class Response(NamedTuple, Generic[P]):
+    """A sub-agent's response. ``open_run`` is the run that was open at its line.
+
+    ``spent`` makes its counts when the run is made, because counts out of range are that run's matter. Of two forms
+    of one response the one with more ``written`` tokens is the later one.
+    """
+
+    spent: Callable[[], Spent]
+    written: int
+    at: str | None
+    open_run: P | None
+
+
 @dataclass(slots=True)
 class SubAgent(Generic[P]):
-    """A sub-agent. ``open_run`` is the run that was open at its first line; ``asked`` is its task."""
+    """A sub-agent: its task, its first time, the run that was open then, and the sub-agent that started it."""
 
     open_run: P | None = None
     asked: str | None = None
     began: str | None = None
     parent: str | None = None
-    responses: dict[str, Spent] = field(default_factory=dict)
+    responses: dict[str, Response[P]] = field(default_factory=dict)
+
+    def add(self, key: str, response: Response[P]) -> None:
+        """Add a response, or a later form of it."""
+        known = self.responses.get(key)
+        if known is None or response.written >= known.written:
+            self.responses[key] = response
 
 
 @dataclass
@@ -37,26 +57,31 @@ class SubAgents(Generic[P]):
     by_id: dict[str, SubAgent[P]] = field(default_factory=dict)
     _run_of_call: dict[str, P] = field(default_factory=dict)
     _calls_with: dict[str, list[str]] = field(default_factory=dict)
-    _call_of: dict[str, str] = field(default_factory=dict)
+    _calls_of: dict[str, list[str]] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
-    _chains: dict[str, str] = field(default_factory=dict)
+    _before: dict[str, str | None] = field(default_factory=dict)
+    _ended_ms: dict[int, int] = field(default_factory=dict)
 
     def add_call(self, call_id: str, run: P, task: str) -> None:
         """Record a call that starts a sub-agent on a task."""
         self._run_of_call[call_id] = run
-        self._calls_with.setdefault(task, []).append(call_id)
+        self._calls_with.setdefault(_folded(task), []).append(call_id)
 
     def link(self, agent: str, call_id: str) -> None:
-        """Record that a call started this sub-agent."""
-        self._call_of[agent] = call_id
+        """Record that a call started this sub-agent, or went on with it."""
+        calls = self._calls_of.setdefault(agent, [])
+        if call_id not in calls:
+            calls.append(call_id)
 
-    def add_result(self, agent: str | None, call_id: str | None, total: int | None) -> None:
-        """Record the result of a call: the sub-agent's id and the total that it reports."""
-        if agent is not None and call_id is not None:
-            self.link(agent, call_id)
-        key = call_id or agent
-        if key is not None and total:
+    def add_result(self, key: str, total: int | None) -> None:
+        """Record the total that a call's result reports, by the id of the call or of the sub-agent."""
+        if total:
             self._totals[key] = max(total, self._totals.get(key, 0))
+
+    def add_nested(self, agent: str, parent: str) -> None:
+        """Record that a sub-agent started another one."""
+        if agent != parent:
+            self.at(agent, None).parent = parent
 
     def at(self, agent: str, open_run: P | None) -> SubAgent[P]:
         """Return a sub-agent, a new one at its first line."""
@@ -65,70 +90,130 @@ class SubAgents(Generic[P]):
             known = self.by_id[agent] = SubAgent(open_run=open_run)
         return known
 
-    def chain(self, uuid: str | None, parent: str | None) -> str:
-        """Return the id of a line's sub-agent where lines name none: that of the first line it follows."""
-        root = self._chains.get(parent or "") or uuid or parent or ""
-        if uuid is not None:
-            self._chains[uuid] = root
-        return root
+    def line_of(self, uuid: str | None, parent: str | None, open_run: P | None) -> SubAgent[P]:
+        """Return the sub-agent of a line that names none: the lines that follow each other are one sub-agent."""
+        key = uuid or parent or ""
+        self._before.setdefault(key, parent)
+        return self.at(key, open_run)
 
     @property
     def unread(self) -> list[str]:
         """Ids of sub-agents that a result or a notice names, and of which no response is known."""
         known = {agent for agent, one in self.by_id.items() if one.responses}
-        return sorted(self._call_of.keys() - known)
+        return sorted(self._calls_of.keys() - known)
 
     def charge(self, runs: Sequence[P], is_own: Callable[[str], bool]) -> None:
         """Give each run the tokens of its sub-agents; ``is_own``: the agent itself gave this response."""
         if not runs:
             return
+        self._ended_ms = {id(run): utc_ms_of(run.last_time)[0] or -1 for run in runs}
+        self._join_lines()
+        in_time = sorted(
+            self.by_id, key=lambda agent: (agent not in self._calls_of, self.by_id[agent].began or "")
+        )
+        self._link_by_task(in_time, runs)
         counted: set[str] = set()
-        for agent in sorted(self.by_id, key=lambda one: (one not in self._call_of, one)):
-            one = self.by_id[agent]
-            call_id = self._started_by(agent)
-            new = [key for key in one.responses if key not in counted and not is_own(key)]
-            counted.update(new)
-            if one.responses and call_id is not None:
-                self._totals.pop(call_id, None)
-            if one.responses:
+        for agent in in_time:
+            own = self._runs_of(agent)
+            for key, response in self.by_id[agent].responses.items():
+                if key in counted or is_own(key):
+                    continue
+                counted.add(key)
+                run = self._run_of(response, own or runs, is_certain=bool(own))
+                run.by_sub_agents.append(response.spent)
+                for call in self._calls_of.get(agent, ()):
+                    if self._run_of_call.get(call) is run:
+                        self._totals.pop(call, None)
+            if self.by_id[agent].responses:
                 self._totals.pop(agent, None)
-            run = self._run(agent, runs)
-            run.by_sub_agents += [one.responses[key] for key in new]
         for key, total in self._totals.items():
-            run = self._run_of_call.get(key) or self._run(key, runs)
-            run.by_sub_agents.append(Spent(owner="sub-agent", total=total))
+            self._charge_total(key, total, runs)
 
-    def _started_by(self, agent: str) -> str | None:
-        """Return the call that started a sub-agent: the linked one, else the next one with the same task."""
-        linked = self._call_of.get(agent)
-        if linked is None:
-            taken = set(self._call_of.values())
-            calls = [
-                one for one in self._calls_with.get(self.by_id[agent].asked or "", ()) if one not in taken
-            ]
-            if calls:
-                linked = self._call_of[agent] = calls[0]
-        return linked
+    def _charge_total(self, key: str, total: int, runs: Sequence[P]) -> None:
+        known = self._run_of_call.get(key)
+        run = known if known is not None else (self._runs_of(key) or [runs[-1]])[0]
+        run.by_sub_agents.append(lambda: Spent(owner="sub-agent", total=total))
 
-    def _run(self, agent: str, runs: Sequence[P], level: int = 0) -> P:
-        """Return the run of a sub-agent: by its call, by its parent, by its first line, or by time."""
-        run = self._run_of_call.get(self._call_of.get(agent, ""))
-        if run is not None:
-            return run
-        one = self.by_id.get(agent)
-        if one is None:
-            return runs[-1]
-        if one.parent is not None and one.parent != agent and level < len(self.by_id):
-            return self._run(one.parent, runs, level + 1)
-        return one.open_run or _at(runs, one.began)
+    def _join_lines(self) -> None:
+        """Make one sub-agent of the lines that follow each other, in any order."""
+        for key in self._before:
+            root = self._root(key)
+            if root == key:
+                continue
+            one, whole = self.by_id.pop(key), self.at(root, None)
+            whole.open_run = whole.open_run or one.open_run
+            whole.asked = whole.asked or one.asked
+            whole.began = min((time for time in (whole.began, one.began) if time is not None), default=None)
+            for name, response in one.responses.items():
+                whole.add(name, response)
+        self._before.clear()
+
+    def _root(self, key: str) -> str:
+        """Return the first line before a line; in a circle the smallest id."""
+        seen: dict[str, None] = {}
+        while key not in seen:
+            seen[key] = None
+            before = self._before.get(key)
+            if before is None or before not in self._before:
+                return key
+            key = before
+        return min(seen)
+
+    def _link_by_task(self, agents: Iterable[str], runs: Sequence[P]) -> None:
+        """Link each sub-agent without a known call to a free call on its task, one of the run at its time if any."""
+        taken = {call for calls in self._calls_of.values() for call in calls}
+        free: dict[str, dict[int, list[str]]] = {}
+        for task, calls in self._calls_with.items():
+            for call in reversed(calls):
+                if call not in taken:
+                    free.setdefault(task, {}).setdefault(id(self._run_of_call[call]), []).append(call)
+        for agent in agents:
+            one = self.by_id[agent]
+            by_run = free.get(_folded(one.asked or ""))
+            if not by_run or agent in self._calls_of or one.parent is not None:
+                continue
+            near = id(self._at(runs, one.began) or one.open_run)
+            at = near if near in by_run else next(reversed(by_run))
+            self.link(agent, by_run[at].pop())
+            if not by_run[at]:
+                del by_run[at]
+
+    def _runs_of(self, agent: str) -> list[P]:
+        """Return the runs that started a sub-agent, in order: by its calls, or by those of its parents."""
+        seen: set[str] = set()
+        at: str | None = agent
+        while at is not None and at not in seen:
+            seen.add(at)
+            calls = self._calls_of.get(at, ())
+            found = {id(run): run for call in calls if (run := self._run_of_call.get(call)) is not None}
+            if found:
+                return list(found.values())
+            at = self.by_id[at].parent if at in self.by_id else None
+        return []
+
+    def _run_of(self, response: Response[P], runs: Sequence[P], *, is_certain: bool) -> P:
+        """Return which of some runs a response belongs to: by its time, or by its line."""
+        if is_certain and len(runs) == 1:
+            return runs[0]
+        if is_certain and response.open_run is not None and any(run is response.open_run for run in runs):
+            return response.open_run
+        return self._at(runs, response.at) or response.open_run or runs[-1]
+
+    def _at(self, runs: Sequence[P], time: str | None) -> P | None:
+        """Return the first run that had not ended at a time, else None."""
+        at_ms, _ = utc_ms_of(time)
+        if at_ms is None:
+            return None
+        return next((run for run in runs if self._ended_ms[id(run)] >= at_ms), None)
 
 
-def _at(runs: Sequence[P], time: str | None) -> P:
-    """Return the first run that had not ended at a time; without one the last."""
-    at_ms, _ = utc_ms_of(time)
-    if at_ms is not None:
-        for run in runs:
-            ended_ms, _ = utc_ms_of(run.last_time)
-            if ended_ms is not None and ended_ms >= at_ms:
-                return run
-    return runs[-1]
+_REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
+
+
+def _folded(text: str) -> str:
+    r"""Return a task without what a program put beside it, and without its white space.
+
+    >>> _folded("<system-reminder>now</system-reminder> look\n around ")
+    'look around'
+    """
+    return " ".join(_REMINDER.sub(" ", text).split())

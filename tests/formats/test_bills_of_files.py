@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from core.formats import open_sources
-from core.formats.entries import Skipped
+from core.formats.entries import Rejected, Skipped
 from core.records.bill import Spent
 from core.records.run import Run
 from tests.formats.builders import Session, lines, put, read, runs, text, use
@@ -373,6 +374,153 @@ def test_each_run_pays_for_its_own_sub_agents(tmp_path: Path) -> None:
     by_run = {one: count["sub-agent", "haiku", "output"] for one, count in found.items()}
     assert list(by_run.values()) == [9_900, 2 * 9_900]
     assert not [key for count in found.values() for key in count if key[2] == "total"]
+
+
+def by_sub_agents(found: Iterable[object]) -> list[tuple[int, int]]:
+    """Return input and tokens without a split of the sub-agents of each run."""
+    made = [run for run in found if isinstance(run, Run)]
+    rows = [[row for row in run.bill if row.owner == "sub-agent"] for run in made]
+    return [(sum(row.input for row in own), sum(row.total for row in own)) for own in rows]
+
+
+def agent_line(
+    kind: str, uuid: str, parent: str | None, second: int, n_input: int = 0, **marks: object
+) -> Json:
+    content = [text("look around")] if kind == "user" else [text("x")]
+    message: Json = {"role": kind, "content": content, "id": uuid, "model": "haiku"}
+    if kind == "assistant":
+        message["usage"] = used(n_input, 1)
+    at = f"2026-01-02T03:00:{second:02}.000Z"
+    same: Json = {"isSidechain": True, "sessionId": "s1", "timestamp": at}
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, "message": message, **same, **marks}
+
+
+def two_runs(agents: tuple[str | None, str | None], between: Iterable[Json] = ()) -> Session:
+    """A session whose two runs start a sub-agent each, on the same task."""
+    session = Session()
+    for number, agent in enumerate(agents):
+        call = f"call-{number}"
+        session.prompt("go").reply(use("Task", call, prompt="look around"), id=f"m{number}", usage=used(1, 1))
+        session.made += [line for line in between if line["run"] == number]
+        block = {"type": "tool_result", "tool_use_id": call, "content": "done"}
+        result: Json = {"totalTokens": 500} if agent is None else {"totalTokens": 500, "agentId": agent}
+        session.prompt([block], toolUseResult=result)
+    return session
+
+
+def test_a_sub_agent_that_is_resumed_is_paid_by_each_of_its_runs(tmp_path: Path) -> None:
+    mark: Json = {"agentId": "a1"}
+    put(tmp_path, lines([
+        agent_line("user", "x0", None, 1, **mark),
+        agent_line("assistant", "x1", "x0", 1, 400, **mark),
+        agent_line("assistant", "x2", "x1", 4, 700, **mark),
+    ]), "agent-a1.jsonl")  # fmt: skip
+    path = put(tmp_path, two_runs(("a1", "a1")).bytes(), "s1.jsonl")
+    assert by_sub_agents(read_all([path])) == [(400, 0), (700, 0)]
+
+
+@pytest.mark.parametrize("order", ["in order", "child first"])
+@pytest.mark.parametrize(
+    "words", ["look around", " look\naround ", "<system-reminder>now</system-reminder>look around"]
+)
+def test_sub_agents_without_ids_are_told_apart_by_their_run(tmp_path: Path, order: str, words: str) -> None:
+    between = []
+    for run, (name, n_input) in enumerate([("z", 1_000), ("b", 7)]):  # the later one sorts first
+        own = [
+            agent_line("user", f"{name}0", None, 3 * run + 1, run=run),
+            agent_line("assistant", f"{name}1", f"{name}0", 3 * run + 1, n_input, run=run),
+        ]
+        own[0]["message"]["content"] = [text(words)]
+        between += own if order == "in order" else own[::-1]
+    session = two_runs((None, None), between)
+    found = runs(read(put(tmp_path, session.bytes(), "s1.jsonl")))
+    assert by_sub_agents(found) == [(1_000, 0), (7, 0)]
+
+
+def test_a_joined_file_gives_the_bills_of_its_parts(tmp_path: Path) -> None:
+    """The sub-agent has no call: its time says whose it is, wherever its lines are."""
+    session = Session().prompt("one").reply(text("a"), id="m1", usage=used(1, 1))
+    session.prompt("two").reply(text("b"), id="m2", usage=used(1, 1))
+    own = [
+        agent_line("user", "x0", None, 0, agentId="acompact-1"),
+        agent_line("assistant", "x1", "x0", 1, 300, agentId="acompact-1"),
+    ]
+    for name, content in {"front": [*own, *session.made], "behind": [*session.made, *own]}.items():
+        assert by_sub_agents(runs(read(put(tmp_path, lines(content), name)))) == [(300, 0), (0, 0)]
+    paths = [put(tmp_path, lines(own), "agent-x.jsonl"), put(tmp_path, session.bytes(), "s1.jsonl")]
+    assert by_sub_agents(read_all(paths)) == [(300, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("shape", ["circle", "chain"])
+def test_many_nested_sub_agents_come_to_an_end(tmp_path: Path, shape: str) -> None:
+    own = [agent_line("assistant", f"x{n}", None, 1, 10, agentId=f"a{n}") for n in range(2_000)]
+    block = {"type": "tool_result", "tool_use_id": "inner", "content": "done"}
+    for number, line in enumerate(own):
+        after = (number + 1) % len(own) if shape == "circle" else number + 1
+        result = {"agentId": f"a{after}", "totalTokens": 9}
+        nested = agent_line("user", f"y{number}", None, 1, agentId=f"a{number}", toolUseResult=result)
+        nested["message"]["content"] = [block]
+        line["nested"] = nested
+    content = [part for line in own for part in (line, line.pop("nested"))]
+    session = Session().prompt("one").reply(text("a"), id="m1", usage=used(1, 1))
+    session.made += content
+    (found,) = by_sub_agents(runs(read(put(tmp_path, session.bytes()))))
+    assert found[0] == 20_000
+
+
+def test_counts_that_no_bill_can_have_are_a_lower_bound(tmp_path: Path) -> None:
+    session = session_with_task()
+    session.made += [agent_line("assistant", f"x{n}", None, 1, 10**12, agentId="a1") for n in range(2)]
+    (run,) = runs(read(put(tmp_path, answered(session).bytes())))
+    assert run.usage is not None
+    assert run.usage.tokens == 270
+    assert by_sub_agents([run]) == [(0, 10**12)]
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"usage": {"cache_creation": []}},
+        {"usage": {"cache_creation": {"ephemeral_1h_input_tokens": -1}}},
+        {"line": {"agentId": 5}},
+        {"line": {"parentToolUseID": []}},
+    ],
+)
+def test_a_strange_member_that_only_the_bill_reads_costs_no_line(tmp_path: Path, strange: Json) -> None:
+    usage = used(1, 2, cache_creation_input_tokens=4, **strange.get("usage", {}))
+    session = Session().prompt("go").reply(use("Read", "t1"), usage=usage, **strange.get("line", {}))
+    (run,) = runs(read(put(tmp_path, session.bytes())))
+    assert [call.name for call in run.calls] == ["Read"]
+    (row,) = run.bill or by_usage(run)
+    assert (row.tokens, row.cache_write_5m) == (7, 4)
+
+
+OPENED: Counter[str] = Counter()
+
+
+def count_opened(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open" and "agent-many-" in str(arguments[0]):
+        OPENED[str(arguments[0])] += 1
+
+
+def test_each_file_of_a_sub_agent_is_read_as_often_as_one_alone(tmp_path: Path) -> None:
+    """How often a file is opened doesn't grow with the number of files. A bad line is reported once."""
+    sys.addaudithook(count_opened)
+    most = {}
+    for n_files in (2, 40):
+        folder = tmp_path / str(n_files)
+        folder.mkdir()
+        for number in range(n_files):
+            own = agent_line("assistant", f"x{number}", None, 1, 10, agentId=f"a{number}")
+            bad = {**own, "message": 7} if not number else own
+            put(folder, lines([own, own, bad]), f"agent-many-{n_files}-{number}.jsonl")
+        put(folder, session_with_task().bytes(), "s1.jsonl")
+        OPENED.clear()
+        entries = read_all([folder])
+        most[n_files] = max(OPENED.values())
+        assert by_sub_agents(entries) == [(10 * n_files, 0)]
+        assert len([entry for entry in entries if isinstance(entry, Rejected)]) == 1
+    assert most[2] == most[40]
 
 
 def test_the_model_with_most_tokens_is_the_run_s(tmp_path: Path) -> None:
