@@ -26,20 +26,11 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 
 from core.columns import Ints
-from core.issuers import BEFORE, ISSUERS
+from core.issuers import BEFORE, ISSUERS, IssuedKind
 
 SecretKind = Literal[
     "private_key",
-    "aws_access_key",
-    "api_key",
-    "github_token",
-    "gitlab_token",
-    "slack_token",
-    "google_api_key",
-    "hugging_face_token",
-    "stripe_key",
-    "package_token",
-    "issued_token",
+    IssuedKind,
     "json_web_token",
     "password",
     "password_in_address",

@@ -275,6 +275,6 @@ SENTENCES: Final = (
 )
 
 
-def told(secret: str, chance: random.Random) -> str:
+def in_sentence(secret: str, chance: random.Random) -> str:
     """Return a text inside a sentence, as agents write it."""
     return chance.choice(SENTENCES).replace("{}", secret)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from core import secrecy
 from core.issuers import ISSUERS
 from core.secrecy import SECRET_KINDS, SecretKind, secrets_in, secrets_in_all
-from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, made, told
+from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _OF_BASE64: Final = _LETTERS + "-_"
@@ -133,14 +133,14 @@ def test_kinds_are_told_once_and_in_order() -> None:
 @pytest.mark.parametrize("forms", [*ISSUED.values(), NAMED, PLACED], ids=[*ISSUED, "named", "placed"])
 def test_secrets_of_every_issuer_name_and_place_are_found(forms: tuple[str, ...]) -> None:
     chance = random.Random(7)
-    texts = [told(made(form, chance), chance) for form in forms for _ in range(20)]
+    texts = [in_sentence(made(form, chance), chance) for form in forms for _ in range(20)]
     missed = [text for text, kinds in zip(texts, secrets_in_all(texts), strict=True) if not kinds]
     assert len(missed) <= 0.03 * len(texts), missed[:3]
 
 
 def test_harmless_texts_are_rarely_reported() -> None:
     chance = random.Random(8)
-    texts = [told(kind(chance), chance) for kind in HARMLESS for _ in range(20)]
+    texts = [in_sentence(kind(chance), chance) for kind in HARMLESS for _ in range(20)]
     reported = [text for text, kinds in zip(texts, secrets_in_all(texts), strict=True) if kinds]
     assert len(HARMLESS) >= 60
     assert len(reported) <= 0.02 * len(texts), reported[:3]

@@ -587,9 +587,9 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
 
 def _keyed(txn: Transaction, lines: Iterable[Episode]) -> Iterator[Episode]:
     """Yield lines with digests of arguments and metadata under the learner's key, and without erased tasks."""
-    for told in lines:
-        is_erased = told.task is not None and is_erased_episode(txn, told.uid, told.runs)
-        line = replace(told, task=txn.erased.task(told.task)) if is_erased else told
+    for one in lines:
+        is_erased = one.task is not None and is_erased_episode(txn, one.uid, one.runs)
+        line = replace(one, task=txn.erased.task(one.task)) if is_erased else one
         steps = _keyed_steps(txn, line.steps)
         yield line if steps is line.steps else replace(line, steps=tuple(steps))
 

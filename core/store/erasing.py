@@ -729,7 +729,9 @@ def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:
         rows = txn.connection.rows(
             f'SELECT {_KEYS[table]}, {column} FROM "{table}" WHERE learner_id = ?', [txn.learner_id]
         )
-        renamed[column_name] += _rewrite(txn, table, column, rows, lambda told: _renamed(told, whole, number))
+        renamed[column_name] += _rewrite(
+            txn, table, column, rows, lambda words: _renamed(words, whole, number)
+        )
     return renamed
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from core import secrecy
 from core.issuers import ISSUERS, Issuer
 from core.secrecy import secrets_in_all
-from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, made, told
+from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
 
 VALUES: Final = 20
 HALVES: Final = 10
@@ -25,7 +25,7 @@ _PROSE: Final = "The parser drops the last record, so the count is one short. Se
 
 def texts_of(forms: Iterable[str], chance: random.Random) -> list[str]:
     """Return texts of each form in a sentence, with values drawn."""
-    return [told(made(form, chance), chance) for form in forms for _ in range(VALUES)]
+    return [in_sentence(made(form, chance), chance) for form in forms for _ in range(VALUES)]
 
 
 def recall(texts: list[str]) -> float:
@@ -77,7 +77,7 @@ def main() -> None:
         _say(f"recall, {name}: {recall(texts_of(forms, chance)):.4f} of {len(forms)} forms x {VALUES} values")
     halves = [unknown_issuers(seed) for seed in range(HALVES)]
     _say(f"recall, issuers without rows: {sum(halves) / HALVES:.3f} ({min(halves):.3f} to {max(halves):.3f})")
-    harmless = [told(kind(chance), chance) for kind in HARMLESS for _ in range(VALUES)]
+    harmless = [in_sentence(kind(chance), chance) for kind in HARMLESS for _ in range(VALUES)]
     _say(f"false alarms: {recall(harmless):.4f} of {len(HARMLESS)} kinds x {VALUES} values")
     _say(f"time of a letter: {min(nanoseconds() for _ in range(5)):.0f} ns")
 

@@ -38,7 +38,7 @@ def context(tmp_path: Path) -> Context:
     return context_at(tmp_path / "a.db")
 
 
-def told(context: Context, folder: Path, name: str, *lines: Episode) -> str | None:
+def imported(context: Context, folder: Path, name: str, *lines: Episode) -> str | None:
     return import_files(context, [file_of(folder, f"{name}.episodes", *lines)]).id
 
 
@@ -53,8 +53,8 @@ def tasks(context: Context) -> dict[str, str | None]:
 
 def test_it_goes_in_every_version_and_no_import_brings_it_back(context: Context, tmp_path: Path) -> None:
     short = with_fields(WHOLE, steps=STEPS[:2])
-    first = told(context, tmp_path, "short", short)
-    told(context, tmp_path, "whole", WHOLE, with_fields(WHOLE, uid="other"))
+    first = imported(context, tmp_path, "short", short)
+    imported(context, tmp_path, "whole", WHOLE, with_fields(WHOLE, uid="other"))
     export_file(context, tmp_path / "before.jsonl")
     assert holds(context)
     preview = preview_erase(context, episode="sums/1")
@@ -128,7 +128,7 @@ def test_any_episodes_can_be_erased_in_any_order(
             )
             for uid in data.draw(st.lists(st.sampled_from(uids), unique=True, min_size=1))
         ]
-        told(context, folder, str(number), *lines)
+        imported(context, folder, str(number), *lines)
     known = tasks(context)
     erased = data.draw(st.lists(st.sampled_from(sorted(known)), unique=True))
     for uid in erased:
