@@ -533,7 +533,7 @@ BUDGETS = {
     "core/doors": 13_010,
     "core/explained": 530,
     "core/flows": 14_060,
-    "core/formats": 11_710,
+    "core/formats": 11_720,
     "core/guide": 160,
     "core/package": 40,
     "core/posterior": 620,

@@ -133,7 +133,7 @@ class Session(Order, ABC, Generic[P, L]):
     def _run(self, prompt: P, inventory: Inventory) -> Run:
         ended_at_ms, is_naive = utc_ms_of(prompt.last_time)
         usage = prompt.usage
-        spent = merged((*merged(prompt.spent), *_by_sub_agents(prompt)))
+        spent = merged(prompt.spent) + _by_sub_agents(prompt)  # sorted: the agent's rows come first
         model = heaviest(spent) or prompt.model
         return Run(
             uid=f"{self.format_name}/prompt/{prompt.identity}",

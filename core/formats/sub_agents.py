@@ -9,8 +9,10 @@ is a lower bound.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from core.formats.moments import utc_ms_of
@@ -60,7 +62,6 @@ class SubAgents(Generic[P]):
     _calls_of: dict[str, list[str]] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
     _before: dict[str, str | None] = field(default_factory=dict)
-    _ended_ms: dict[int, int] = field(default_factory=dict)
 
     def add_call(self, call_id: str, run: P, task: str) -> None:
         """Record a call that starts a sub-agent on a task."""
@@ -106,12 +107,12 @@ class SubAgents(Generic[P]):
         """Give each run the tokens of its sub-agents; ``is_own``: the agent itself gave this response."""
         if not runs:
             return
-        self._ended_ms = {id(run): utc_ms_of(run.last_time)[0] or -1 for run in runs}
+        timeline = _Timeline(runs)
         self._join_lines()
         in_time = sorted(
             self.by_id, key=lambda agent: (agent not in self._calls_of, self.by_id[agent].began or "")
         )
-        self._link_by_task(in_time, runs)
+        self._link_by_task(in_time, timeline)
         counted: set[str] = set()
         for agent in in_time:
             own = self._runs_of(agent)
@@ -119,7 +120,7 @@ class SubAgents(Generic[P]):
                 if key in counted or is_own(key):
                     continue
                 counted.add(key)
-                run = self._run_of(response, own or runs, is_certain=bool(own))
+                run = _run_of(response, own, timeline)
                 run.by_sub_agents.append(response.spent)
                 for call in self._calls_of.get(agent, ()):
                     if self._run_of_call.get(call) is run:
@@ -159,7 +160,7 @@ class SubAgents(Generic[P]):
             key = before
         return min(seen)
 
-    def _link_by_task(self, agents: Iterable[str], runs: Sequence[P]) -> None:
+    def _link_by_task(self, agents: Iterable[str], timeline: _Timeline[P]) -> None:
         """Link each sub-agent without a known call to a free call on its task, one of the run at its time if any."""
         taken = {call for calls in self._calls_of.values() for call in calls}
         free: dict[str, dict[int, list[str]]] = {}
@@ -172,7 +173,7 @@ class SubAgents(Generic[P]):
             by_run = free.get(_folded(one.asked or ""))
             if not by_run or agent in self._calls_of or one.parent is not None:
                 continue
-            near = id(self._at(runs, one.began) or one.open_run)
+            near = id(timeline.at(one.began) or one.open_run)
             at = near if near in by_run else next(reversed(by_run))
             self.link(agent, by_run[at].pop())
             if not by_run[at]:
@@ -191,20 +192,31 @@ class SubAgents(Generic[P]):
             at = self.by_id[at].parent if at in self.by_id else None
         return []
 
-    def _run_of(self, response: Response[P], runs: Sequence[P], *, is_certain: bool) -> P:
-        """Return which of some runs a response belongs to: by its time, or by its line."""
-        if is_certain and len(runs) == 1:
-            return runs[0]
-        if is_certain and response.open_run is not None and any(run is response.open_run for run in runs):
-            return response.open_run
-        return self._at(runs, response.at) or response.open_run or runs[-1]
 
-    def _at(self, runs: Sequence[P], time: str | None) -> P | None:
+class _Timeline(Generic[P]):
+    """Runs of a session in order, with the latest end up to each."""
+
+    def __init__(self, runs: Sequence[P]) -> None:
+        self.runs = runs
+        ends = (utc_ms_of(run.last_time)[0] for run in runs)
+        self._latest_ms = list(accumulate((-1 if end is None else end for end in ends), max))
+
+    def at(self, time: str | None) -> P | None:
         """Return the first run that had not ended at a time, else None."""
         at_ms, _ = utc_ms_of(time)
-        if at_ms is None:
-            return None
-        return next((run for run in runs if self._ended_ms[id(run)] >= at_ms), None)
+        place = len(self.runs) if at_ms is None else bisect_left(self._latest_ms, at_ms)
+        return self.runs[place] if place < len(self.runs) else None
+
+
+def _run_of(response: Response[P], own: Sequence[P], timeline: _Timeline[P]) -> P:
+    """Return the run of a response: of those that started its sub-agent, else of all, by its line or by its time."""
+    if len(own) == 1:
+        return own[0]
+    if own:
+        if response.open_run is not None and any(run is response.open_run for run in own):
+            return response.open_run
+        return _Timeline(own).at(response.at) or own[-1]
+    return timeline.at(response.at) or response.open_run or timeline.runs[-1]
 
 
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
