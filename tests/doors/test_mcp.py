@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from core.doors.mcp.server import agent, allowances
-from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call
+from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call, callable_by
 from core.doors.service import Service
 from core.errors import InvalidInput
 from core.flows import queries
@@ -73,8 +73,20 @@ def test_a_token_may_call_what_its_scope_includes(service: Service, context: Con
         answer = call(service, actor, name, ARGUMENTS[name])
         is_denied = answer.document is None and b"denied" in answer.text.lower()
         assert is_denied is not may(actor, BY_NAME[name].action, context.learner) or name == "undo", scope
-        if is_denied:
+        assert (BY_NAME[name] in callable_by(actor)) is may(actor, BY_NAME[name].action, context.learner)
+        if is_denied or BY_NAME[name].effect == "reads":
             assert queries.revision(context) == before
+
+
+@pytest.mark.parametrize("names", [set(), {"reset"}, set(ALLOWABLE)])
+def test_an_agent_sees_the_tools_that_the_server_allows(names: set[str]) -> None:
+    seen = callable_by(agent("bot"), frozenset(names))
+    assert {tool.allowed_as for tool in seen} == {None, *names}
+    assert len(seen) == len(BY_NAME) - len(ALLOWABLE) + len(names)
+
+
+def test_an_actor_without_a_role_sees_no_tool() -> None:
+    assert callable_by(Actor(name="jo", role=None)) == []
 
 
 def test_over_standard_input_reset_and_export_are_allowed_by_name(service: Service, context: Context) -> None:

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from core.doors.exchange import HttpCall
 from core.doors.mcp.over_http import ROUTES
-from core.doors.mcp.tools import BY_NAME
+from core.doors.mcp.tools import callable_by
 from core.doors.service import Service
 from core.errors import Denied
 from core.flows import queries
@@ -68,7 +68,12 @@ def test_the_sdks_client_goes_round_once(service: Service) -> None:
             Client(streamable_http_client("http://127.0.0.1/mcp", http_client=http)) as client,
         ):
             listed = await client.list_tools()
-            assert [tool.name for tool in listed.tools] == list(BY_NAME)
+            assert [tool.name for tool in listed.tools] == [tool.name for tool in callable_by(ingest)]
+            hints = {tool.name: tool.annotations for tool in listed.tools}
+            assert "qortex_learning_reset" not in hints
+            hint = hints["qortex_learning_observe"]
+            assert hint is not None
+            assert not hint.destructive_hint
             chosen = await client.call_tool(
                 "qortex_learning_select", {"learner": "o", "candidates": [{"id": ARM}]}
             )

@@ -19,9 +19,10 @@ from mcp_types import (
     PaginatedRequestParams,
     TextContent,
     Tool,
+    ToolAnnotations,
 )
 
-from core.doors.mcp.tools import ALLOWABLE, BY_NAME, OUTPUT, call
+from core.doors.mcp.tools import ALLOWABLE, BY_NAME, OUTPUT, AgentTool, call, callable_by
 from core.doors.service import Service
 from core.errors import InvalidInput
 from core.records.actor import Actor, Grant, Scope
@@ -68,15 +69,9 @@ def make_server(
     ``who`` returns the actor of a request's context; ``allowed`` names further tools of that agent
     (`core.doors.mcp.tools.call`).
     """
-    listed = ListToolsResult(
-        tools=[
-            Tool(name=tool.name, description=tool.words, input_schema=tool.schema, output_schema=OUTPUT)
-            for tool in BY_NAME.values()
-        ]
-    )
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ANN401, ARG001
-        return listed
+        return ListToolsResult(tools=[_listed(tool) for tool in callable_by(who(context), allowed)])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:  # noqa: ANN401
         if params.name not in BY_NAME:
@@ -96,6 +91,23 @@ def make_server(
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+    )
+
+
+def _listed(tool: AgentTool) -> Tool:
+    """Return a tool as the protocol lists it, with the hints by which a client decides whether to ask its user."""
+    hints = ToolAnnotations(
+        read_only_hint=tool.effect == "reads",
+        destructive_hint=tool.effect == "corrects",
+        idempotent_hint=tool.effect == "reads",
+        open_world_hint=False,
+    )
+    return Tool(
+        name=tool.name,
+        description=tool.words,
+        input_schema=tool.schema,
+        output_schema=OUTPUT,
+        annotations=hints,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import orjson
@@ -20,7 +20,7 @@ from core.doors.verbs import verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
 from core.flows.kairos import export_call, reward_call
 from core.formats.kairos import refusal
-from core.permissions import Action
+from core.permissions import Action, may
 from core.records.actor import Actor, Grant
 from core.records.limits import shown
 
@@ -28,13 +28,16 @@ Arguments = Mapping[str, Any]
 Document = dict[str, Any]
 ALLOWABLE: Final = ("reset", "export")
 """Tools that an agent may call only if the server is started with ``--allow``."""
+Effect = Literal["reads", "adds", "corrects"]
+"""What a call does to the data: nothing, a new row, or a change of what earlier rows mean."""
 
 
 class AgentTool(NamedTuple):
-    """Tool with its action, arguments and handler; ``allowed_as`` is its name in `ALLOWABLE`, if any."""
+    """Tool with its action, effect, arguments and handler; ``allowed_as`` is its name in `ALLOWABLE`, if any."""
 
     name: str
     action: Action
+    effect: Effect
     words: str
     schema: Schema
     call: Callable[[Service, Actor, Arguments], Document]
@@ -47,6 +50,18 @@ class ToolResult(NamedTuple):
 
     text: bytes
     document: Document | None
+
+
+def callable_by(actor: Actor, allowed: frozenset[str] | None = None) -> list[AgentTool]:
+    """Return the tools that an actor may call in at least one learner; ``allowed`` is as in `call`."""
+    return [tool for tool in _TABLE if _is_callable(tool, actor, allowed)]
+
+
+def _is_callable(tool: AgentTool, actor: Actor, allowed: frozenset[str] | None) -> bool:
+    if tool.allowed_as is not None and allowed is not None:
+        return tool.allowed_as in allowed
+    learners = {None, *(grant.learner for grant in actor.grants)}
+    return any(may(actor, tool.action, learner) for learner in learners)
 
 
 def call(
@@ -94,13 +109,14 @@ def _checked(tool: AgentTool, arguments: Arguments) -> Arguments:
 # qortex's
 
 
-def _qortex(name: str, words: str) -> AgentTool:
+def _qortex(name: str, effect: Effect, words: str) -> AgentTool:
     def run(service: Service, actor: Actor, arguments: Arguments) -> Document:
         return qortex.call(service, actor, name, arguments)
 
     return AgentTool(
         name=f"qortex_learning_{name}",
         action=qortex.TOOLS[name].action,
+        effect=effect,
         words=words,
         schema=qortex_schema(name),
         call=run,
@@ -211,25 +227,29 @@ def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
 _TABLE: Final = (
     _qortex(
         "select",
+        "adds",
         "Choose which of some candidates go into the next prompt: by what was learned of each, under a token budget. "
         "Report afterwards, with qortex_learning_observe, what came of each that was selected.",
     ),
     _qortex(
         "observe",
+        "adds",
         "Report what came of one arm that was selected: a reward from 0 (not used, useless) to 1, or an outcome: "
         "accepted, partial, rejected. A number counts before an outcome; 0 is a reward.",
     ),
-    _qortex("posteriors", "What is believed of each arm: alpha, beta, mean, pulls."),
-    _qortex("metrics", "How many pulls and how much reward a learner has gathered."),
-    _qortex("session_start", "Say that a session begins; the answer has the id to end it by."),
-    _qortex("session_end", "Say that a session ended."),
+    _qortex("posteriors", "reads", "What is believed of each arm: alpha, beta, mean, pulls."),
+    _qortex("metrics", "reads", "How many pulls and how much reward a learner has gathered."),
+    _qortex("session_start", "adds", "Say that a session begins; the answer has the id to end it by."),
+    _qortex("session_end", "adds", "Say that a session ended."),
     _qortex(
         "reset",
+        "corrects",
         "Start arms again at Beta(1, 1): those named, or all. Nothing is deleted, and a person can take it back.",
     ),
     AgentTool(
         "reward",
         "evaluate",
+        "adds",
         "Judge one layer of an adapter, or one execution of it: success or failure, with a score from 0 to 1 (of a "
         "failure: how sure that is). Name who judges and by which rubric, or it is not trained on.",
         REWARD,
@@ -239,6 +259,7 @@ _TABLE: Final = (
     AgentTool(
         "export",
         "export_training",
+        "reads",
         "What was judged, as JSON lines to train on: trace_jsonl, reward_jsonl, sft_jsonl or preference_jsonl.",
         EXPORT,
         _export,
@@ -248,16 +269,20 @@ _TABLE: Final = (
     AgentTool(
         "why_in_prompt",
         "read",
+        "reads",
         "Why each arm was in one run's prompt or left out, and what was observed of it. Use this when a person "
         "asks why a tool was missing; the tool runs lists runs.",
         WHY,
         _object(_verb("run", {"run": "name"})),
         _plainly,
     ),
-    AgentTool("runs", "read", "The latest runs, newest first, with their uids.", RUNS, _runs, _plainly),
+    AgentTool(
+        "runs", "read", "reads", "The latest runs, newest first, with their uids.", RUNS, _runs, _plainly
+    ),
     AgentTool(
         "undo",
         "undo_own",
+        "corrects",
         "Undo an act that you recorded yourself, by the id in its answer. Nothing is deleted: undoing the undo makes "
         "the act active again. Acts of others are not yours to undo.",
         UNDO,
