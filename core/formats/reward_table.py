@@ -1,14 +1,19 @@
 """Reward tables: pasted text, a CSV file or JSON lines → the lines of a batch.
 
-The first line shows the delimiter: a tab (as spreadsheets copy), a semicolon or a comma. A first line with names of
-columns is the head. Without one the columns are arm, value or outcome, run, reason and kind. Cells are text: what
-looks like a formula stays as it is. An unreadable line is reported by its number in the text; the others are read.
+The first line shows the delimiter: a tab (as spreadsheets copy), a semicolon or a comma. A line ``sep=;`` before it
+names the delimiter. A first line with names of columns is the head. Without one the columns are arm, value or
+outcome, run, reason and kind. Cells are text: what looks like a formula stays as it is. An unreadable line is
+reported by its number in the text; the others are read.
+
+Spreadsheets write semicolons where the decimal mark is a comma, so there ``0,5`` is a half. Between tabs ``0,5`` can
+only be a half, but ``1,000`` can be a thousand. Between commas no decimal comma is read.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_args
@@ -36,6 +41,15 @@ COLUMNS: Final[Mapping[str, str]] = {
 _PLAIN: Final = ("arm", "value", "run", "reason", "kind")
 """Columns without a head."""
 _PARTED_BY: Final = ("\t", ";", ",")
+_DELIMITER_LINE: Final = re.compile(r"\s*sep=(?P<mark>[^\r\n\w\s\"]|\t)\s*(?:\r\n?|\n|$)", re.IGNORECASE)
+"""First line that names the delimiter to a spreadsheet."""
+_DECIMAL_COMMAS: Final[Mapping[str, re.Pattern[str]]] = {
+    ";": re.compile(r"\d*,\d+"),
+    "\t": re.compile(r"0?,\d+"),
+}
+"""Numbers with a decimal comma that are read as such, by delimiter."""
+_WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+"""First bytes of .xlsx and .ods, and of .xls."""
 _KINDS: Final[tuple[RewardKind, ...]] = get_args(RewardKind)
 _SHOWN_CHARS: Final = 60
 
@@ -82,6 +96,11 @@ def table_text(content: bytes) -> str:
     'arm;value\n'
     """
     _check_size(len(content))
+    if content.startswith(_WORKBOOKS):
+        raise InvalidInput(
+            "A table must be text, got a workbook of a spreadsheet (.xlsx, .xls or .ods).",
+            next_step='Save its sheet as "CSV UTF-8" and send that file; nothing was recorded.',
+        )
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         return content.decode(encoding)
@@ -139,10 +158,13 @@ def _json_line(number: int, line: str) -> BatchLine | ArmscopeError:
 
 def _rows(text: str) -> Iterator[Read]:
     """Rows of cells, each with the number of its first line: a quoted cell may go over several."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    named = _DELIMITER_LINE.match(text)
+    table, n_before = (text[named.end() :], named[0].count("\n") or 1) if named else (text, 0)
+    delimiter = named["mark"] if named else _delimiter(table)
+    reader = csv.reader(io.StringIO(table, newline=""), delimiter=delimiter, strict=True)
     columns: Sequence[str] | None = None
     while True:
-        number = reader.line_num + 1
+        number = n_before + reader.line_num + 1
         try:
             row = [cell.strip() for cell in next(reader)]
         except StopIteration:
@@ -156,7 +178,7 @@ def _rows(text: str) -> Iterator[Read]:
             columns = _head(row) or _PLAIN
             if _head(row):
                 continue
-        yield number, _row(number, columns, row)
+        yield number, _row(number, columns, row, delimiter)
 
 
 def _delimiter(text: str) -> str:
@@ -189,7 +211,9 @@ def _head(row: Sequence[str]) -> Sequence[str] | None:
     return columns
 
 
-def _row(number: int, columns: Sequence[str], row: Sequence[str]) -> BatchLine | ArmscopeError:
+def _row(
+    number: int, columns: Sequence[str], row: Sequence[str], delimiter: str
+) -> BatchLine | ArmscopeError:
     """A row as a line of the batch, or what is wrong with it."""
     if any(row[len(columns) :]):
         return InvalidInput(
@@ -198,7 +222,7 @@ def _row(number: int, columns: Sequence[str], row: Sequence[str]) -> BatchLine |
         )
     cells = {name: cell for name, cell in zip(columns, row, strict=False) if name and cell}
     try:
-        value, outcome = _judged(cells.get("value", ""), cells.get("outcome", ""))
+        value, outcome = _judged(cells.get("value", ""), cells.get("outcome", ""), delimiter)
         return BatchLine(
             arm=cells.get("arm", ""),
             value=value,
@@ -212,15 +236,20 @@ def _row(number: int, columns: Sequence[str], row: Sequence[str]) -> BatchLine |
         return problem
 
 
-def _judged(value: str, outcome: str) -> tuple[float | None, RewardOutcome | None]:
+def _judged(value: str, outcome: str, delimiter: str) -> tuple[float | None, RewardOutcome | None]:
     """Return value and outcome; each may be in the column of the other."""
-    cells = [cell for cell in (value, outcome) if cell]
+    cells = [_with_decimal_point(cell, delimiter) for cell in (value, outcome) if cell]
     if not cells:
         raise _nothing("")
     judgements = [judged(cell) for cell in cells]
     numbers = [number for number, _ in judgements if number is not None]
     words = [word for _, word in judgements if word is not None]
     return (numbers[0] if numbers else None), (words[0] if words else None)
+
+
+def _with_decimal_point(cell: str, delimiter: str) -> str:
+    decimal_comma = _DECIMAL_COMMAS.get(delimiter)
+    return cell.replace(",", ".") if decimal_comma and decimal_comma.fullmatch(cell) else cell
 
 
 def judged(text: str) -> tuple[float | None, RewardOutcome | None]:
@@ -245,7 +274,7 @@ def _nothing(text: str) -> InvalidReward:
     got = f"{text[:_SHOWN_CHARS]!r}" if text else "nothing"
     return InvalidReward(
         f"A reward must be a number from 0 to 1, or {', '.join(OUTCOME_REWARDS)}, got {got}.",
-        next_step="Write one of those; a decimal has a point.",
+        next_step="Write one of those; a decimal has a point, or a comma where semicolons separate the cells.",
     )
 
 

@@ -100,3 +100,11 @@ def test_what_does_not_go_together_is_a_wrong_command_line(filled: Shell, line: 
     found = document(filled("reward", *line, "--json"), code=2)
     assert found["code"] == "usage"
     assert found["error"]
+
+
+@pytest.mark.parametrize("value", ["-1", "-.5", "-0.1"])
+def test_a_negative_reward_is_named_as_a_value(filled: Shell, value: str) -> None:
+    code, _, err = filled("reward", A, value)
+    assert code == 2
+    assert f"can't be negative, got {value}" in err
+    assert "No such option" not in err

@@ -59,7 +59,9 @@ def test_json_lines_are_read_like_rows() -> None:
         (f"{A},inf", "inf"),
         (f"{A},true", "true"),
         (f"{A},1_0", "1_0"),
-        (f"{A};0,5", "0,5"),
+        (f'{A},"0,5"', "0,5"),
+        (f"{A};1,5", "1.5"),
+        (f"{A};0,5,5", "0,5,5"),
         (f"{A},=1+1", "=1+1"),
         (f"{A},", "nothing"),
         (A, "nothing"),
@@ -119,6 +121,35 @@ def test_files_come_in_the_encodings_of_spreadsheets() -> None:
         assert read_table(table_text(text.encode(encoding))).lines[0].arm == "skill:größe:main"
     with pytest.raises(InvalidInput, match="UTF-8"):
         table_text(text.encode("latin-1"))
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("first", ["", "sep=;", "SEP=;"])
+def test_semicolons_come_with_decimal_commas(first: str, ending: str) -> None:
+    rows = [*[first][: len(first)], "arm;value;run", f"{A};0,25;1,234", f"{B};,5;", f"{A};1,0;", f"{B};0.75;"]
+    table = read_table(ending.join(rows))
+    begin = len(rows) - 3
+    assert table.lines == (
+        line(begin, A, 0.25, run="1234"),
+        line(begin + 1, B, 0.5),
+        line(begin + 2, A, 1.0),
+        line(begin + 3, B, 0.75),
+    )
+    assert not table.bad
+
+
+def test_a_decimal_comma_between_tabs_is_read_where_it_can_be_nothing_else() -> None:
+    assert read_table(f"{A}\t0,125").lines == (line(1, A, 0.125),)
+    assert "1,000" in str(read_table(f"{A}\t1,000").bad[1])
+    assert read_table(f"sep=|\n{A}|0.5|r1").lines == (line(2, A, 0.5, run="r1"),)
+    assert read_table(f"sep=,\n{A},0.5").lines == (line(2, A, 0.5),)
+
+
+@pytest.mark.parametrize("begin", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"])
+def test_a_workbook_is_named(begin: bytes) -> None:
+    with pytest.raises(InvalidInput, match="workbook") as refused:
+        table_text(begin + bytes(20))
+    assert "CSV UTF-8" in refused.value.next_step
 
 
 @given(st.text(max_size=300))

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed (also: verify found differences), 2 the command lin
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 import signal
 import sys
@@ -80,6 +81,8 @@ Format = Annotated[
     RowFormat | None, typer.Option("--format", help="A row a line, for programs; nl: one JSON object a line.")
 ]
 
+_NEGATIVE: Final = re.compile(r"-[\d.]+")
+"""Argument that is read as an option although it is a number."""
 _CONTEXT: Final = "armscope context"
 """Where a command line keeps the context that was opened for it."""
 
@@ -276,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         say_error(_aborted(), as_json=as_json)
         sys.exit(1)
     except typer.TyperException as problem:
-        _usage(problem, as_json=as_json)
+        _usage(problem, words, as_json=as_json)
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         sys.exit(1)
@@ -296,11 +299,14 @@ def _program(_n_commands: int) -> Callable[..., object]:
     return get_command(app)
 
 
-def _usage(problem: typer.TyperException, *, as_json: bool) -> NoReturn:
+def _usage(problem: typer.TyperException, words: Sequence[str], *, as_json: bool) -> NoReturn:
     message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
     if not message:  # the program alone: its help has been written
         sys.exit(getattr(problem, "exit_code", 2))
     where = getattr(getattr(problem, "ctx", None), "command_path", "armscope")
+    negative = next(filter(_NEGATIVE.fullmatch, words), None)
+    if negative is not None and message.startswith("No such option"):
+        message = f"A value of {where} can't be negative, got {negative}."
     answer = {
         "ok": False,
         "error": message,
