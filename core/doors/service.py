@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from core.errors import Denied, InvalidInput
@@ -63,7 +63,8 @@ class Service:
 
     def whole(self, actor: Actor) -> Context:
         """Return the context of an actor for the full database."""
-        return self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner).of_own_door()
+        context = self._at(actor, DEFAULT_LEARNER if self.learner is None else self.learner)
+        return replace(context, may_be_empty=True).of_own_door()
 
     def _at(self, actor: Actor, learner: str, sticky: Sticky = "run") -> Context:
         return Context(

@@ -23,7 +23,7 @@ from core.store import fleet
 from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
-from core.store.transaction import Snapshot, Transaction, unknown_learner
+from core.store.transaction import Snapshot, Transaction, has_others, unknown_learner
 
 _T = TypeVar("_T")
 _MOST_LISTED: Final = 10
@@ -188,13 +188,15 @@ class Context:
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:
         """Authorise, and yield a snapshot of the learner, without texts if the actor may not read them.
 
-        Raises `UnknownLearner` for a learner without any record, except the default one and with ``may_be_empty``.
+        Raises `UnknownLearner` for a learner without any record, except with ``may_be_empty``, and except the default
+        one of a database without learners.
         """
         self.permit(action)
         with self.store.reading(self.learner) as snapshot:
-            if not snapshot.exists and self.learner != DEFAULT_LEARNER and not self.may_be_empty:
-                raise unknown_learner(snapshot)
             if not snapshot.exists:
+                is_first = self.learner == DEFAULT_LEARNER and not has_others(snapshot)
+                if not (self.may_be_empty or is_first):
+                    raise unknown_learner(snapshot)
                 snapshot.settings = replace_settings(snapshot.settings, sticky=self.sticky)
             snapshot.shows_texts = self.may("read_texts")
             yield snapshot
@@ -227,7 +229,9 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     except BaseException:
         store.close()
         raise
-    return Context(store=store, learner=name, is_named=False, actor=settings.actor).of_own_door()
+    return Context(
+        store=store, learner=name, is_named=False, may_be_empty=whole, actor=settings.actor
+    ).of_own_door()
 
 
 def default_learner(store: Store) -> str | None:

@@ -94,6 +94,12 @@ def unknown_learner(facts: Facts) -> UnknownLearner:
     )
 
 
+def has_others(facts: Facts) -> bool:
+    """Return whether another learner exists."""
+    other = "SELECT 1 FROM learner WHERE revision > 0 AND learner_id > 0 AND name <> ? LIMIT 1"
+    return facts.connection.row(other, [facts.name]) is not None
+
+
 def number_of(connection: Connection, name: str) -> int | None:
     """The number a learner was given; it may have no row yet, or none any more."""
     row = connection.row("SELECT learner_id FROM learner_name WHERE name = ?", [name])
@@ -275,7 +281,7 @@ class Transaction:
         row = None if memory is None else self._opened(memory.learner_id)
         if row is None:
             row = self._row_by_name()
-        if (row is None or row[3] == self._FIRST) and (origin is None or (only and self._others())):
+        if (row is None or row[3] == self._FIRST) and (origin is None or (only and has_others(self))):
             raise unknown_learner(self)
         while row is None:  # others may be making it, or sweep it away, at this very moment
             self._make()
@@ -588,11 +594,6 @@ class Transaction:
                 self.learner_id,
             ],
         )
-
-    def _others(self) -> bool:
-        """Return whether another learner exists."""
-        other = "SELECT 1 FROM learner WHERE revision > 0 AND learner_id > 0 AND name <> ? LIMIT 1"
-        return self.connection.row(other, [self.name]) is not None
 
     def _keep_before_what_is_staged(self) -> None:
         """Move the staged rows further when revisions run out: every act meanwhile comes before them."""

@@ -75,8 +75,10 @@ def test_a_learner_is_made_when_first_written_to(tmp_path: Path) -> None:
         chosen = learner.select([READ])
         learner.record("r", selection=chosen, calls=["Read"])
         assert [one.pulls for one in learner.posteriors()] == [1]
-    with open_learner(tmp_path / "a.db") as other:
-        assert other.posteriors() == []
+    with open_learner(tmp_path / "a.db") as other, pytest.raises(UnknownLearner, match="known are support"):
+        other.posteriors()
+    with open_learner(tmp_path / "b.db") as only:
+        assert only.posteriors() == []
 
 
 def test_times_are_aware(tmp_path: Path) -> None:

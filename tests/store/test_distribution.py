@@ -28,7 +28,7 @@ KEYS_WITHOUT = {
 ABOUT_ALL = {
     "core/store/transaction.py:number_of": "a learner is looked up by its name, once in a process",
     "core/store/transaction.py:Transaction._make": "a learner is made: the number is given by the insert",
-    "core/store/transaction.py:Transaction._others": "whether there is another, before one is made by guessing",
+    "core/store/transaction.py:has_others": "whether there is another, before the default one is meant by guessing",
     "core/store/transaction.py:unknown_learner": "the error names those there are",
     "core/store/staging.py:sweep": "what is left of an import that died, whoever's it was",
     "core/store/reads/log.py:_moments": "the list of learners, where one server has them all",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from msgspec import Meta
@@ -12,7 +13,7 @@ from core.flows.steps import ProgressCallback, Steps
 from core.permissions import may
 from core.records.learner import INSTALLATION
 from core.records.verification import Difference, Verification
-from core.settings import Located
+from core.settings import DEFAULT_LEARNER, Located
 from core.store import reads
 from core.store.check import PASSES, contradictions, differences, installation_differences
 from core.store.damage import damage, guarded, words_of
@@ -38,7 +39,9 @@ def verify(
     """
     listed: list[tuple[str, Difference]] = []
     n_differences, draws = 0, Draws()
-    with context.reading() as snapshot:
+    # The default learner means the whole database, which may have others only.
+    is_whole = context.may_be_empty or context.learner == DEFAULT_LEARNER
+    with replace(context, may_be_empty=is_whole).reading() as snapshot:
         names = tuple(name for name in reads.learners(snapshot) if may(context.actor, "read", name))
         learners = [snapshot.of(name) for name in names]
         steps = Steps(PASSES * sum(reads.run_count(learner) for learner in learners), progress)
