@@ -35,6 +35,9 @@ _ADDRESS: Final = re.compile(
 )
 """Address in which every part is certain: a character that ends a part is percent-encoded inside one."""
 NO_ADDRESS: Final = "a PostgreSQL address that can't be read"
+BASE_PATH: Final = "ARMSCOPE_BASE_PATH"
+_BASE_PATH: Final = re.compile(r"(?:/[A-Za-z0-9][A-Za-z0-9._~-]*)+")
+_MAX_BASE_PATH: Final = 200
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -231,6 +234,23 @@ def check_learner(name: str) -> str:
 def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return a variable of the environment, or None."""
     return environment.get(name)
+
+
+def base_path(option: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the path below which a proxy serves armscope, from the option or ``ARMSCOPE_BASE_PATH``; "" = the root.
+
+    >>> base_path("tools/armscope/", {}), base_path("/", {}), base_path(None, {"ARMSCOPE_BASE_PATH": "/armscope"})
+    ('/tools/armscope', '', '/armscope')
+    """
+    text = environment.get(BASE_PATH, "") if option is None else option
+    parts = text.strip("/")
+    if parts and (not _BASE_PATH.fullmatch(f"/{parts}") or len(parts) > _MAX_BASE_PATH):
+        raise InvalidSetting(
+            "The base path must be names of letters, digits, '.', '_', '~' and '-', separated by '/', each beginning "
+            f"with a letter or digit, at most {_MAX_BASE_PATH} characters, got {text[:80]!r}.",
+            next_step=f"Give --base-path (or {BASE_PATH}) the path alone, such as /armscope.",
+        )
+    return f"/{parts}" if parts else ""
 
 
 def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -38,6 +38,7 @@ from core.records.batch import BatchLine, RunRewardRule
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
+from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading
 from dashboard.sentences.alerts import tried as tried_words
@@ -349,7 +350,7 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
 
 def add_webhook(url: str, *, private: bool, opened_at: str | None) -> bool:
     """Add a webhook for alerts and return whether it was added. Links lead to the address of this page."""
-    pages = PAGES_AT if opened_at is None else "/".join(opened_at.split("/")[:3])
+    pages = PAGES_AT if opened_at is None else "/".join(opened_at.split("/")[:3]) + base_path()
     return _put_webhook(lambda context: webhooks.add_webhook(context, url, pages=pages, private=private))
 
 

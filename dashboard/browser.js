@@ -4,7 +4,19 @@
   "use strict";
 
   // Without it the page looks for its server below its own path first, and complains that nobody is there.
-  window.__streamlit = { BACKEND_BASE_URL: window.location.origin };
+  const { path, pages } = document.currentScript.dataset, here = window.location.pathname;
+  window.__streamlit = { BACKEND_BASE_URL: window.location.origin + path };
+
+  // A proxy may serve the page below a path that the server doesn't know. Then none of its parts could be loaded.
+  if (!["", "/", ...pages.split(" ").map(page => `/${page}`)].some(page => path + page === here)) {
+    const under = here.replace(new RegExp(`/(${pages.replaceAll(" ", "|")})?/?$`), "") || "/";
+    window.addEventListener("DOMContentLoaded", () => {
+      document.body.textContent =
+        `armscope is served at ${path || "/"}, and this page was opened at ${here}. If a proxy serves it below ` +
+        `${under}, start it with --base-path ${under}, or with ARMSCOPE_BASE_PATH=${under}.`;
+    });
+    return;
+  }
 
   // Back, once, with what was chosen.
   //

@@ -9,9 +9,17 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+from core.doors.http.serving import check_base_path
+from core.settings import base_path
+
 PACKAGE: Final = Path(__file__).resolve().parent
 _BESIDE_SOURCES: Final = PACKAGE.parent / ".streamlit" / "config.toml"
 _IN_WHEEL: Final = PACKAGE / "config.toml"
+
+STREAMLITS: Final = frozenset(
+    ("_stcore", "app", "auth", "component", "favicon.png", "media", "oauth2callback", "static")
+)
+"""First parts of Streamlit's paths."""
 
 Option = str | int | float | bool | list[str] | list[int]
 
@@ -36,6 +44,12 @@ def own_names(address: str) -> list[str]:
     listed = options()["server.allowedHosts"]
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     return list(dict.fromkeys([*names, address.lower()]))
+
+
+def checked_base_path() -> str:
+    """Return the base path; raises `InvalidSetting` for one that begins like a path of the pages or the doors."""
+    pages = (file.stem for file in (PACKAGE / "app_pages").glob("*.py"))
+    return check_base_path(base_path(), {*STREAMLITS, *pages, "sign-in"})
 
 
 def flatten(tables: dict[str, object], prefix: str = "") -> dict[str, Option]:

@@ -101,8 +101,9 @@ class Gate:
     def _answer(self, scope: Scope, session: Session | None, standing: Standing | None) -> Response | None:
         is_sign_in = scope["path"] == SIGN_IN
         if standing is None:
-            return RedirectResponse("/", status_code=303) if is_sign_in else _to_requested(scope)
-        if is_sign_in or (scope["type"] == "http" and _is_for_people(scope)):
+            start = RedirectResponse(f"{self._sign_in.path}/", status_code=303)
+            return start if is_sign_in else _to_requested(scope, self._sign_in.path)
+        if is_sign_in or (scope["type"] == "http" and is_for_people(scope)):
             return _wanting(scope, self._page(standing, session, 200 if is_sign_in else 401))
         return PlainTextResponse("Sign in first.\n", status_code=401)
 
@@ -126,12 +127,13 @@ class Gate:
         return self._way_in(next_step(standing, session, session_ms()), session, status)
 
     def _way_in(self, message: SignInMessage, session: Session | None, status: int) -> Response:
+        path = self._sign_in.path
         links = [
-            (button(name, is_first=session is None), f"{self._sign_in.origin}{SIGN_IN}/{quote(name)}")
+            (button(name, is_first=session is None), f"{self._sign_in.origin}{path}{SIGN_IN}/{quote(name)}")
             for name in self._sign_in.providers
         ]
         if session is not None:
-            links.append(("Sign out", _SIGN_OUT))
+            links.append(("Sign out", f"{path}{_SIGN_OUT}"))
         return HTMLResponse(sign_in_page(message, links), status_code=status)
 
     def _to_provider(self, name: str) -> Response:
@@ -158,7 +160,7 @@ def _is_own(scope: Scope) -> bool:
     return Headers(scope=scope).get("sec-fetch-site", "none") in _BY_OWN_PAGE
 
 
-def _is_for_people(scope: Scope) -> bool:
+def is_for_people(scope: Scope) -> bool:
     """Return whether a person waits for this page."""
     headers = Headers(scope=scope)
     is_page = headers.get("sec-fetch-dest") == "document" or "text/html" in headers.get("accept", "")
@@ -174,13 +176,14 @@ def _wanting(scope: Scope, page: Response) -> Response:
     return page
 
 
-def _to_requested(scope: Scope) -> Response | None:
+def _to_requested(scope: Scope, path: str) -> Response | None:
     """Redirect once to the address that was requested before sign-in; None without one."""
     requested = HTTPConnection(scope).cookies.get(_REQUESTED) if scope["type"] == "http" else None
     if not requested or scope["path"] != "/" or scope["query_string"]:
         return None
     address = unquote(requested)
-    onward = RedirectResponse(address if address.partition("?")[0] in _PAGES else "/", status_code=303)
+    there = address if address.partition("?")[0] in _PAGES else "/"
+    onward = RedirectResponse(f"{path}{there}", status_code=303)
     onward.delete_cookie(_REQUESTED)
     return onward
 

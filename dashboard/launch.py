@@ -13,16 +13,18 @@ import msgspec
 import typer
 from msgspec import structs
 
-from core.doors.cli import ReadDatabase, command, context_of, done, following, global_options
+from core.doors.cli import BasePath, ReadDatabase, command, context_of, done, following, global_options
 from core.doors.cli import main as run
 from core.doors.http.address import claimable_port, url_of
 from core.doors.progress import counted
 from core.doors.terminal import say
 from core.errors import NotInstalled
 from core.settings import (
+    BASE_PATH,
     Located,
     Server,
     Settings,
+    base_path,
     database_at,
     demo_database,
     local_operator,
@@ -85,6 +87,7 @@ def serve(
     browser: Browser = True,
     proxy: Proxies = None,
     require_token: RequireToken = False,
+    below: BasePath = None,
     read_database: ReadDatabase = None,
 ) -> None:
     """Open the dashboard.
@@ -92,7 +95,7 @@ def serve(
     Where ARMSCOPE_AUTH names a secrets file, people sign in.
     """
     _refuse_without("serve")
-
+    set_variables({BASE_PATH: base_path(below)})
     settings = global_options(line).settings(read_database=read_database)
     location = settings.database
     was_there = isinstance(location, Server) or location.exists()
@@ -193,9 +196,11 @@ def _serve(
     proxies: Sequence[str] = (),
     asks_tokens: bool = False,
 ) -> None:
+    from dashboard.configuration import checked_base_path
     from dashboard.sign_in import auth_file, check_address
 
     check_address(address, proxies, signs_in=auth_file() is not None)
+    path = checked_base_path()
     chosen = claimable_port(address, port)
     sign_in = _sign_in(settings.database, chosen)
     if sign_in is not None and sign_in.is_shared:
@@ -204,7 +209,7 @@ def _serve(
             f"Others on this machine can read {sign_in.file}, and forge any session: chmod 600 it.",
         )
     set_variables(settings.as_environment())
-    url = url_of(address, chosen) if sign_in is None else sign_in.origin
+    url = f"{url_of(address, chosen) if sign_in is None else sign_in.origin}{path}"
     at = Serving(url=url, database=str(settings.database), learner=settings.learner)
     words = f"armscope serves {at.learner or 'every learner'} from {at.database} at {at.url} (stop: Ctrl+C)."
     done(line, at, lambda: say(words, *more))

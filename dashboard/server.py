@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import pkgutil
+import re
 import secrets
 import socket
 import sys
@@ -19,7 +20,7 @@ import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import runtime
@@ -28,18 +29,20 @@ from uvicorn.config import HTTP_PROTOCOLS
 
 from core.doors.alerting import Watch
 from core.doors.http import openclaw
-from core.doors.http.app import Api
+from core.doors.http.app import Api, BelowPath
 from core.doors.http.connections import bounded_protocol, raise_limit
 from core.doors.http.guard import has_proxy_headers, host_of
 from core.doors.http.serving import doors, is_door_path
 from core.doors.service import Service
-from core.settings import set_variables
-from dashboard.configuration import PACKAGE, options, own_names
-from dashboard.gate import SIGN_IN, Gate, Proxied
+from core.settings import base_path, set_variables
+from dashboard.configuration import PACKAGE, STREAMLITS, options, own_names
+from dashboard.gate import SIGN_IN, Gate, Proxied, is_for_people
 from dashboard.open_files import keep_sessions, quieten, sessions_allowed
 from dashboard.pages import OVERVIEW, PAGES
 from dashboard.reading import meant_learner, opened
+from dashboard.sentences.sign_in import no_page
 from dashboard.sign_in import SignIn
+from dashboard.sign_in_page import sign_in_page
 from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
@@ -69,7 +72,9 @@ _SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
 _LOOKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLOSED: Final = "/_stcore/metrics"
 """Streamlit's path for the number of sessions; no page of ours needs it."""
+_ROOT: Final = re.compile(rb"; path=/(?=;|$)", re.IGNORECASE)
 _PLAIN: Final = {"ws": "http", "wss": "https"}
+_NAMES: Final = STREAMLITS | {"", *(page.name for page in PAGES)}
 _OPENCLAWS_PAGE: Final = f"{openclaw.PREFIX}/dashboard"
 
 
@@ -149,7 +154,7 @@ class Beside:
         if scope["type"] != "http" or not is_door_path(scope["path"]):
             await self._app(scope, receive, send)
         elif self._signs_in and scope["path"].rstrip("/") == _OPENCLAWS_PAGE:
-            await RedirectResponse(SIGN_IN, status_code=303)(scope, receive, send)
+            await RedirectResponse(f"{base_path()}{SIGN_IN}", status_code=303)(scope, receive, send)
         else:
             if self._doors is None:
                 self._doors = await to_thread(_doors, signs_in=self._signs_in, asks_tokens=self._asks_tokens)
@@ -178,9 +183,16 @@ class SafeHeaders:
             await self._app(scope, receive, send)
             return
 
+        # Other applications of the same host get none of the cookies, and lose none of theirs.
+        path = f"; Path={base_path() or '/'}".encode()
+
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
+                headers = [
+                    (name, _ROOT.sub(path, value) if name == b"set-cookie" else value)
+                    for name, value in message.get("headers", [])
+                ]
+                message["headers"] = [*headers, *_HEADERS]
             await send(message)
 
         await self._app(scope, receive, send_safely)
@@ -245,14 +257,40 @@ def connection_of(receive: Receive) -> TransportSocket | None:
     return connection if is_tcp else None
 
 
+class Streamlits:
+    """Hands requests on below the base path, where Streamlit has its routes.
+
+    Streamlit answers an unknown path with a page that loads nothing; people get a sentence instead.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._path = base_path()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in {"http", "websocket"}:
+            path = scope["path"]
+            first = path.lstrip("/").partition("/")[0]
+            if scope["type"] == "http" and first not in _NAMES and is_for_people(scope):
+                names = path.strip("/").split("/")
+                under = "/".join(names[:-1] if names[-1] in _NAMES else names)
+                page = sign_in_page(no_page(path, under), [("Overview", f"{self._path}/")])
+                await HTMLResponse(page, status_code=404)(scope, receive, send)
+                return
+            raw: bytes = scope.get("raw_path") or path.encode()
+            scope = {**scope, "path": f"{self._path}{path}", "raw_path": self._path.encode() + raw}
+        await self._app(scope, receive, send)
+
+
 def _to_the_start(request: Request) -> RedirectResponse:
     """Redirect the first page's other names to the root."""
-    return RedirectResponse(f"/?{request.url.query}" if request.url.query else "/", status_code=308)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{base_path()}/{query}", status_code=308)
 
 
 def _start(request: Request) -> Response:
     """Return the start of every page; the browser revalidates it each time."""
-    page = start_page()
+    page = start_page(base_path())
     known = page.tag in request.headers.get("if-none-match", "")
     answer = Response(
         b"" if known else page.html,
@@ -318,7 +356,12 @@ def make_app(
     With ``asks_tokens`` programs need a token even where no user signs in.
     """
     signs_in = sign_in is not None
-    middleware = [Middleware(Promptly), Middleware(Beside, signs_in=signs_in, asks_tokens=asks_tokens)]
+    path = base_path()
+    middleware = [
+        Middleware(BelowPath, path=path),
+        Middleware(Promptly),
+        Middleware(Beside, signs_in=signs_in, asks_tokens=asks_tokens),
+    ]
     middleware += [Middleware(SafeHeaders), Middleware(OwnPages, signs_in=signs_in)]
     if sign_in is not None:
         middleware = [Middleware(Proxied, proxies=proxies), *middleware, Middleware(Gate, sign_in=sign_in)]
@@ -326,10 +369,13 @@ def make_app(
         PACKAGE / "app.py",
         lifespan=warm,
         routes=[
-            Route(f"/{OVERVIEW.name}", _to_the_start),
-            *(Route(f"/{name}", _start) for name in ("", *(page.name for page in PAGES if page != OVERVIEW))),
+            Route(f"{path}/{OVERVIEW.name}", _to_the_start),
+            *(
+                Route(f"{path}/{name}", _start)
+                for name in ("", *(page.name for page in PAGES if page != OVERVIEW))
+            ),
         ],
-        middleware=[*middleware, Middleware(Width)],
+        middleware=[*middleware, Middleware(Width), Middleware(Streamlits)],
     )
 
 
@@ -348,6 +394,7 @@ def serve(
         **options(),
         "server.address": address,
         "server.allowedHosts": names,
+        "server.baseUrlPath": base_path(),
         "server.port": port,
         "server.headless": not open_browser,
         # No other file: one of another application may lie where Streamlit would look.

@@ -21,7 +21,7 @@ from core.doors.http.address import is_loopback
 from core.errors import InvalidInput, InvalidSetting, NotInstalled
 from core.flows.identity import SESSION_MS
 from core.records.times import HOUR_MS
-from core.settings import variable
+from core.settings import base_path, variable
 
 FILE: Final = "ARMSCOPE_AUTH"
 HOURS: Final = "ARMSCOPE_SESSION_HOURS"
@@ -37,7 +37,7 @@ _NEEDED: Final = {"authlib": "Authlib", "httpx": "httpx"}
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """The sign-in settings. ``origin`` is the scheme, name and port of the pages in a browser.
+    """The sign-in settings. ``origin`` is the scheme, name and port of the pages in a browser, ``path`` what follows.
 
     ``providers`` are the identity providers by Streamlit's names.
     """
@@ -45,6 +45,7 @@ class SignIn:
     file: Path
     origin: str
     providers: tuple[str, ...]
+    path: str = ""
 
     @property
     def is_shared(self) -> bool:
@@ -113,7 +114,7 @@ def read_sign_in(file: Path, *, port: int) -> SignIn:
             f"Signing in needs {' and '.join(missing)}, not installed here.",
             next_step="Install with: pip install 'armscope[auth]'",
         )
-    return SignIn(file=file, origin=origin, providers=tuple(named))
+    return SignIn(file=file, origin=origin, providers=tuple(named), path=base_path())
 
 
 def check_address(address: str, proxies: Sequence[str], *, signs_in: bool) -> None:
@@ -184,12 +185,14 @@ def _auth_of(file: Path) -> Mapping[str, object]:
 
 def _origin(redirect: object, port: int) -> str:
     """Return scheme, name and port of the address to which a provider sends people back."""
+    callback = f"{base_path()}{_CALLBACK}"
     parts = _split(redirect.replace("{port}", str(port)) if isinstance(redirect, str) else "")
-    if parts is None or not _is_safe(parts) or parts.geturl() != f"{_origin_of(parts)}{_CALLBACK}":
+    if parts is None or not _is_safe(parts) or parts.geturl() != f"{_origin_of(parts)}{callback}":
         raise _incomplete(
-            f"redirect_uri must be https (or http on this machine) and end in {_CALLBACK} right after the name, got "
+            f"redirect_uri must be https (or http on this machine) and end in {callback} right after the name, got "
             f"{str(redirect)[:120]!r}",
-            f"Write it as the browser has it: https://armscope.example.com{_CALLBACK}",
+            f"Write it as the browser has it: https://armscope.example.com{callback}. Below a path of a proxy, give "
+            "--base-path, too.",
         )
     return _origin_of(parts)
 

@@ -13,6 +13,7 @@ from typing import Final
 import streamlit as st
 
 from dashboard.configuration import PACKAGE
+from dashboard.pages import PAGES
 
 _STREAMLITS: Final = Path(st.__file__).parent / "static" / "index.html"
 _OURS: Final = PACKAGE / "browser.js"
@@ -29,19 +30,24 @@ class StartPage:
 
 
 @cache
-def start_page() -> StartPage:
-    """Return the start page, made once in a process.
+def start_page(path: str = "") -> StartPage:
+    """Return the start page below a base path, made once in a process. Its addresses begin at the root.
 
-    >>> page = start_page()
+    >>> page = start_page("/armscope")
     >>> page.html.index(b"Back, once") < page.html.index(b"prerenderReady"), len(page.scripts)
     (True, 2)
+    >>> page.html.count(b'"./'), page.html.count(b'"/armscope/static/css'), page.scripts == start_page().scripts
+    (0, 1, True)
     """
     before, head, after = _STREAMLITS.read_bytes().partition(_HEAD)
-    html = b"".join((before, head, b"<script>", _OURS.read_bytes(), b"</script>", after))
+    names = " ".join(page.name for page in PAGES)
+    ours = f'<script data-path="{path}" data-pages="{names}">'.encode()
+    html = b"".join((before, head, ours, _OURS.read_bytes(), b"</script>", after))
+    html = html.replace(b'"./', f'"{path}/'.encode())
     return StartPage(html=html, tag=f'"{hashlib.sha256(html).hexdigest()[:32]}"', scripts=_digests(html))
 
 
 def _digests(html: bytes) -> tuple[str, ...]:
     """Return the hashes of the scripts inside the page."""
-    scripts = re.findall(rb"<script>(.*?)</script>", html, re.DOTALL)
+    scripts = re.findall(rb"<script(?: data[^>]*)?>(.*?)</script>", html, re.DOTALL)
     return tuple(base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts)

@@ -527,10 +527,10 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 5_030,
+    "core": 5_050,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 13_035,
+    "core/doors": 13_065,
     "core/explained": 530,
     "core/flows": 14_060,
     "core/formats": 11_750,
@@ -540,11 +540,11 @@ BUDGETS = {
     "core/records": 8_225,
     "core/statistics": 11_830,
     "core/store": 24_115,
-    "dashboard": 4_125,
+    "dashboard": 4_205,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
-    "dashboard/sentences": 4_690,
+    "dashboard/sentences": 4_700,
     "dashboard/widgets": 12_050,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

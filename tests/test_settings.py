@@ -12,10 +12,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from core.errors import InvalidSetting
 from core.settings import (
+    BASE_PATH,
     NO_ADDRESS,
     UNREADABLE_ADDRESS,
     Server,
     Settings,
+    base_path,
     check_learner,
     database_at,
     default_database,
@@ -32,6 +34,31 @@ def test_an_argument_goes_before_a_variable_and_that_before_the_default() -> Non
     for unset in ({}, {"ARMSCOPE_DATABASE": "", "ARMSCOPE_LEARNER": ""}):
         found = Settings.from_environment(unset)
         assert (found.database, found.learner) == (default_database(), None)
+
+
+def test_a_base_path_is_names_and_nothing_else() -> None:
+    for text in ("", "/", "//"):
+        assert base_path(text, {}) == base_path(None, {BASE_PATH: text}) == ""
+    assert base_path(None, {}) == ""
+    assert base_path("", {BASE_PATH: "/other"}) == "", "an option goes before the variable"
+    assert base_path("/a/b-1/", {}) == base_path(None, {BASE_PATH: "a/b-1"}) == "/a/b-1"
+    wrong = (
+        "a//b",
+        "a/../b",
+        "/.",
+        "https://a.example/b",
+        "a b",
+        "a?b",
+        "a%20b",
+        "_a",
+        "ä",
+        "a;b",
+        '"',
+        "a" * 201,
+    )
+    for text in wrong:
+        with pytest.raises(InvalidSetting, match="base path must be"):
+            base_path(text, {})
 
 
 def test_a_child_process_finds_the_same_data() -> None:

@@ -25,7 +25,7 @@ from core.records.alert import (
     check_secret_from,
     check_webhook,
 )
-from core.settings import check_learner
+from core.settings import base_path, check_learner
 from core.store.transaction import Facts, Transaction
 from core.store.webhooks import (
     due_message,
@@ -57,6 +57,7 @@ def add_webhook(
     A removed webhook returns under its earlier id. Raises `NotApplicable` where there are 20 already.
     """
     url = check_webhook(url, private=private)
+    pages = f"{pages}{base_path()}" if pages == PAGES_AT else pages
     pages, secret_from = check_pages(pages), check_secret_from(secret_from)
     scope = None if learner is None else check_learner(learner)
 

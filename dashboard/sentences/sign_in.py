@@ -65,6 +65,15 @@ def refused(code: str) -> SignInMessage:
     )
 
 
+def no_page(path: str, under: str) -> SignInMessage:
+    """Return the message for an unknown address; ``under`` is the path that a proxy may have put before it."""
+    return SignInMessage(
+        f"There is no page at {path[:200]}.",
+        "If a proxy serves armscope below a path and keeps it in the requests, the server must know it. Start it so:",
+        (f"armscope serve --base-path /{shlex.quote(under[:200])}",),
+    )
+
+
 def no_role(name: str) -> SignInMessage:
     """Return the message for a member without a role in any learner."""
     return SignInMessage(

@@ -102,6 +102,7 @@ def ask(
     client: str = "192.0.2.9",
     proxies: Sequence[str] = (),
     origin: str = ORIGIN,
+    below: str = "",
     around: Callable[[Any], Any] | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
     **headers: str,
@@ -125,7 +126,7 @@ def ask(
     async def send(message: Message) -> None:
         told.append(message)
 
-    sign_in = SignIn(file=Path("auth.toml"), origin=origin, providers=("default",))
+    sign_in = SignIn(file=Path("auth.toml"), origin=origin, providers=("default",), path=below)
     gate: Any = Gate(page, sign_in)
     app = Proxied(gate if around is None else around(gate), proxies)
     named = {"host": "armscope.example.com", "accept": "text/html", **more, **headers}
@@ -284,6 +285,19 @@ def test_who_followed_a_link_comes_to_its_page_after_signing_in(context: Context
     assert ask("/", query="x=1", cookie=f"{mine}; {wanted}").status == 418, "somewhere else by now"
     assert ask("/runs", kind="websocket", cookie=f"{mine}; {wanted}").status == 418
     assert ask("/", cookie=wanted).status == 401, "it is no session"
+
+
+def test_below_a_path_all_that_leads_on_leads_below_it(context: Context) -> None:
+    below, mine = "/tools/armscope", cookie(claims("u-jo"))
+    assert f'href="{ORIGIN}{below}/sign-in/default"' in ask("/runs", below=below).body
+    assert f'href="{below}/auth/logout"' in ask(below=below, cookie=cookie(claims("u-stranger"))).body
+    assert ask("/sign-in", below=below, cookie=mine).all("location") == [f"{below}/"]
+    (set_,) = ask("/runs", query="arm=x", below=below).all("set-cookie")
+    onward = ask("/", below=below, cookie=f"{mine}; {set_.partition(';')[0]}")
+    assert onward.all("location") == [f"{below}/runs?arm=x"]
+    for planted in ("//evil.example", "/auth/logout", f"{below}/runs"):
+        wanted = f"armscope-wanted={quote(planted, safe='')}"
+        assert ask("/", below=below, cookie=f"{mine}; {wanted}").all("location") == [f"{below}/"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from core.errors import InvalidInput, InvalidSetting
 from core.flows.members import invite_member
 from core.records.times import HOUR_MS
+from core.settings import BASE_PATH
 from dashboard.launch import main
 from dashboard.sign_in import check_address, check_operator, read_sign_in, session_ms
 from tests.conftest import ROOT
@@ -44,6 +45,17 @@ def test_the_file_in_the_guide_is_complete_but_for_a_secret_of_ones_own(tmp_path
         read_sign_in(file, port=1)
     file.write_text(written.replace("one of your own", secrets.token_urlsafe(48)), "utf-8")
     assert read_sign_in(file, port=1).providers == ("default",)
+
+
+def test_below_a_path_people_come_back_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BASE_PATH, "/tools/armscope")
+    right = "https://armscope.example.com/tools/armscope/oauth2callback"
+    found = read_sign_in(auth_file(tmp_path, redirect_uri=right), port=1)
+    assert (found.origin, found.path) == ("https://armscope.example.com", "/tools/armscope")
+    for wrong in ("/oauth2callback", "/armscope/oauth2callback", "/tools/armscope/x/oauth2callback"):
+        with pytest.raises(InvalidSetting, match="/tools/armscope/oauth2callback right after") as problem:
+            read_sign_in(auth_file(tmp_path, redirect_uri=f"https://armscope.example.com{wrong}"), port=1)
+        assert "--base-path" in problem.value.next_step
 
 
 def test_several_may_vouch_each_in_a_table_of_its_own(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from core.doors.cli.program.app import (
+    BasePath,
     GlobalOptions,
     ReadDatabase,
     answer,

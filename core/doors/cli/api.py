@@ -7,10 +7,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from core.doors.cli.program.app import command, context_of, done
+from core.doors.cli.program.app import BasePath, command, context_of, done
 from core.doors.http.address import claimable_port, is_loopback, url_of
 from core.doors.terminal import say
 from core.errors import InvalidInput
+from core.settings import BASE_PATH, base_path, set_variables
 
 DEFAULT_PORT = 8502
 
@@ -53,16 +54,20 @@ def api(
     require_token: Annotated[
         bool, typer.Option("--require-token", help="Callers on this machine need a token, too.")
     ] = False,
+    below: BasePath = None,
 ) -> None:
     """Callers on this machine are the operator without a token. Other callers need a token."""
     import uvicorn
 
     from core.doors.alerting import Watch
+    from core.doors.http.app import BelowPath
     from core.doors.http.connections import BACKLOG, bounded_protocol
-    from core.doors.http.serving import doors
+    from core.doors.http.serving import check_base_path, doors
     from core.doors.service import Service
     from core.flows.tokens import tokens
 
+    path = check_base_path(base_path(below))
+    set_variables({BASE_PATH: path})
     context = context_of(line, create=True, whole=True)
     is_near = is_loopback(address)
     asks_tokens = require_token or not is_near
@@ -82,12 +87,12 @@ def api(
         layers_per_minute=layers,
     )
     chosen = claimable_port(address, port)
-    at = Listening(url=url_of(address, chosen), database=str(context.store.location), learner=learner)
+    at = Listening(url=url_of(address, chosen) + path, database=str(context.store.location), learner=learner)
     whose = learner or "the learner that they name, or the only one"
     done(line, at, lambda: say(f"armscope answers programs for {whose} at {at.url} (stop: Ctrl+C)."))
     watch = Watch(lambda: context).start()
     uvicorn.run(
-        app,
+        BelowPath(app, path),
         host=address,
         port=chosen,
         http=bounded_protocol(),

@@ -10,10 +10,12 @@ from core.doors.http.routes import Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.service import Service
 from core.records.actor import Actor
+from core.settings import base_path
 
 
 def _openapi(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return own.document_answer(openapi())
+    document, path = openapi(), base_path()
+    return own.document_answer(document | {"servers": [{"url": path}]} if path else document)
 
 
 ROWS: Final[tuple[ApiRoute, ...]] = (

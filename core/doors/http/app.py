@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as PathRoute
 from starlette.routing import Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.address import network_of
@@ -287,6 +287,23 @@ def _permit(actor: Actor, action: Action, learner: str | None) -> None:
         authorise(actor, action, check_learner(learner))
     elif not any(may(actor, action, grant.learner) for grant in actor.grants):
         authorise(actor, action, None)
+
+
+class BelowPath:
+    """ASGI application below a base path. A proxy may keep the path in requests or remove it: both get one answer."""
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self._app = app
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in {"http", "websocket"}:
+            raw: bytes = scope.get("raw_path") or scope["path"].encode()
+            # As sent, so that an encoded base path is none, here and for all who read either of the two.
+            if f"{raw.partition(b'?')[0].decode('latin-1')}/".startswith(f"{self._path}/"):
+                n = len(self._path)
+                scope = {**scope, "path": scope["path"][n:] or "/", "raw_path": raw[n:] or b"/"}
+        await self._app(scope, receive, send)
 
 
 # Routing

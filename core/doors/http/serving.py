@@ -18,7 +18,7 @@ from core.doors.service import Service
 from core.errors import InvalidSetting, StoreError
 from core.flows.identity import actor_of_token, note_denied
 from core.records.actor import Actor
-from core.settings import local_operator, variable
+from core.settings import BASE_PATH, local_operator, variable
 
 
 def has_package(name: str) -> bool:
@@ -88,6 +88,17 @@ def doors(
 
     service = replace(service, new_layers=new_layers)
     return Api(service, ROUTES, listener=listener, identify=identify, denied=denied)
+
+
+def check_base_path(path: str, also_taken: Iterable[str] = ()) -> str:
+    """Return a base path that begins like no path of the server: else a request with it could mean both."""
+    name = path.split("/")[1] if path else ""
+    if name in _ROOTS or name in {*also_taken}:
+        raise InvalidSetting(
+            f"The base path must not begin like a path of armscope itself, got {path!r}.",
+            next_step=f"Give --base-path (or {BASE_PATH}) another, such as /armscope or /armscope{path}.",
+        )
+    return path
 
 
 def is_door_path(path: str) -> bool:

@@ -61,6 +61,14 @@ ReadDatabase = Annotated[
         help="A standby of the server, which pages are read from [ARMSCOPE_READ_DATABASE].",
     ),
 ]
+BasePath = Annotated[
+    str | None,
+    typer.Option(
+        "--base-path",
+        metavar="PATH",
+        help="The path below which a proxy serves it [ARMSCOPE_BASE_PATH].",
+    ),
+]
 Learner = Annotated[
     str | None,
     typer.Option(
