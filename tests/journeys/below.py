@@ -1,18 +1,31 @@
-"""A small real proxy that serves a dashboard below a path, and keeps the path in requests or removes it."""
+"""A small real proxy that serves a dashboard below a path, and keeps the path in requests or removes it.
+
+Where nginx is installed, it does the same with the lines of the guide.
+"""
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
+import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Final
 from urllib.parse import urlsplit
 
+from core.guide import read
+from tests.journeys.provider import free_port
+
 PATH: Final = "/tools/armscope"
+KINDS: Final = ("own", "nginx") if shutil.which("nginx") else ("own",)
+"""The proxies that this machine has."""
 _CONNECTION: Final = re.compile(rb"\r\nconnection:[^\r]*", re.IGNORECASE)
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
@@ -88,3 +101,26 @@ def proxied(url: str, *, keeps: bool, path: str = PATH, forwards: bool = False) 
             yield proxy
         finally:
             proxy.shutdown()
+
+
+@contextmanager
+def nginx(folder: Path, url: str, *, keeps: bool) -> Iterator[str]:
+    """The dashboard's address in a browser, behind nginx with the lines of the guide; both below `PATH`."""
+    program, port = shutil.which("nginx") or "", free_port()
+    (lines,) = re.findall(r"^```\n(location .*?)^```$", read("people"), re.MULTILINE | re.DOTALL)
+    lines = lines.replace("/armscope/", f"{PATH}/")
+    lines = lines.replace("http://10.0.0.5:8501;", f"{url};" if keeps else f"{url}/;")
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    files = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+    user = f"user {getpass.getuser()}; " if os.geteuid() == 0 else ""  # else its workers can't write here
+    (folder / "nginx.conf").write_text(
+        f"{user}daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; events {{}} "
+        f"http {{ access_log off; {files} server {{ listen 127.0.0.1:{port};\n{lines} }} }}",
+        "utf-8",
+    )
+    process = subprocess.Popen([program, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/nginx.log"])
+    try:
+        yield f"http://localhost:{port}{PATH}"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)

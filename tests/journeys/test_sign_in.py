@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from core import open_learner
+from tests.journeys.below import KINDS, PATH, nginx, proxied
 from tests.journeys.provider import CLIENT, CLIENT_SECRET, PASSWORD, USER, Provider, free_port, providing
 from tests.journeys.server import Served, armscope, ask, fields, serving
 from tests.journeys.visit import Visit
@@ -31,7 +33,13 @@ _KNOCK: Final = {
 def signing_in(tmp_path_factory: pytest.TempPathFactory, provider_python: Path) -> Iterator[Served]:
     """A dashboard on which people sign in, and one operator whom nobody meets."""
     folder, port = tmp_path_factory.mktemp("signing in"), free_port()
-    redirect = f"http://localhost:{port}/oauth2callback"
+    with _signing_in(folder, provider_python, port, f"http://localhost:{port}") as server:
+        yield server
+
+
+@contextmanager
+def _signing_in(folder: Path, provider_python: Path, port: int, url: str, *more: str) -> Iterator[Served]:
+    redirect = f"{url}/oauth2callback"
     with providing(folder, provider_python, redirect) as provider:
         lines = folder / "runs.jsonl"
         lines.write_bytes(run_lines(ARMS, 12))
@@ -39,7 +47,8 @@ def signing_in(tmp_path_factory: pytest.TempPathFactory, provider_python: Path) 
         with open_learner(database) as learner:
             learner.import_files(lines)
         _let_in(database, "olga", provider.issuer, "nobody")
-        with serving(folder, None, "--port", str(port), auth=_secrets(folder, provider, redirect)) as server:
+        auth = _secrets(folder, provider, redirect)
+        with serving(folder, None, "--port", str(port), *more, auth=auth) as server:
             provider.answers()  # two processes take their seconds to start
             yield server
 
@@ -72,23 +81,7 @@ def test_somebody_signs_in_acts_loses_a_role_and_signs_out(signing_in: Served, c
     page = visit.page
     try:
         # In: who is not known yet is told what to hand to an operator, and comes in with the next load.
-        page.goto(f"{signing_in.url}/reset")
-        expect(page.get_by_role("heading")).to_have_text("Sign in to armscope.")
-        page.get_by_role("link", name="Sign in").click()
-        page.locator("input[name=login]").fill(USER)
-        page.get_by_role("button", name="Continue").click()
-        page.locator("input[name=password]").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("button", name="Accept").click()
-        expect(page.get_by_role("heading")).to_have_text("No operator has let you in yet.")
-        said = shlex.split(page.locator("code").inner_text())
-        issuer, subject = (said[said.index(f"--{name}") + 1] for name in ("issuer", "subject"))
-        _let_in(signing_in.database, "jo", issuer, subject)
-        visit.complaints.clear()  # the browser notes every answer that is a refusal
-        page.reload()
-        page.wait_for_url("**/reset")  # the address that was opened first
-        visit.settle()
-        assert "Reset" in visit.heading()
+        _sign_in(visit, signing_in)
 
         # An act is theirs.
         visit.go("posteriors").go("rewards")
@@ -118,6 +111,65 @@ def test_somebody_signs_in_acts_loses_a_role_and_signs_out(signing_in: Served, c
         assert ask(signing_in, "/_stcore/stream", **knock)[0] == 403
     finally:
         context.close()
+
+
+def _sign_in(visit: Visit, served: Served) -> None:
+    """Open a page, sign in, be added as a member, and come to the page that was opened."""
+    page = visit.page
+    page.goto(f"{visit.url}/reset")
+    expect(page.get_by_role("heading")).to_have_text("Sign in to armscope.")
+    page.get_by_role("link", name="Sign in").click()
+    page.locator("input[name=login]").fill(USER)
+    page.get_by_role("button", name="Continue").click()
+    page.locator("input[name=password]").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Accept").click()
+    expect(page.get_by_role("heading")).to_have_text("No operator has let you in yet.")
+    said = shlex.split(page.locator("code").inner_text())
+    issuer, subject = (said[said.index(f"--{name}") + 1] for name in ("issuer", "subject"))
+    _let_in(served.database, "jo", issuer, subject)
+    visit.complaints.clear()  # the browser notes every answer that is a refusal
+    page.reload()
+    page.wait_for_url("**/reset")  # the address that was opened first
+    visit.settle()
+    assert "Reset" in visit.heading()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "removed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_below_a_path_of_a_proxy_people_sign_in_and_out(
+    tmp_path: Path, provider_python: Path, chromium: Browser, kind: str, keeps: bool
+) -> None:
+    port = free_port()
+    near = f"http://127.0.0.1:{port}"
+    with ExitStack() as leaving:
+        if kind == "nginx":
+            url = leaving.enter_context(nginx(tmp_path, near, keeps=keeps))
+        else:
+            proxy = leaving.enter_context(proxied(near, keeps=keeps, forwards=True))
+            url = proxy.url
+        options = ("--base-path", PATH, "--proxy", "127.0.0.1")
+        server = leaving.enter_context(_signing_in(tmp_path, provider_python, port, url, *options))
+        assert server.url == url
+        _sign_in_and_out(server, chromium)
+        assert kind == "nginx" or proxy.strays == []
+
+
+def _sign_in_and_out(server: Served, chromium: Browser) -> None:
+    """Sign in, come to a page and act, and sign out; all cookies stay below the path."""
+    with chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
+        visit = Visit(context.new_page(), server.url)
+        _sign_in(visit, server)
+        visit.go("posteriors").check()
+        cookies = [one for one in context.cookies() if str(one["name"]).startswith("_streamlit_user")]
+        assert {one["path"] for one in cookies} == {PATH}
+        cookie = "; ".join(f"{one['name']}={one['value']}" for one in cookies)
+        assert ask(server, f"{PATH}/runs", Cookie=cookie)[0] == 200
+        visit.page.get_by_role("button", name="Operator").click()
+        visit.page.get_by_role("button", name="Sign out").click()
+        visit.page.wait_for_url("**/*logout*")
+        assert ask(server, f"{PATH}/runs", Cookie=cookie)[0] == 401
 
 
 def test_nothing_is_answered_to_who_has_not_signed_in(signing_in: Served) -> None:
