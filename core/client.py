@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -116,9 +115,6 @@ class Client(LearnerProtocol):
         query = urlencode({"input": msgspec.json.encode(fields).decode()}) if fields else ""
         answer = self._answer("GET", f"{path}?{query}".rstrip("?"))
         return _decoded(msgspec.json.decode(answer, type=dict[str, msgspec.Raw])["record"], kind)
-
-    def _now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
 
     def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         body = b"".join(msgspec.json.encode({"run": run}) + b"\n" for run in runs)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
+from time import monotonic
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -166,10 +167,6 @@ class LearnerProtocol(Protocol):
         """Call a verb and return its answer, a record of this kind."""
 
     @abstractmethod
-    def _now_ms(self) -> int:
-        """Return the time in UTC milliseconds."""
-
-    @abstractmethod
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer: ...
 
     @abstractmethod
@@ -214,17 +211,17 @@ class LearnerProtocol(Protocol):
         """
         if isinstance(arms, str):
             return self.why(arms)
-        began_ms = 0
+        began_s = 0.0
 
         def begin(offered: Sequence[Any] | None) -> Selection:
-            nonlocal began_ms
+            nonlocal began_s
             selection = self.select(
                 offered,
                 session=options.get("session"),
                 budget_tokens=options.get("budget_tokens"),
                 k=options.get("k"),
             )
-            began_ms = self._now_ms()
+            began_s = monotonic()
             return selection
 
         def end(run: RunUnderWay[Any], status: Status) -> RecordAnswer:
@@ -235,7 +232,7 @@ class LearnerProtocol(Protocol):
                 texts=run.texts,
                 usage=run.usage,
                 status=status,
-                duration_ms=max(self._now_ms() - began_ms, 0),
+                duration_ms=round(1000 * (monotonic() - began_s)),
                 session=options.get("session"),
                 model=options.get("model"),
                 channel=options.get("channel"),

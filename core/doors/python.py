@@ -122,9 +122,6 @@ class Learner(LearnerProtocol):
                 raise problem
         return recorded(answers, bad)
 
-    def _now_ms(self) -> int:
-        return self.context.clock()
-
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer:
         limits = resolve_name("core.formats:Limits").of(
             inflated_bytes=options["max_inflated_bytes"], rejected_lines=options["max_rejected"]

@@ -98,7 +98,7 @@ def _changes(
     return _Changes(
         new=[alarm for key, alarm in present.items() if key not in known],
         again=[row for row in active if row.key in present and row.quiet_ms is not None],
-        quiet=[row for row in missing if row.quiet_ms is None],
+        quiet=[row for row in missing if row.quiet_ms is None or row.quiet_ms > now_ms],
         gone=[row for row in missing if row.quiet_ms is not None and now_ms - row.quiet_ms >= CLEAR_MS],
     )
 

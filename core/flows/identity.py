@@ -8,7 +8,7 @@ from core.errors import InvalidInput, StoreError, Unidentified
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION
 from core.records.member import Session, check_email
-from core.records.times import HOUR_MS
+from core.records.times import HOUR_MS, MINUTE_MS
 from core.records.token import digest_of, is_well_formed
 from core.store.members import (
     MemberMatch,
@@ -27,6 +27,8 @@ from core.store.transaction import Facts, Transaction
 
 SESSION_MS = 12 * HOUR_MS
 """Maximum length of a session."""
+_AHEAD_MS = 10 * MINUTE_MS
+"""Maximum that the provider's clock, which dates a session, may be ahead of ours."""
 
 
 def actor_of_token(store: Store, secret: str, *, now_ms: int) -> Actor:
@@ -41,7 +43,7 @@ def actor_of_token(store: Store, secret: str, *, now_ms: int) -> Actor:
     if row is None:
         raise unidentified()
     actor, hour = row.actor, now_ms // HOUR_MS
-    if hour > row.used_hour:
+    if not row.used_hour - 1 <= hour <= row.used_hour:
         with suppress(StoreError):  # a full or read-only disk must not prevent sign-in
             store.write(
                 INSTALLATION, lambda txn: note_use(txn, actor.token, hour), actor=actor, now_ms=now_ms
@@ -67,7 +69,7 @@ def actor_of_member(
         row = member_by_subject(snapshot, issuer, subject)
     if row is None or row.member.removed_ms is not None:
         raise unidentified()
-    if issued_ms < row.not_before_ms or now_ms - issued_ms >= session_ms:
+    if issued_ms < row.not_before_ms or not _lasts(issued_ms, now_ms, session_ms):
         raise unidentified()
     return row.member.actor
 
@@ -92,12 +94,17 @@ def actor_of_session(store: Store, session: Session, *, now_ms: int, session_ms:
         return known()
     except Unidentified:
         # Anyone can sign in at the provider, so a non-member must cost one read and no write.
-        if not _is_invited(store, session, now_ms) or now_ms - session.issued_ms >= session_ms:
+        if not _is_invited(store, session, now_ms) or not _lasts(session.issued_ms, now_ms, session_ms):
             raise
     take_invitation(
         store, session.issuer, session.subject, email=session.email, email_verified=True, now_ms=now_ms
     )
     return known()
+
+
+def _lasts(issued_ms: int, now_ms: int, session_ms: int) -> bool:
+    """Return whether a session still lasts; one of a clock that ran ahead ends when the clock is right again."""
+    return -_AHEAD_MS <= now_ms - issued_ms < session_ms
 
 
 def is_member(store: Store, session: Session) -> bool:

@@ -76,7 +76,7 @@ def offer(
         settings = _overridden(txn.settings, options)
         columns = offered(arm_columns(txn), arms, settings)
         chosen = with_guidance(select_arms(columns, settings, seed=seed, revision=txn.revision))
-        close_offers(txn, txn.now_ms - WAITS_MS)
+        close_offers(txn, WAITS_MS)
         return Offer(
             number=add_offer(txn, chosen, session=txn.erased.session(session) or ""), selection=chosen
         )
@@ -145,7 +145,7 @@ def report(
 
 
 def _waiting(txn: Transaction, arm_no: int, session: str | None) -> Waiting | None:
-    return waiting_offer(txn, arm_no, after_ms=txn.now_ms - WAITS_MS, session=txn.erased.session(session))
+    return waiting_offer(txn, arm_no, waits_ms=WAITS_MS, session=txn.erased.session(session))
 
 
 def _write_result(

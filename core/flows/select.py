@@ -97,7 +97,7 @@ def _read(
     """Return the selection that holds; None where something is to be written first."""
     settings = snapshot.settings
     idle_ms = settings.hold_minutes * MINUTE_MS
-    hold = open_hold(snapshot, session, now_ms - idle_ms)
+    hold = open_hold(snapshot, session, now_ms, idle_ms=idle_ms)
     if hold is None or now_ms - hold.used_ms > idle_ms // _NOTED:
         return None
     candidates = call.offered(columns, settings)
@@ -115,12 +115,10 @@ def _hold(context: Context, call: _Call, session: str) -> Selection:
         if settings.sticky == "run" or settings.phase == "passive":  # changed meanwhile
             return call.chosen(columns, settings, seed, txn.revision)
         idle_ms = settings.hold_minutes * MINUTE_MS
-        hold = open_hold(txn, session, txn.now_ms - idle_ms)
+        hold = open_hold(txn, session, txn.now_ms, idle_ms=idle_ms)
         if hold is None:
             fresh = call.chosen(columns, settings, seed, txn.revision)
-            chosen = msgspec.structs.replace(fresh, held_since_ms=txn.now_ms)
-            begin_hold(txn, session, chosen, idle_ms=idle_ms)
-            return chosen
+            return begin_hold(txn, session, fresh, idle_ms=idle_ms)
         selection, candidates = hold.selection, call.offered(columns, settings)
         later = _undecided(selection, candidates)
         if len(later):

@@ -93,7 +93,7 @@ def settle_traces(context: Context) -> Settled:
     n_runs, n_rootless, unread = 0, 0, dict[str, None]()
     while True:
         with context.store.reading(context.learner) as snapshot:
-            due = due_traces(snapshot, context.clock() - SILENT_MS, _AT_ONCE)
+            due = due_traces(snapshot, context.clock(), SILENT_MS, _AT_ONCE)
             results = list(_runs_of(snapshot, due))
             is_old = has_old(snapshot, context.clock())
         if not results:

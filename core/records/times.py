@@ -1,4 +1,8 @@
-"""Times in UTC milliseconds since 1970: units and notation."""
+"""Times in UTC milliseconds since 1970: units and notation.
+
+A clock can jump. A stored time that lies further ahead of now than its span is long comes from a clock that ran
+ahead: the span is over. So no such time delays anything for longer than its span.
+"""
 
 from __future__ import annotations
 

@@ -77,11 +77,11 @@ def _add(txn: Transaction, counted: Counter[_DenialKey]) -> None:
     txn.connection.many(_COUNT, rows)
 
 
-def count_denials(facts: Facts, since_ms: int) -> int:
-    """Return the number of refusals from a time on, in full minutes."""
+def count_denials(facts: Facts, since_ms: int, until_ms: int = _EVER) -> int:
+    """Return the number of refusals from one time to another, in full minutes."""
     row = facts.connection.row(
-        "SELECT sum(n) FROM denial WHERE learner_id = ? AND minute >= ?",
-        [facts.learner_id, since_ms // MINUTE_MS],
+        "SELECT sum(n) FROM denial WHERE learner_id = ? AND minute BETWEEN ? AND ?",
+        [facts.learner_id, since_ms // MINUTE_MS, until_ms // MINUTE_MS],
     )
     return 0 if row is None or row[0] is None else int(row[0])
 

@@ -7,7 +7,10 @@ keeps the coin, the seed and the times; its arms are in the runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from core.records.selection import Selection
 from core.store.erased import Erased
@@ -37,27 +40,38 @@ class Hold(NamedTuple):
     selection: Selection
 
 
-def open_hold(facts: Facts, session: str, after_ms: int) -> Hold | None:
-    """Return the hold of a session that was used at this time or later."""
+def open_hold(facts: Facts, session: str, now_ms: int, *, idle_ms: int) -> Hold | None:
+    """Return the hold of a session that was used within the idle time."""
     row = facts.connection.row(
-        f"SELECT used_ms, choice FROM hold WHERE {_OPEN} AND session = ? AND used_ms >= ?",
-        [facts.learner_id, _name(facts, session), after_ms],
+        f"SELECT used_ms, choice FROM hold WHERE {_OPEN} AND session = ? AND used_ms BETWEEN ? AND ?",
+        [facts.learner_id, _name(facts, session), now_ms - idle_ms, now_ms + idle_ms],
     )
     return None if row is None else Hold(row[0], Selection.from_json(row[1]))
 
 
-def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms: int) -> None:
-    """Open the hold of a session. End the one before, and those of other sessions that are idle."""
+def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms: int) -> Selection:
+    """Open the hold of a session and return its selection, with the time of the hold.
+
+    End the hold before, and those of other sessions that are idle. No two holds of a session begin at one time, even
+    if the clock went back.
+    """
+    name = _name(txn, session)
     txn.connection.run(
-        f"UPDATE hold SET choice = '' WHERE {_OPEN} AND (session = ? OR used_ms < ?)",
-        [txn.learner_id, _name(txn, session), txn.now_ms - idle_ms],
+        f"UPDATE hold SET choice = '' WHERE {_OPEN} AND (session = ? OR used_ms < ? OR used_ms > ?)",
+        [txn.learner_id, name, txn.now_ms - idle_ms, txn.now_ms + idle_ms],
     )
+    later = txn.connection.rows(
+        "SELECT began_ms FROM hold WHERE learner_id = ? AND session = ? AND began_ms >= ?",
+        [txn.learner_id, name, txn.now_ms],
+    )
+    began_ms = next(ms for ms in count(txn.now_ms) if (ms,) not in later)
+    selection = structs.replace(selection, held_since_ms=began_ms)
     txn.connection.run(
         _HOLD,
         [
             txn.learner_id,
-            _name(txn, session),
-            txn.now_ms,
+            name,
+            began_ms,
             txn.now_ms,
             selection.run_class,
             prob_micro(selection.baseline_prob),
@@ -66,6 +80,7 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
             selection.to_json(),
         ],
     )
+    return selection
 
 
 def extend_hold(txn: Transaction, session: str, selection: Selection) -> None:

@@ -27,8 +27,8 @@ _WAITING: Final = (
     " JOIN offer o ON o.learner_id = a.learner_id AND o.offer_no = a.offer_no"
     " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
     " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
-    " WHERE a.learner_id = ? AND a.arm_no = ? AND o.at_ms > ? AND (o.run_no = 0 OR r.revision > p.epoch){of}"
-    " ORDER BY a.offer_no DESC LIMIT 1"
+    " WHERE a.learner_id = ? AND a.arm_no = ? AND o.at_ms BETWEEN ? AND ?"
+    " AND (o.run_no = 0 OR r.revision > p.epoch){of} ORDER BY a.offer_no DESC LIMIT 1"
 )
 
 
@@ -69,13 +69,13 @@ def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
     return number
 
 
-def close_offers(txn: Transaction, until_ms: int) -> None:
-    """Wait no longer for what was offered until then."""
+def close_offers(txn: Transaction, waits_ms: int) -> None:
+    """Close the offers that have waited long enough."""
     numbers = [
         number
         for (number,) in txn.connection.rows(
-            "SELECT offer_no FROM offer WHERE learner_id = ? AND at_ms <= ? AND choice <> ''",
-            [txn.learner_id, until_ms],
+            "SELECT offer_no FROM offer WHERE learner_id = ? AND (at_ms <= ? OR at_ms > ?) AND choice <> ''",
+            [txn.learner_id, txn.now_ms - waits_ms, txn.now_ms + waits_ms],
         )
     ]
     _close(txn, numbers)
@@ -89,15 +89,16 @@ def _close(txn: Transaction, numbers: Sequence[int]) -> None:
         txn.connection.run_in(statement, [txn.learner_id], numbers)
 
 
-def waiting_offer(facts: Facts, arm_no: int, *, after_ms: int, session: str | None) -> Waiting | None:
-    """Return the latest offer after a time, of a session or (None) of any, with the arm unreported.
+def waiting_offer(txn: Transaction, arm_no: int, *, waits_ms: int, session: str | None) -> Waiting | None:
+    """Return the latest offer that still waits, of a session or (None) of any, with the arm unreported.
 
     An offer is skipped if its run began before the arm's reset: a report would count in the earlier epoch.
     """
     of = "" if session is None else " AND o.session = ?"
-    row = facts.connection.row(
+    since_ms, until_ms = txn.now_ms - waits_ms + 1, txn.now_ms + waits_ms
+    row = txn.connection.row(
         _WAITING.replace("{of}", of),
-        [facts.learner_id, arm_no, after_ms, *([] if session is None else [session])],
+        [txn.learner_id, arm_no, since_ms, until_ms, *([] if session is None else [session])],
     )
     return None if row is None else Waiting(*row)
 

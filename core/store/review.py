@@ -220,7 +220,7 @@ def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
         "SELECT item_no, actor, until_ms, repeats FROM review_hold WHERE learner_id = ? AND review_queue_no = ?",
         [facts.learner_id, queue.queue_no],
     ):
-        holds[number][actor] = Hold(until_ms, repeats)
+        holds[number][actor] = Hold(until_ms if until_ms <= now_ms + 2 * HOLD_MS else now_ms, repeats)
     return Board(
         queue=queue,
         items=items,
@@ -283,8 +283,12 @@ def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
 
 
 def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | None) -> None:
-    """Store or delete the actor's draft; expired drafts are deleted too."""
+    """Store or delete the actor's draft; expired drafts are deleted too, and none lasts longer than usual."""
     key = [txn.learner_id, queue_no, item_no, txn.actor.name]
+    txn.connection.run(
+        "UPDATE review_draft SET until_ms = ? WHERE learner_id = ? AND until_ms > ?",
+        [txn.now_ms + DRAFT_MS, txn.learner_id, txn.now_ms + 2 * DRAFT_MS],
+    )
     txn.connection.run(
         "DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.learner_id, txn.now_ms]
     )

@@ -191,8 +191,9 @@ def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]
     """Return started rollouts whose episodes must be updated."""
     rows = facts.connection.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND started <> '' AND n_told < n_events"
-        " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
-        [facts.learner_id, SMALL, now_ms - PAUSE_MS, at_most],
+        " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ? OR last_ms > ?)"
+        " ORDER BY last_ms, uid LIMIT ?",
+        [facts.learner_id, SMALL, now_ms - PAUSE_MS, now_ms + PAUSE_MS, at_most],
     )
     return [StoredRollout(*row) for row in rows]
 
@@ -206,16 +207,20 @@ def note_rollouts(txn: Transaction, settled: Iterable[tuple[StoredRollout, str]]
 
 
 def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
-    """Return whether `forget_rollouts` would delete anything."""
+    """Return whether `forget_rollouts` would change anything."""
     row = facts.connection.row(
-        "SELECT 1 FROM rollout WHERE learner_id = ? AND last_ms <= ? LIMIT 1",
-        [facts.learner_id, now_ms - LIFETIME_MS],
+        "SELECT 1 FROM rollout WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) LIMIT 1",
+        [facts.learner_id, now_ms - LIFETIME_MS, now_ms + LIFETIME_MS],
     )
     return row is not None
 
 
 def forget_rollouts(txn: Transaction) -> None:
-    """Delete rollouts that no longer grow."""
+    """Delete rollouts that no longer grow; those of a clock that ran ahead count as of now."""
+    txn.connection.run(
+        "UPDATE rollout SET last_ms = ? WHERE learner_id = ? AND last_ms > ?",
+        [txn.now_ms, txn.learner_id, txn.now_ms + LIFETIME_MS],
+    )
     rows = txn.connection.rows(
         "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?",
         [txn.learner_id, txn.now_ms - LIFETIME_MS],

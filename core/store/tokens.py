@@ -128,10 +128,10 @@ def revoke_token(txn: Transaction, token_id: str) -> None:
 
 
 def note_use(txn: Transaction, token_no: int, hour: int) -> None:
-    """Note the hour of a use, if it is later than what is noted."""
+    """Note the hour of a use, if it is later than the stored one, or that comes from a clock that ran ahead."""
     txn.connection.run(
-        "UPDATE token SET used_hour = ? WHERE learner_id = ? AND token_no = ? AND used_hour < ?",
-        [hour, txn.learner_id, token_no, hour],
+        "UPDATE token SET used_hour = ? WHERE learner_id = ? AND token_no = ? AND NOT used_hour BETWEEN ? AND ?",
+        [hour, txn.learner_id, token_no, hour, hour + 1],
     )
 
 

@@ -127,8 +127,8 @@ def has_old(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_old` would delete anything."""
     row = facts.connection.row(
         "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
-        " AND last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END LIMIT 1",
-        [facts.learner_id, now_ms - LIFETIME_MS, now_ms - LISTED_MS],
+        " AND (last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END OR last_ms > ?) LIMIT 1",
+        [facts.learner_id, now_ms - LIFETIME_MS, now_ms - LISTED_MS, now_ms + LISTED_MS],
     )
     return row is not None
 
@@ -136,23 +136,24 @@ def has_old(facts: Facts, now_ms: int) -> bool:
 def forget_old(txn: Transaction) -> None:
     """Delete the spans of traces that no longer grow, and later the traces."""
     rows = txn.connection.rows(
-        "SELECT uid FROM trace WHERE learner_id = ? AND last_ms <= ? AND n_told >= n_spans AND n_bytes > 0",
-        [txn.learner_id, txn.now_ms - LIFETIME_MS],
+        "SELECT uid FROM trace WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) AND n_told >= n_spans"
+        " AND n_bytes > 0",
+        [txn.learner_id, txn.now_ms - LIFETIME_MS, txn.now_ms + LISTED_MS],
     )
     _empty(txn, [uid for (uid,) in rows])
     txn.connection.run(
         "DELETE FROM trace WHERE learner_id = ? AND n_bytes = 0"
-        " AND (last_ms <= ? OR (is_rooted = 1 AND said = ''))",
-        [txn.learner_id, txn.now_ms - LISTED_MS],
+        " AND (last_ms <= ? OR last_ms > ? OR (is_rooted = 1 AND said = ''))",
+        [txn.learner_id, txn.now_ms - LISTED_MS, txn.now_ms + LISTED_MS],
     )
 
 
-def due_traces(facts: Facts, silent_ms: int, at_most: int) -> list[StoredTrace]:
+def due_traces(facts: Facts, now_ms: int, silent_ms: int, at_most: int) -> list[StoredTrace]:
     """Return traces to turn into runs: those with a root, and those without a new span for a while."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
-        " AND (is_rooted = 1 OR last_ms <= ?) ORDER BY last_ms, uid LIMIT ?",
-        [facts.learner_id, silent_ms, at_most],
+        " AND (is_rooted = 1 OR last_ms <= ? OR last_ms > ?) ORDER BY last_ms, uid LIMIT ?",
+        [facts.learner_id, now_ms - silent_ms, now_ms + silent_ms, at_most],
     )
     return [StoredTrace(*row) for row in rows]
 

@@ -42,6 +42,8 @@ _TELL: Final = insert_into(
     "result",
     "done_ms",
 )
+_DUE: Final = "done_ms = 0 AND (due_ms <= ? OR due_ms > ?)"
+"""Due, or further ahead than any pause: see `core.records.times`."""
 _SELECT: Final = (
     "SELECT w.webhook_no, w.url, w.learner, w.pages, w.secret_from, w.private, w.by, w.at_ms, w.removed_ms,"
     " (SELECT max(m.tried_ms) FROM alert_message m"
@@ -129,11 +131,10 @@ def due_message(facts: Facts, now_ms: int, webhook_nos: Sequence[int]) -> int | 
     """The number of the message to any of some webhooks that has been due longest; None where none is."""
     rows = facts.connection.rows_in(
         "SELECT alert_message_no FROM alert_message"
-        " WHERE learner_id = ? AND done_ms = 0 AND webhook_no IN ({}) AND due_ms <= ?"
-        " ORDER BY due_ms, alert_message_no LIMIT 1",
+        f" WHERE learner_id = ? AND webhook_no IN ({{}}) AND {_DUE} ORDER BY due_ms, alert_message_no LIMIT 1",
         [facts.learner_id],
         webhook_nos,
-        [now_ms],
+        [now_ms, now_ms + pause_ms(MAX_TRIES)],
     )
     return rows[0][0] if rows else None
 
@@ -142,9 +143,12 @@ def take_message(txn: Transaction, number: int) -> Message | None:
     """Reserve a message for one try; None where another process has it, or it is done."""
     taken = txn.connection.row(
         "UPDATE alert_message SET due_ms = ?, tries = tries + 1, tried_ms = ?, result = ''"
-        " WHERE learner_id = ? AND alert_message_no = ? AND done_ms = 0 AND due_ms <= ?"
+        f" WHERE learner_id = ? AND alert_message_no = ? AND {_DUE}"
         " RETURNING webhook_no, alert_no, uid, state, at_ms, tries",
-        [txn.now_ms + LEASE_MS, txn.now_ms, txn.learner_id, number, txn.now_ms],
+        [
+            *(txn.now_ms + LEASE_MS, txn.now_ms, txn.learner_id, number),
+            *(txn.now_ms, txn.now_ms + pause_ms(MAX_TRIES)),
+        ],
     )
     if taken is None:
         return None

@@ -32,7 +32,8 @@ def alarms(context: Context) -> tuple[Alarm, ...]:
 def refused(context: Context) -> tuple[Alarm, ...]:
     """Return an alarm if many requests were refused in the last 10 minutes."""
     with context.reading_admin("alerts") as snapshot:
-        n_refused = count_denials(snapshot, context.clock() - DENIED_WITHIN_MS)
+        now_ms = context.clock()
+        n_refused = count_denials(snapshot, now_ms - DENIED_WITHIN_MS, now_ms + DENIED_WITHIN_MS)
     if n_refused < MANY_DENIALS:
         return ()
     return (Alarm(learner="", kind="denials", count=n_refused),)
