@@ -7,5 +7,5 @@ from tests.conftest import VECTORS
 collect_ignore_glob = (
     []
     if VECTORS.is_dir()
-    else ["test_kairos_*.py", "test_openclaw_*.py", "test_qortex_*.py", "test_ors*.py", "test_openreward*.py"]
+    else [f"test_{name}*.py" for name in ("kairos_", "openclaw_", "qortex_", "ors", "openreward", "renamed")]
 )

@@ -24,13 +24,6 @@ from tests.formats.builders import lines, put, read, rejected
 
 Event = dict[str, Any]
 
-# Environment, task, number of steps, rewards where one was paid, finished.
-CAME_TO: dict[str, tuple[str, str | None, int, list[float], bool]] = {
-    "plain_episode": ("own/sums", "t1", 2, [0.1, 1.0], True),
-    "openai_chat": ("openreward", None, 2, [0.5, 1.0], True),
-    "anthropic_blocks": ("openreward", None, 2, [0.5, 1.0], True),
-}
-
 
 def rollouts() -> dict[str, list[Event]]:
     """The recorded events, with times a few milliseconds apart in the place of what stands for them."""
@@ -58,12 +51,36 @@ def episode_of(events: list[Event], *, each_event: bool = False) -> Episode:
 def test_it_comes_to_what_was_logged(name: str) -> None:
     events = rollouts()[name]
     one = episode_of(events)
-    environment, task, n_steps, paid, finished = CAME_TO[name]
-    assert (one.environment, one.task, len(one.steps), one.finished) == (environment, task, n_steps, finished)
-    assert [step.reward for step in one.steps if step.reward is not None] == paid
+    recorded = json.loads((VECTORS / "openreward_rollouts.json").read_bytes())["rollouts"][name]
+    created, calls = recorded["create"], recorded["calls"]
+    environment = created.get("environment", "openreward")
+    assert (one.environment, one.task) == (environment, _task(created, calls))
+    assert [step.reward for step in one.steps if step.reward is not None] == [
+        call["reward"] for call in calls if call.get("reward") is not None
+    ]
+    assert len(one.steps) == sum(max(_n_results(call["message"]), _is_paid(call)) for call in calls)
+    assert one.finished == any(call.get("is_finished", False) for call in calls)
     assert one.uid == f"{environment}/{events[0]['eventId']}"
-    logged = json.loads((VECTORS / "openreward_rollouts.json").read_bytes())["rollouts"][name]["calls"]
-    assert paid == [call["reward"] for call in logged if call.get("reward") is not None]
+
+
+def _task(created: Event, calls: list[Event]) -> str | None:
+    """The id of the task, else its index."""
+    spec = created.get("task_spec") or {}
+    index = next((call["rollout_info"].get("task_index") for call in calls if "rollout_info" in call), None)
+    named = spec.get("id", index)
+    return None if named is None else str(named)
+
+
+def _is_paid(call: Event) -> bool:
+    return call.get("reward") is not None
+
+
+def _n_results(message: Event) -> int:
+    """Results of tools in a message, in the three forms in which clients log one."""
+    blocks = message.get("content")
+    if message.get("role") == "tool" or message.get("class") == "ToolResult":
+        return 1
+    return sum(one.get("type") == "tool_result" for one in blocks) if isinstance(blocks, list) else 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,33 +103,37 @@ def test_every_recorded_event_is_accepted(tmp_path: Path) -> None:
         for name, events in told.items()
         for event in events
     ]
-    assert len(apart) == 18
     files = [
         put(tmp_path, lines(apart), "events.jsonl"),
-        put(tmp_path, lines({"events": apart[at : at + 5]} for at in range(0, 18, 5)), "batches.jsonl"),
+        put(
+            tmp_path, lines({"events": apart[at : at + 5]} for at in range(0, len(apart), 5)), "batches.jsonl"
+        ),
         put(tmp_path, json.dumps({"events": apart}, indent=1).encode(), "batch.json"),
         put(tmp_path, json.dumps(apart).encode(), "array.json"),
     ]
+    recorded = json.loads((VECTORS / "openreward_rollouts.json").read_bytes())["rollouts"].values()
+    n_paid = sum(_is_paid(call) for one in recorded for call in one["calls"])
+    is_in_blocks = sum(map(_is_paid, apart)) > n_paid
     found = []
     for file in files:
         assert recognise(file) == "openreward"
         context = context_at(file.with_suffix(".db"))
         answer = import_files(context, [file])
-        assert (answer.episodes, answer.rejected_count) == (3, 0)
-        assert len(answer.notes) == 1, "one message was logged block by block"
+        assert (answer.episodes, answer.rejected_count) == (len(told), 0)
+        assert len(answer.notes) == is_in_blocks, "one message was logged block by block"
         assert import_files(context, [file]).id is None
         assert queries.verify(context).clean
         found.append(held(context))
     assert all(one == found[0] for one in found)
     counted = import_files(context_at(tmp_path / "each.db"), files[:1], each_event=True)
-    assert (counted.episodes, counted.notes) == (3, ())
+    assert (counted.episodes, counted.notes) == (len(told), ())
 
 
 def test_a_document_of_recordings_is_recognised(tmp_path: Path) -> None:
     told = {"rollouts": {name: {"events": events} for name, events in rollouts().items()}}
     found = read(put(tmp_path, json.dumps(told).encode(), "rollouts.json"))
     uids = [one.uid for one in found if isinstance(one, Episode)]
-    assert len(set(uids)) == len(uids) == 3
+    assert len(set(uids)) == len(uids) == len(NAMES)
 
 
 # Blocks of one message
