@@ -7,7 +7,7 @@ Twice over: as it was recorded, where ids are none of ours and are refused; and 
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +37,8 @@ RULES: Final[Mapping[str, str]] = {
     "baseline": rules.BASELINE,
     "forgotten": rules.NOTHING_DELETED,
     "nothing": rules.NOTHING_OFFERED,
+    "seeds": rules.SEEDS_OFFERED,
+    "own": rules.OWN_LEARNER,
 }
 TOLERANCE: Final = 1e-9
 OPERATOR: Final = Actor(name="mara", role="operator")
@@ -115,6 +117,8 @@ class Model:
     arms: dict[str, State] = field(default_factory=dict)
     taints: dict[str, str] = field(default_factory=dict)
     offered: set[str] = field(default_factory=set)
+    is_poisoned: bool = False
+    """A reward outside 0 to 1 left qortex a parameter that is not positive, with which it draws no more."""
 
     def expect(self, name: str, args: Args) -> tuple[Answer | None, str | None]:
         """What ours must be (None: of that only the shape is known), and the rule by which it may differ."""
@@ -126,6 +130,7 @@ class Model:
         reason = _otherwise(args)
         if reason is not None:
             self.taints.setdefault(arm, reason)
+        self.is_poisoned |= reason == "range"
         if reason in {"ids", "range", "outcome"}:
             return Refused(), reason
         reward = _reward(args)
@@ -165,16 +170,23 @@ class Model:
         for arm in done:
             self.arms[arm] = State()
             self.taints[arm] = "kept"
+        self.is_poisoned &= named is not None or bool(args.get("context"))
         counts = {"reset_count": len(done), "deleted": len(done), "arm_ids": done}
         return {"learner": args["learner"], "status": "reset", **counts}, "shape"
 
     def _select(self, args: Args) -> tuple[Answer | None, str | None]:
-        bad = [one for one in args["candidates"] if not is_arm_id(one.get("id", ""))]
-        if bad:
-            reason = "ids" if all("id" in one for one in bad) else None
-            return Refused(), reason
-        self.offered.update(one["id"] for one in args["candidates"])
-        return None, None
+        ids = [one["id"] for one in args["candidates"]]
+        seeds, boost = args.get("seed_arms") or (), args.get("seed_boost")
+        boosted = ids if boost is not None and not seeds else seeds
+        self.taints |= {arm: "seeds" for arm in boosted if arm not in self.taints}
+        if not all(map(is_arm_id, ids)):
+            return Refused(), "ids"
+        for arm in set(boosted).intersection(ids) - self.offered - self.arms.keys():
+            if boost is not None and boost != 1:  # else it is as any other
+                self.arms[arm] = State(alpha=boost)
+        self.offered.update(ids)
+        reasons = {"nothing": not ids, "range": self.is_poisoned, "seeds": bool(seeds)}
+        return None, next((reason for reason, applies in reasons.items() if applies), None)
 
     def _session_start(self, args: Args) -> tuple[Answer | None, str | None]:
         return ({"error": "'learner' and 'session_name' are required"} if len(args) < 2 else None), None
@@ -184,6 +196,50 @@ class Model:
 
     def _any_taint(self) -> str | None:
         return next(iter(self.taints.values()), None)
+
+
+@dataclass
+class Sequence:
+    """What calls on one server must come to, learner by learner."""
+
+    models: defaultdict[object, Model] = field(default_factory=lambda: defaultdict(Model))
+    is_over: bool = False
+
+    def expect(self, name: str, args: Args) -> tuple[Answer | None, str | None]:
+        """What ours must be, as of `Model`. Both an end and a reset make qortex forget its sessions."""
+        must, reason = self.models[args.get("learner")].expect(name, args)
+        if name == "session_end" and self.is_over:
+            reason = "forgotten"
+        self.is_over = name in {"reset", "session_end"} or (self.is_over and name != "session_start")
+        return must, reason
+
+
+_NEEDED: Final = {
+    "select": {"candidates"},
+    "observe": {"arm_id"},
+    "session_start": {"session_name"},
+    "session_end": {"session_id"},
+}
+LAST: Final = "$last"
+"""Stands for the session that began last, wherever it is."""
+
+
+def is_malformed(name: str, args: object) -> bool:
+    """Whether the schema itself refuses the arguments, or nobody could know what is on offer."""
+    if not isinstance(args, Mapping) or not _NEEDED.get(name, set()) <= args.keys():
+        return True
+    candidates = args.get("candidates", ())
+    is_listed = isinstance(candidates, list | tuple) and all(isinstance(one, Mapping) for one in candidates)
+    return not is_listed or any("id" not in one for one in candidates) or isinstance(args.get("reward"), str)
+
+
+def with_last(value: Any, session: str) -> Any:  # noqa: ANN401 - JSON
+    """The same with the id of the last session wherever a recording names it."""
+    if isinstance(value, list):
+        return [with_last(one, session) for one in value]
+    if isinstance(value, dict):
+        return {name: with_last(held, session) for name, held in value.items()}
+    return value.replace(LAST, session) if isinstance(value, str) else value
 
 
 def _otherwise(args: Args) -> str | None:
@@ -234,6 +290,7 @@ def scrubbed(answer: Document) -> Document:
     found = dict(answer)
     if "session_id" in found:
         found["session_id"] = "<uuid>"
+    found |= {at: "<ts>" for at in ("started_at", "ended_at") if at in found}
     if isinstance(found.get("posteriors"), dict):
         found["posteriors"] = {
             arm: {**state, "last_updated": "<ts>"} for arm, state in found["posteriors"].items()

@@ -117,3 +117,9 @@ READ_FIRST: Final = (
     "What a command is about is read before anything is written; where it can't be, nothing is tried."
 )
 NOTHING_OFFERED: Final = "Of nothing on offer nothing is chosen, whatever door it came by."
+SEEDS_OFFERED: Final = (
+    "A seed is listed once it was offered, and has a prior of its own only where one is sent."
+)
+OWN_LEARNER: Final = "A call that names no learner means the caller's own, except a reset."
+FRACTIONS: Final = f"{WITHIN_0_1} The last word of a command is one where it reads like a number."
+ANY_CASE: Final = "A command is understood in any case."

@@ -27,7 +27,64 @@ _AT_MS: Final = 1_707_091_200_000
 _CONFIG: Final = {"phase": "active", "tokenBudget": 8000, "baselineRate": 0.1, "minPulls": 5}
 
 
-@pytest.mark.parametrize("vector", load("openclaw_chat"))
+def _unrecorded(
+    command: str, gateway: str = "ok", arms: Sequence[str] = ("tool:exec:Bash", "tool:x:a 0.5")
+) -> Any:  # noqa: ANN401
+    """A command of the kinds that no recording shows, as OpenClaw answers it."""
+    given = {"command": command, "gateway": gateway, "authorized": True, "posteriors": list(arms)}
+    action, _, rest = command.removeprefix("/learning").strip().partition(" ")
+    requests: list[Json] = []
+    text = f"Unknown learning action: {action}. Use: reset, reward, status"
+    if action == "reward":
+        told = {
+            "arm_id": rest,
+            "outcome": "accepted",
+            "reward": 1,
+            "reason": "user feedback via /learning reward",
+        }
+        requests = [
+            {"method": "GET", "path": f"{_PREFIX}/posteriors"},
+            {"method": "POST", "path": f"{_PREFIX}/reward", "body": told},
+        ]
+        text = f"Recorded accepted (reward=1) for {rest}"
+        if gateway != "ok":
+            text = f'Reward failed for "{rest}" — gateway or qortex not reachable.'
+    output = {"requests": requests, "result": {"shouldContinue": False, "reply": {"text": text}}}
+    return pytest.param(
+        Vector(command, "handleLearningCommand", given, output, None), id=f"{command} {gateway}"
+    )
+
+
+UNRECORDED: Final = [
+    *(
+        _unrecorded(f"/learning reward bash {last}")
+        for last in ("0.5", ".5", "0.25", "1.0", "0.0", "1.5", "5%", "1e-1")
+    ),
+    *(_unrecorded("/learning reward bash 0.5", gateway) for gateway in ("down", "503", "reward_not_ok")),
+    _unrecorded("/learning reward bash 0.5", arms=()),
+    _unrecorded("/learning reward tool:exec:Bash 0.5"),
+    _unrecorded("/learning reward tool:exec:Other 0.5"),
+    *(
+        _unrecorded(f"/learning {word}")
+        for word in (
+            "STATUS",
+            "Status",
+            "RESET",
+            "Reset all",
+            "REWARD",
+            "Reward bash",
+            "REWARD bash 7",
+            "Status now",
+        )
+    ),
+    *(
+        _unrecorded(f"/learning {word}", "down")
+        for word in ("STATUS", "RESET", "REWARD bash", "REWARD bash 0.5")
+    ),
+]
+
+
+@pytest.mark.parametrize("vector", [*load("openclaw_chat"), *UNRECORDED])
 def test_a_message_is_answered_as_openclaws(vector: Vector, tmp_path: Path) -> None:
     compare(vector, _ours(vector, tmp_path), _theirs(vector), DEVIATIONS)
 
@@ -119,17 +176,29 @@ def _numbers(made: Sequence[object]) -> list[object]:
 
 
 def _asked(vector: Vector) -> tuple[str, str] | None:
-    """Action and the rest, None where it is no command, or nobody reads it."""
+    """Action as typed and the rest, None where it is no command, or nothing reads it."""
     found = re.fullmatch(r"/learning(?:\s+(.*))?", vector.input["command"].strip(), re.IGNORECASE)
     if found is None or not vector.input.get("allowTextCommands", True):
         return None
     action, _, rest = (found[1] or "status").strip().partition(" ")
-    return action.lower(), rest.strip()
+    return action, rest.strip()
 
 
 def _is(vector: Vector, action: str) -> bool:
+    """Whether theirs understands this action, which it does in small letters alone."""
     asked = _asked(vector)
     return asked is not None and asked[0] == action and vector.input["authorized"] is True
+
+
+def _is_cased(case: Case) -> bool:
+    """Whether ours alone understands it: another answer, and what is requested for it."""
+    asked, vector = _asked(case.vector), case.vector
+    if asked is None or asked[0] == asked[0].lower() or vector.input["authorized"] is not True:
+        return False
+    action, rest = asked[0].lower(), asked[1]
+    is_posted = bool(rest) and _is_reachable(vector) and _rest_rule(vector, rest) in _POSTED
+    is_asked = action == "status" or (action == "reward" and is_posted)
+    return action in {"status", "reset", "reward"} and (case.name != "requests" or is_asked)
 
 
 def _is_reachable(vector: Vector) -> bool:
@@ -149,20 +218,42 @@ def _is_usage(case: Case) -> bool:
     return _is(case.vector, "reward") and _asked(case.vector) == ("reward", "") and case.name == "text"
 
 
+_FRACTION: Final = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)")
+_LIKE_A_NUMBER: Final = re.compile(r"[+-]?[.,]?\d[\d.,]*(?:e[+-]?\d+)?%?", re.IGNORECASE)
+_POSTED: Final = {None, rules.FRACTIONS, rules.KNOWN_ARMS, rules.ARM_ID}
+"""What becomes of a reward that the flow is asked for."""
+
+
 def _reward_rule(vector: Vector) -> str | None:
-    """The rule by which a reward is refused; None = it is recorded, or can't be."""
+    """The rule by which a reward is refused, or counts otherwise; None = it is recorded as theirs, or can't be."""
     asked = _asked(vector)
-    if asked is None or not _is(vector, "reward") or not asked[1] or not _is_reachable(vector):
+    if asked is None or not _is(vector, "reward") or not asked[1]:
         return None
+    rule = _rest_rule(vector, asked[1])
+    return rule if _is_reachable(vector) or rule == rules.FRACTIONS else None
+
+
+def _rest_rule(vector: Vector, rest: str) -> str | None:
     arms: list[str] = vector.input.get("posteriors", [])
-    name, _, last = asked[1].rpartition(" ")
-    is_number = bool(name) and re.fullmatch(r"[-+]?[.\d]+", last) is not None
-    if is_number and (not 0 <= float(last) <= 1 or (last.startswith("0") and last.isdigit() and last != "0")):
+    name, _, last = rest.rpartition(" ")
+    label = rest.lower() in {arm.split(":", 2)[2].lower() for arm in arms} or rest in arms
+    is_number = bool(name) and _LIKE_A_NUMBER.fullmatch(last) is not None and not label
+    if is_number and not (_FRACTION.fullmatch(last) and 0 <= float(last) <= 1):
         return rules.WITHIN_0_1
-    said = name.strip() if is_number else asked[1]
-    if ":" in said:
-        return None if said in arms else rules.KNOWN_ARMS if is_arm_id(said) else rules.ARM_ID
-    return None if _n_meant(said.lower(), arms) == 1 else rules.NO_GUESS
+    said = name.strip() if is_number else rest
+    if not _is_reachable(vector):
+        return rules.FRACTIONS if is_number and last not in {"0", "1"} else None
+    if ":" in said and said not in arms:
+        return rules.KNOWN_ARMS if is_arm_id(said) else rules.ARM_ID
+    if ":" not in said and _n_meant(said.lower(), arms) != 1:
+        return rules.NO_GUESS
+    return rules.FRACTIONS if is_number and last not in {"0", "1"} else None
+
+
+def _is_fraction(vector: Vector) -> bool:
+    """Whether a number is split off that theirs takes for a part of the name."""
+    name, _, last = vector.input["command"].rstrip().rpartition(" ")
+    return bool(name) and _FRACTION.fullmatch(last) is not None and last not in {"0", "1"}
 
 
 def _n_meant(said: str, arms: Sequence[str]) -> int:
@@ -178,7 +269,8 @@ def _category(arm: str) -> str | None:
 
 def _is_refused(rule: str) -> Deviation:
     def covers(case: Case) -> bool:
-        is_call = case.name == "requests" and rule not in {rules.KNOWN_ARMS, rules.ARM_ID}
+        is_asked = rule in {rules.KNOWN_ARMS, rules.ARM_ID} and not _is_fraction(case.vector)
+        is_call = case.name == "requests" and not is_asked
         return _reward_rule(case.vector) == rule and (case.name == "text" or is_call)
 
     return Deviation(rule, "A reward that is refused.", covers)
@@ -196,9 +288,10 @@ def _is_status(case: Case, part: str) -> bool:
 
 DEVIATIONS: Final = (
     Deviation(rules.SILENCE, "Theirs tells a stranger why not.", _is_stranger),
+    Deviation(rules.ANY_CASE, "Theirs knows small letters alone.", _is_cased),
     Deviation(rules.CONFIRMED, "Theirs resets at once, and whatever was named.", _is_reset),
     Deviation(rules.WITHIN_0_1, "The usage names the numbers there are.", _is_usage),
-    *map(_is_refused, (rules.WITHIN_0_1, rules.KNOWN_ARMS, rules.ARM_ID, rules.NO_GUESS)),
+    *map(_is_refused, (rules.WITHIN_0_1, rules.KNOWN_ARMS, rules.ARM_ID, rules.NO_GUESS, rules.FRACTIONS)),
     Deviation(rules.READ_FIRST, "The gateway was not there.", _is_not_tried),
     Deviation(rules.PULLS_ADD_UP, "Their gateway said 12.", lambda case: _is_status(case, "counted")),
     Deviation(rules.RUNS_COUNTED, "Observations without runs.", lambda case: _is_status(case, "shares")),

@@ -31,7 +31,58 @@ _PATIENT: Final = close(1e-4)
 _STATUS: Final[dict[type[ArmscopeError], int]] = {NotFound: 404, Conflict: 409, InvalidInput: 400}
 
 
-@pytest.mark.parametrize("vector", load("openclaw_http"))
+def _unrecorded(path: str, body: str, answer: Json, *calls: object) -> Any:  # noqa: ANN401 - a parameter
+    """A request of the kinds that no recording shows, as OpenClaw answers it."""
+    request = {"method": "POST", "path": f"{openclaw.PREFIX}/{path}", "body": body}
+    headers = {"content-type": "application/json; charset=utf-8", "access-control-allow-origin": "*"}
+    told = {"handled": True, "status": 200, "headers": headers, "body": answer, "backend_calls": list(calls)}
+    given = {"request": request, "backend": "ok", "config": {}}
+    return pytest.param(Vector(f"{path} {body}", "handle", given, told, None), id=f"{path} {body}")
+
+
+_NO_TEXTS: Final[tuple[object, ...]] = (False, 5, [], {"a": 1})
+_MOVED: Final = {"arm_id": "tool:exec:Bash", "alpha": 2, "beta": 1, "mean": 0.6667, "pulls": 1, "ok": True}
+_ALL: Final = {"learner": "openclaw", "reset_count": 8, "arm_ids": []}
+UNRECORDED: Final = [
+    *(
+        _unrecorded(
+            "reward",
+            json.dumps({"arm_id": "tool:exec:Bash", "outcome": outcome} | number),
+            _MOVED,
+            ["observe", "tool:exec:Bash", "accepted", {"reward": 1, "context": {"lagged": True}}],
+        )
+        for outcome in _NO_TEXTS
+        for number in ({}, {"reward": 1})
+    ),
+    _unrecorded(
+        "reward",
+        '{"arm_id":"tool:exec:Bash","reward":-3}',
+        _MOVED | {"alpha": -1, "beta": 5},
+        ["observe", "tool:exec:Bash", "accepted", {"reward": -3, "context": {"lagged": True}}],
+    ),
+    *(
+        _unrecorded("reset", body, _ALL, ["reset", None])
+        for body in (
+            *(
+                '{"arm_id":"tool:exec:Bash"}',
+                '{"armIds":["tool:exec:Bash"]}',
+                '{"learner":"b","arms":[]}',
+                " ",
+                "nul",
+            ),
+            *(
+                '{"arm_ids":null}',
+                '{"arm_ids":[],"x":1}',
+                '{"arm_ids":[7]}',
+                '{"arm_ids":"tool:exec:Bash"}',
+                "[]",
+            ),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("vector", [*load("openclaw_http"), *UNRECORDED])
 def test_a_request_is_answered_as_openclaws(vector: Vector, tmp_path: Path) -> None:
     compare(vector, _ours(vector, tmp_path), _theirs(vector), DEVIATIONS, _PATIENT)
 
@@ -174,7 +225,7 @@ def _reward_rule(vector: Vector) -> str | None:
         rules.TOO_LONG: len(vector.input["request"]["body"].encode()) > openclaw.MAX_BODY_BYTES,
         rules.ARM_ID: not is_arm_id(arm),
         rules.WITHIN_0_1: number is not None and not 0 <= number <= 1,
-        rules.OUTCOMES: is_worded and outcome not in OUTCOME_REWARDS,
+        rules.OUTCOMES: (is_worded and outcome not in OUTCOME_REWARDS) or not isinstance(outcome, str | None),
         rules.SHORT_REASON: isinstance(reason, str) and len(reason) > 2_000,
         rules.KNOWN_ARMS: vector.input["backend"] == "ok" and arm not in _posteriors(),
         rules.HALF: is_worded and outcome == "partial",
@@ -209,11 +260,10 @@ def _is_too_long(case: Case) -> bool:
 def _is_bad_reset(case: Case) -> bool:
     if _route(case.vector) != ("POST", "/reset") or not _is_there(case.vector):
         return False
-    body = case.vector.input["request"].get("body", "")
-    arms = _asked(case.vector).get("arm_ids", ABSENT)
+    body, asked = case.vector.input["request"].get("body", ""), _asked(case.vector)
+    arms = asked.get("arm_ids")
     is_list = isinstance(arms, list) and arms != [] and all(isinstance(one, str) for one in arms)
-    is_object = (body.lstrip().startswith("{") and _asked(case.vector)) or body.strip() == "{}"
-    is_well_said = not body.strip() or (is_object and (arms is ABSENT or is_list))
+    is_well_said = not body or re.fullmatch(r"\s*{\s*}\s*", body) or (is_list and asked.keys() == {"arm_ids"})
     return not is_well_said and case.name != "handled" and not _is_cors(case)
 
 

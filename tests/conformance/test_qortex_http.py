@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
@@ -18,19 +18,100 @@ from core.doors.http.qortex import ROUTES
 from core.doors.service import Service
 from core.errors import ArmscopeError, InvalidInput
 from tests.conformance.qortex_calls import (
+    LAST,
     OPERATOR,
-    Model,
+    Answer,
     Refused,
+    Sequence,
+    as_recorded,
     desk_at,
     hold,
+    is_malformed,
     print_tally,
     renamed,
     scrubbed,
+    with_last,
 )
 from tests.conformance.vectors import Vector, load
 
 Request = Mapping[str, Any]
 _NAMES: Final = {"sessions/start": "session_start", "sessions/end": "session_end"}
+
+
+def _unrecorded(name: str, *exchanges: tuple[str, str, object, int, object]) -> Any:  # noqa: ANN401 - a parameter
+    """Requests of the same kinds that no recording shows: method, path, body, and qortex's status and answer."""
+    requests = [
+        {"method": method, "path": f"/v1/learning/{path}", "body": body}
+        for method, path, body, *_ in exchanges
+    ]
+    answers = [{"status": status, "body": body} for *_, status, body in exchanges]
+    return pytest.param(Vector(name, "http.sequence", {"requests": requests}, answers, None), id=name)
+
+
+_A: Final = {"learner": "o", "arm_id": "a"}
+_CANDIDATES: Final = [{"id": "a"}, {"id": "b"}]
+_ERROR: Final = {"error": "words that are free"}
+UNRECORDED: Final = [
+    _unrecorded(
+        "a poisoned posterior",
+        (
+            "POST",
+            "observe",
+            {**_A, "reward": -3},
+            200,
+            {"arm_id": "a", "alpha": -2.0, "beta": 5.0, "mean": -0.6667, "pulls": 1},
+        ),
+        ("POST", "select", {"learner": "o", "candidates": _CANDIDATES}, 500, None),
+        ("POST", "reset", {"learner": "o"}, 200, {"learner": "o", "deleted": 1, "status": "reset"}),
+    ),
+    _unrecorded(
+        "other methods",
+        ("GET", "observe", None, 405, None),
+        ("GET", "sessions/start", None, 405, None),
+        ("PUT", "select", {}, 405, None),
+        ("POST", "o/metrics", {}, 405, None),
+        ("GET", "nothing/here/at/all", None, 404, None),
+    ),
+    _unrecorded(
+        "refused",
+        ("POST", "select", {"learner": "o", "candidates": []}, 400, _ERROR),
+        ("POST", "select", {"learner": "o"}, 400, _ERROR),
+        ("POST", "select", {"candidates": _CANDIDATES}, 400, _ERROR),
+        ("POST", "observe", {"learner": "o", "arm_id": ""}, 400, _ERROR),
+        ("POST", "observe", {"arm_id": "a"}, 400, _ERROR),
+        ("POST", "reset", {}, 400, _ERROR),
+        ("POST", "reset", {"learner": None}, 400, _ERROR),
+        ("POST", "sessions/start", {"session_name": "n"}, 400, _ERROR),
+    ),
+    _unrecorded(
+        "sessions",
+        (
+            "POST",
+            "sessions/start",
+            {"learner": "o", "session_name": "n"},
+            200,
+            {"session_id": "<uuid>", "learner": "o"},
+        ),
+        (
+            *("POST", "sessions/end", {"session_id": LAST}, 200),
+            {
+                "session_id": "<uuid>",
+                "learner": "o",
+                "selected_arms": [],
+                "outcomes": {},
+                "started_at": "<ts>",
+                "ended_at": "<ts>",
+            },
+        ),
+        (
+            "POST",
+            "sessions/end",
+            {"session_id": LAST},
+            200,
+            {"error": "Session <uuid> not found in any learner"},
+        ),
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,47 +122,70 @@ def tally() -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("is_renamed", [False, True], ids=["as recorded", "renamed"])
-@pytest.mark.parametrize("vector", load("qortex_http"))
+@pytest.mark.parametrize("vector", [*load("qortex_http"), *UNRECORDED])
 def test_a_sequence_is_answered_as_qortex_answers_it(
     vector: Vector, is_renamed: bool, tmp_path: Path, tally: Counter[str]
 ) -> None:
-    model = Model()
+    sequence, last = Sequence(), LAST
     requests, answers = vector.input["requests"], vector.output
     with desk_at(tmp_path) as service:
         for number, both in enumerate(zip(requests, answers, strict=True)):
-            request, theirs = renamed(list(both)) if is_renamed else both
+            asked, theirs = renamed(list(both)) if is_renamed else both
+            request = with_last(asked, last)
             where = f"{vector.id} {number} {request['method']} {request['path']}"
             answer = ask(service, request)
+            ours = orjson.loads(answer.body or b"{}")
+            last = ours.get("session_id", last) if request["path"].endswith("/start") else last
             assert answer.status < 500, where
-            tally[_held(model, request, answer, theirs, where) or ""] += 1
+            tally[_held(sequence, request, Said(answer.status, ours), theirs, where) or ""] += 1
         del tally[""]
 
 
-def _held(model: Model, request: Request, answer: HttpAnswer, theirs: Any, where: str) -> str | None:  # noqa: ANN401
-    ours = scrubbed(orjson.loads(answer.body))
-    if theirs["status"] >= 500:
-        return "5xx"
-    name, args = _named(request)
-    if theirs["status"] == 400:  # our words are qortex's here
-        assert (answer.status, ours["error"]) == (400, theirs["body"]["error"]), where
+class Said(NamedTuple):
+    """Status and document of an answer."""
+
+    status: int
+    body: dict[str, Any]
+
+
+def _held(sequence: Sequence, request: Request, ours: Said, theirs: Any, where: str) -> str | None:  # noqa: ANN401
+    """Hold an answer against the rules and theirs; the words of a refusal are free."""
+    if {ours.status, theirs["status"]} & {404, 405}:
+        assert ours.status == theirs["status"], where
         return None
-    must, reason = model.expect(name, args)
-    return hold(Refused(answer.status) if answer.status >= 400 else ours, must, theirs["body"], reason, where)
+    name, args = _named(request)
+    if is_malformed(name, args) or (name == "reset" and not args.get("learner")):
+        assert (ours.status, theirs["status"] >= 400) == (400, True), where
+        return None
+    if name != "session_end" and not args.get("learner"):
+        assert theirs["status"] >= 400, where
+        return "own"
+    must, reason = sequence.expect(name, args)
+    said: Answer = Refused(ours.status) if ours.status >= 400 else scrubbed(ours.body)
+    if name == "select" and isinstance(said, dict):
+        reason = "baseline" if said["is_baseline"] else reason
+        said = as_recorded(said)
+    if theirs["status"] >= 500:
+        return hold(said, must, said, None, where) or "5xx"
+    recorded = Refused(theirs["status"]) if theirs["status"] >= 400 else scrubbed(theirs["body"])
+    return hold(said, must, recorded, reason, where)
 
 
-def _named(request: Request) -> tuple[str, dict[str, Any]]:
+def _named(request: Request) -> tuple[str, Any]:
     """The call that a request makes, and its arguments."""
     path = urlsplit(request["path"])
     rest = path.path.removeprefix("/v1/learning/")
     if request["method"] == "GET":
         learner, name = rest.rsplit("/", 1)
-        return name, {"learner": unquote(learner)}
+        window = dict(parse_qsl(path.query)).get("window", "0")
+        number = {"window": int(window) if window.removeprefix("-").isdigit() else window}
+        return name, {"learner": unquote(learner), **number}
     return _NAMES.get(rest, rest), request["body"]
 
 
 def ask(service: Service, request: Request) -> HttpAnswer:
     """What a request is answered with: by the handler of the route at its path."""
-    path = urlsplit(request["path"])
+    path, is_there = urlsplit(request["path"]), False
     for route in ROUTES:
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(route.path))
         found = re.fullmatch(pattern, path.path)
@@ -99,7 +203,9 @@ def ask(service: Service, request: Request) -> HttpAnswer:
             except ArmscopeError as problem:
                 status = 400 if isinstance(problem, InvalidInput) else 409
                 return HttpAnswer(status, orjson.dumps(problem.as_answer()))
-    raise AssertionError(f"no route at {request['method']} {request['path']}")
+        if found:
+            is_there = True
+    return HttpAnswer(405 if is_there else 404, b"")
 
 
 # What OpenClaw's client asks

@@ -11,20 +11,125 @@ import pytest
 
 from tests.conformance.mcp_client import Agent, agent_at
 from tests.conformance.qortex_calls import (
+    LAST,
     Answer,
-    Model,
     Refused,
+    Sequence,
     as_recorded,
     hold,
+    is_malformed,
     print_tally,
     renamed,
     scrubbed,
+    with_last,
 )
 from tests.conformance.vectors import Vector, load
 from tests.conftest import VECTORS
 
 _PREFIX: Final = "qortex_learning_"
 CONTRACT: Final = VECTORS.parent / "contracts" / "qortex_mcp_tools.json"
+
+
+def _unrecorded(name: str, *calls: tuple[str, Mapping[str, Any], Mapping[str, Any]]) -> Any:  # noqa: ANN401
+    """A sequence of the same kinds that no recording shows: tool, arguments, and qortex's answer."""
+    asked = [{"tool": f"{_PREFIX}{tool}", "args": args} for tool, args, _ in calls]
+    vector = Vector(name, "mcp.sequence", {"calls": asked}, [answer for *_, answer in calls], None)
+    return pytest.param(vector, id=name)
+
+
+_A: Final = {"learner": "openclaw", "arm_id": "a"}
+_SELECT: Final = {"learner": "openclaw", "candidates": [{"id": "a"}, {"id": "b"}]}
+_ERROR: Final = {"is_error": True}
+_ENDED: Final = {
+    **{"session_id": "<uuid>", "learner": "openclaw", "selected_arms": [], "outcomes": {}},
+    **{"started_at": "<ts>", "ended_at": "<ts>"},
+}
+_NOWHERE: Final = {"error": "Session <uuid> not found in any learner"}
+_KEYS: Final = ["excluded_arms", "is_baseline", "scores", "selected_arms", "token_budget", "used_tokens"]
+UNRECORDED: Final = [
+    _unrecorded(
+        "a poisoned posterior",
+        (
+            "observe",
+            {**_A, "reward": -3},
+            {"arm_id": "a", "alpha": -2.0, "beta": 5.0, "mean": -0.6667, "pulls": 1},
+        ),
+        (
+            "observe",
+            {**_A, "reward": 1},
+            {"arm_id": "a", "alpha": -1.0, "beta": 5.0, "mean": -0.25, "pulls": 2},
+        ),
+        ("select", _SELECT, _ERROR),
+    ),
+    _unrecorded(
+        "sessions",
+        (
+            "session_start",
+            {"learner": "openclaw", "session_name": "n"},
+            {"session_id": "<uuid>", "learner": "openclaw"},
+        ),
+        (
+            "observe",
+            {**_A, "reward": 1, "context": {"session_key": LAST}},
+            {"arm_id": "a", "alpha": 2.0, "beta": 1.0, "mean": 0.6667, "pulls": 1},
+        ),
+        ("session_end", {"session_id": LAST}, _ENDED),
+        ("session_end", {"session_id": LAST}, _NOWHERE),
+    ),
+    _unrecorded(
+        "seeds that are no candidates",
+        (
+            "select",
+            {**_SELECT, "k": 1, "seed_arms": ["s"], "seed_boost": 3.0},
+            {
+                "keys": _KEYS,
+                "selected_entry_keys": ["id", "metadata", "token_cost"],
+                "n_selected": 1,
+                "partition": True,
+                "token_budget": 0,
+            },
+        ),
+        (
+            "posteriors",
+            {"learner": "openclaw"},
+            {
+                "learner": "openclaw",
+                "posteriors": {
+                    "s": {
+                        "alpha": 3.0,
+                        "beta": 1.0,
+                        "pulls": 0,
+                        "total_reward": 0.0,
+                        "last_updated": "<ts>",
+                        "mean": 0.75,
+                    }
+                },
+            },
+        ),
+        (
+            "metrics",
+            {"learner": "openclaw"},
+            {
+                "learner": "openclaw",
+                "total_pulls": 0,
+                "total_reward": 0.0,
+                "accuracy": 0.0,
+                "arm_count": 1,
+                "explore_ratio": 0.1,
+            },
+        ),
+    ),
+    _unrecorded(
+        "two learners",
+        (
+            "observe",
+            {**_A, "reward": 1},
+            {"arm_id": "a", "alpha": 2.0, "beta": 1.0, "mean": 0.6667, "pulls": 1},
+        ),
+        ("posteriors", {"learner": "other"}, {"learner": "other", "posteriors": {}}),
+    ),
+    _unrecorded("no learner", ("observe", {"arm_id": "a", "reward": 1}, _ERROR), ("reset", {}, _ERROR)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,54 +147,43 @@ def tally() -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("is_renamed", [False, True], ids=["as recorded", "renamed"])
-@pytest.mark.parametrize("vector", load("qortex_mcp"))
+@pytest.mark.parametrize("vector", [*load("qortex_mcp"), *UNRECORDED])
 def test_a_sequence_is_answered_as_qortex_answers_it(
     vector: Vector, is_renamed: bool, agent: Agent, tally: Counter[str]
 ) -> None:
-    model, learner = Model(), f"{vector.id} {is_renamed}"
+    sequence, own, last = Sequence(), f"{vector.id} {is_renamed}", LAST
     for number, both in enumerate(zip(vector.input["calls"], vector.output, strict=True)):
         asked, theirs = renamed(list(both)) if is_renamed else both
-        name, args = asked["tool"].removeprefix(_PREFIX), asked["args"]
-        ours = _asked(agent, asked["tool"], args, learner)
+        name, args = asked["tool"].removeprefix(_PREFIX), with_last(asked["args"], last)
+        ours = _asked(agent, asked["tool"], args, own)
+        last = ours["session_id"] if isinstance(ours, dict) and name == "session_start" else last
         where = f"{vector.id} {number} {name}"
-        recorded = Refused() if theirs.get("is_error") else theirs
-        if _is_malformed(name, args):
+        recorded = Refused() if theirs.get("is_error") else scrubbed(theirs)
+        if not is_malformed(name, args) and "learner" not in args and name != "session_end":
+            assert isinstance(recorded, Refused), where
+            assert name != "reset" or isinstance(ours, Refused), where
+            tally["own"] += 1
+            continue
+        if is_malformed(name, args):
             assert isinstance(ours, Refused), where
             assert isinstance(recorded, Refused), where
             continue
-        must, reason = model.expect(name, args)
-        if name == "select" and isinstance(ours, dict):
-            reason = "baseline" if ours["is_baseline"] else reason
-            ours = as_recorded(ours)
+        must, reason = sequence.expect(name, args)
+        if isinstance(ours, dict):
+            reason = "baseline" if ours.get("is_baseline") else reason
+            ours = as_recorded(ours) if name == "select" else scrubbed(ours)
         tally[hold(ours, must, recorded, reason, where) or ""] += 1
     del tally[""]
 
 
-def _asked(agent: Agent, tool: str, args: Mapping[str, Any], learner: str) -> Answer:
-    """What a call is answered with, as if its learner were the only one."""
-    own = {**args, "learner": learner} if "learner" in args else dict(args)
-    said, is_refused = agent.call(tool, own)
+def _asked(agent: Agent, tool: str, args: Mapping[str, Any], own: str) -> Answer:
+    """What a call is answered with, where each learner of a sequence has a name of its own on the server."""
+    mine = {"learner": f"{own} {args['learner']}"} if isinstance(args.get("learner"), str) else {}
+    said, is_refused = agent.call(tool, {**args, **mine})
     if is_refused:
         return Refused()
-    return scrubbed({**said, "learner": args["learner"]} if "learner" in said else said)
-
-
-_NEEDED: Final = {
-    "select": {"candidates"},
-    "observe": {"arm_id"},
-    "session_start": {"session_name"},
-    "session_end": {"session_id"},
-}
-
-
-def _is_malformed(name: str, args: Mapping[str, Any]) -> bool:
-    """Whether the schema itself refuses the arguments, or nobody could know what is on offer."""
-    is_without = not _NEEDED.get(name, set()) <= args.keys()
-    return is_without or any("id" not in one for one in args.get("candidates", ())) or _is_text(args)
-
-
-def _is_text(args: Mapping[str, Any]) -> bool:
-    return isinstance(args.get("reward", 0.0), str)
+    learner = said.get("learner")
+    return {**said, "learner": learner.removeprefix(f"{own} ")} if isinstance(learner, str) else said
 
 
 def test_the_tools_are_listed_to_the_letter(agent: Agent) -> None:
