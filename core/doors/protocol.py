@@ -565,15 +565,14 @@ class LearnerProtocol(Protocol):
 
         An empty scope, such as the result of an empty search, raises `InvalidInput`.
         """
-        for name, scope in (("arms", arms), ("types", types)):
-            if scope is not None and not scope:
+        scope = {name: named for name, named in (("arms", arms), ("types", types)) if named is not None}
+        for name, named in scope.items():
+            if not named:
                 raise InvalidInput(
                     f"{name} must name at least one, got none; nothing was reset.",
                     next_step=f"Leave {name} out to reset every arm.",
                 )
-        return self._call(
-            "reset", ResetAnswer, arms=arms or (), types=types or (), target=target, reason=reason, key=key
-        )
+        return self._call("reset", ResetAnswer, **scope, target=target, reason=reason, key=key)
 
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Undo a reward, reset, import, setting, note or undo."""

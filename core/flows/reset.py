@@ -69,8 +69,8 @@ class ResetScope(msgspec.Struct, frozen=True, kw_only=True):
 def reset(
     context: Context,
     *,
-    arms: Annotated[Sequence[str], Meta(description="These arms.")] = (),
-    types: Annotated[Sequence[ArmType], Meta(description="All arms of these types.")] = (),
+    arms: Annotated[Sequence[str], Meta(description="These arms.", min_length=1)] = (),
+    types: Annotated[Sequence[ArmType], Meta(description="All arms of these types.", min_length=1)] = (),
     target: Annotated[Target, Meta(description="Beta(1, 1), or each own prior.")] = "uniform",
     reason: Reason = None,
     seen: Annotated[

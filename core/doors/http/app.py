@@ -67,6 +67,7 @@ _MAX_DRAINED: Final = 8 << 20
 _DRAIN_S: Final = 2.0
 """Seconds in which they are read."""
 _MAX_FIELDS: Final = 100
+_DESTRUCTIVE: Final[frozenset[Action]] = frozenset({"erase", "reset", "undo_own"})
 _ANONYMOUS: Final = Actor(name="nobody", role=None)
 _ALLOWED_HEADERS: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
 _EXPOSED_HEADERS: Final = (
@@ -263,6 +264,7 @@ class Api:
         """
         try:
             actor = actor or self.callers.actor(call.headers)
+            _check_query(route, call)
             if route.of_learner is not None:
                 named = call.path_values.get("name")
                 # The routes of other programs name no learner.
@@ -279,6 +281,15 @@ class Api:
             return route.refuse(problem, call)
         except Exception as problem:  # any failure gets an answer
             return failed(problem, call.request)
+
+
+def _check_query(route: Route, call: HttpCall) -> None:
+    """Refuse a query of a destructive request: it would be ignored, and the body alone might mean more."""
+    if call.query and route.action in _DESTRUCTIVE:
+        raise InvalidInput(
+            "A request that takes something away must have its fields in the body, got a query; nothing was done.",
+            next_step="Send them in the body.",
+        )
 
 
 def _permit(actor: Actor, action: Action, learner: str | None) -> None:
