@@ -87,7 +87,7 @@ def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 def prompts(scale: Scale, _folder: Path) -> list[Row]:
     """Costs and regrets of the three kinds of prompts in every cell."""
-    n_sessions = 60 if scale.n_bulk_runs > 100_000 else 24
+    n_sessions = 60 if scale.n_bulk_runs > 100_000 else min(24, scale.n_bulk_runs // 20)
     cells = [Cell(*one) for one in _product()]
     worst: dict[str, float] = defaultdict(float)
     n_right = 0
