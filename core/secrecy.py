@@ -7,6 +7,9 @@ linear in the length of any text: a repeat without a bound ends its form, or hol
 **Speed.** Many texts are scanned together: columns of letters for long runs, and windows of four letters for the
 ends of names before a separator. Only texts with a sign are read with the forms.
 
+**Unknown issuers.** A key whose issuer has no row is found by its letters alone: 20 capitals and digits, 24 letters
+of three kinds, fewer after a short prefix or in the address of a webhook. Letters that form words are not random.
+
 **False alarms.** A row that is held back by mistake costs a row. A key in training data can be extracted from the
 model. So known forms are always reported. Random letters inside public keys, certificates, integrity hashes and
 pictures are not reported. Nor are hexadecimal digits without a name or a prefix (digests, commits, UUIDs), ids of
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
@@ -44,10 +48,12 @@ _SHORTEST_RUN: Final = 20
 _SHORTEST_RANDOM: Final = 32
 _LONGEST_RANDOM: Final = 512
 _FEWEST_DIGITS: Final = 3
+_SHORTEST_PART: Final = 16
+_LEAST_MIXED: Final = 3.25
+"""Least entropy of a letter where a prefix or the letters' kinds say more."""
 _LEAST_BITS: Final = 4.25
 """Least entropy of a letter: 32 letters drawn from 62 have 4.6 on average and less than this once in thousands; names
 of 32 letters in camel case have about 4."""
-_MOST_SHARE_OF_ONE_KIND: Final = 0.75
 
 _API_KEY: Final = re.compile(rf"{BEFORE}sk-[A-Za-z0-9_-]{{20,}}")
 _DOTTED: Final = re.compile(r"[A-Za-z0-9_.-]{36,}")
@@ -90,11 +96,12 @@ _PROSE: Final = re.compile(r"[A-Za-z][a-z'’-]*[.,:!?)]*")
 _CODE: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z0-9_$]*)+[();,\]}]*")
 _LONG_WORDS: Final = 12
 """Letters of a value without a digit that is no ordinary word."""
-_DRAWN: Final = re.compile(r"[A-Za-z0-9+/_=.~-]{16,}")
+_RANDOM: Final = re.compile(r"[A-Za-z0-9+/_=.~-]{16,}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ADDRESS: Final = re.compile(
     r"://(?:[^\s/:@\"'\\<>]{0,64}:(?!\d{1,5}(?:/|\Z))(?P<value>[^\s@\"'\\<>]{3,128})|(?P<token>[A-Za-z0-9_-]{16,128}))@"
 )
+_LINK: Final = re.compile(r"://(?P<rest>[^\s\"'\\<>]{20,500})")
 _HEADER: Final = re.compile(
     r"""authorization\\{0,7}["']?\s{0,8}[:=]\s{0,8}\\{0,7}["']?\s{0,8}(?:basic|bearer|token|digest|apikey)\s{1,8}(?P<value>[^\s"'\\,;]{8,})""",
     re.IGNORECASE,
@@ -146,7 +153,11 @@ _PREFIXED: Final = re.compile(
     r"(?P<tail>[A-Za-z0-9]{20,128}|[A-Za-z0-9_-]{20,128})(?![A-Za-z0-9/.+=-])"
 )
 _DOTTED_PARTS: Final = re.compile(
-    r"(?<![A-Za-z0-9/._+-])(?P<one>[A-Za-z0-9_-]{14,40})\.(?:[A-Za-z0-9_-]{6}\.)?(?P<other>[A-Za-z0-9_-]{24,128})(?![A-Za-z0-9/.+=-])"
+    r"(?<![A-Za-z0-9/._+-])(?:[A-Za-z0-9]{2,8}\.)?(?P<one>[A-Za-z0-9_-]{14,40})\.(?:[A-Za-z0-9_-]{1,12}\.)?(?P<other>[A-Za-z0-9_-]{24,128})(?![A-Za-z0-9/.+=-])"
+)
+_UNPREFIXED: Final = re.compile(r"(?<![A-Za-z0-9/._+=-])[A-Za-z0-9_-]{20,31}(?![A-Za-z0-9/.+=-])")
+_GLUED: Final = re.compile(
+    r"(?<![A-Za-z0-9/._+=-])(?P<head>[A-Za-z]{1,7}[G-Zg-z])(?P<tail>[0-9a-f]{32,64})(?![A-Za-z0-9/.+=])"
 )
 _PUBLIC_HEADS: Final = frozenset(
     """
@@ -319,7 +330,7 @@ def _placed(text: str) -> bool:
             for result in form.finditer(text):
                 value = result["value"]
                 if form in (_BEARER, _COOKIE):
-                    found = _is_drawn(value)
+                    found = _is_random(value)
                 else:
                     found = _is_secret(value, is_strong=True, is_assigned=True, least=4)
                 if found:
@@ -443,22 +454,35 @@ _INSIDE: Final = [(fixed, row) for row in ISSUERS for fixed in row.fixed if fixe
 def _random_kind(text: str) -> SecretKind | None:
     """Return what random letters in a text seem to be."""
     rest = _FILE.sub(" ", _ESCAPE.sub(" ", text) if "\\" in text else text)
-    if any(_is_prefixed(result["head"], result["tail"]) for result in _PREFIXED.finditer(rest)):
+    prefixed = chain(_PREFIXED.finditer(rest), _GLUED.finditer(rest))
+    if any(_is_prefixed(result["head"], result["tail"]) for result in prefixed):
         return "issued_token"
     if "." in rest and any(
         _is_mixed(result["one"]) and (_is_mixed(result["other"]) or _is_hexadecimal(result["other"]))
         for result in _DOTTED_PARTS.finditer(rest)
     ):
         return "issued_token"
-    return "drawn_by_chance" if any(map(_looks_random, _RUNS.findall(rest))) else None
+    runs = chain(filter(_looks_random, _RUNS.findall(rest)), filter(_looks_short, _UNPREFIXED.findall(rest)))
+    return None if next(runs, None) is None else "drawn_by_chance"
 
 
 def _is_prefixed(head: str, tail: str) -> bool:
     """Return whether random letters follow a short prefix that is no word of an id or a digest."""
-    words = re.split(r"[_-]|(?<=[a-z])(?=[0-9])", head.lower())
-    if words[0] in _PUBLIC_HEADS or _UUID.fullmatch(tail):
+    if _is_public(head) or _UUID.fullmatch(tail):
         return False
     return _is_hexadecimal(tail.partition("_")[0]) or _is_mixed(tail)
+
+
+def _is_public(head: str) -> bool:
+    """Return whether a prefix begins with a word of an id or a digest."""
+    return re.split(r"[_-]|(?<=[a-z])(?=[0-9])", head.lower())[0] in _PUBLIC_HEADS
+
+
+def _looks_short(run: str) -> bool:
+    """Return whether fewer letters look random: capitals and digits, or of three kinds and more of them."""
+    n_digits = sum(map(str.isdigit, run))
+    least = 24 if any(map(str.islower, run)) else _SHORTEST_RUN
+    return len(run) >= least and 2 * n_digits <= len(run) and _is_mixed(run) and not _is_public(run)
 
 
 def _is_hexadecimal(text: str) -> bool:
@@ -472,17 +496,43 @@ def _is_hexadecimal(text: str) -> bool:
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether a text mixes small letters, capitals and digits, as words do not."""
-    n_digits = sum(map(str.isdigit, text))
-    n_words = sum(
-        len(word) > 3 and word.isalpha() and (word.islower() or word.istitle())
-        for word in re.split("[_-]", text)
+    """Return whether letters and digits look drawn: they form no words, and their kinds change often."""
+    kinds = text.translate(_KIND_OF)
+    if "a" not in kinds or "A" not in kinds:
+        text = max(re.split("[_-]", text), key=len)
+        kinds = text.translate(_KIND_OF)
+        is_mixed = len(text) >= _SHORTEST_PART and _FEWEST_DIGITS <= kinds.count("0") < len(text)
+        if not is_mixed or _HEXADECIMAL.fullmatch(text):
+            return False
+    elif kinds.count("0") < 2 and len(_CHANGE.findall(kinds)) < _CHANGES_OF_RANDOM * len(text):
+        return False
+    return not _is_of_words(text) and _bits(text) >= _LEAST_MIXED
+
+
+def _is_of_words(text: str) -> bool:
+    """Return whether a part is a word, or most neighbours are common in words: of words five in six, else one."""
+    if _WORD.search(text):
+        return True
+    lower = text.lower()
+    return len(_COMMON.findall(lower)) > len(_NEIGHBOURS.findall(lower)) / 2 + 1
+
+
+_WORD: Final = re.compile(r"(?:\A|[_-])[A-Za-z][a-z]{3,99}(?:[_-]|\Z)")
+_NEIGHBOURS: Final = re.compile(r"[a-z](?=[a-z])")
+_COMMON: Final = re.compile(
+    "|".join(
+        f"{pairs[0]}(?=[{pairs[1:]}])"
+        for pairs in """
+    abcdgilmnprsty bae caehklot daeis eacdeflmnprstvwx feio ge haeio icdeglmnorst ke laeilosu maeiops nacdegiost
+    odklmnoprstuw paeilor radeimnostu sacehiostu taehiorst uemnrst vaei waei
+    """.split()  # noqa: SIM905 - one word per line is a page
     )
-    return _kinds(text) == 3 and n_digits >= 2 and _bits(text) >= 3.5 and not n_words
-
-
-def _kinds(text: str) -> int:
-    return sum(any(map(is_kind, text)) for is_kind in (str.islower, str.isupper, str.isdigit))
+)
+"""Common neighbours in English words and in names of programs: the first letter, and those that follow it."""
+_CHANGE: Final = re.compile(r"a(?=[A0])|A(?=[a0])|0(?=[aA])")
+_KIND_OF: Final = str.maketrans(string.ascii_letters + string.digits, "a" * 26 + "A" * 26 + "0" * 10)
+_CHANGES_OF_RANDOM: Final = 0.4
+"""Changes between small letters, capitals and digits, per letter: names in camel case have fewer."""
 
 
 def _has_api_key(text: str) -> bool:
@@ -540,7 +590,7 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
     ):
         return False
     if not is_strong:
-        return _is_drawn(bare.rpartition("=")[2] or bare)
+        return _is_random(bare.rpartition("=")[2] or bare)
     if any(map(str.isdigit, bare)):
         return True
     if _PROSE.fullmatch(bare) and not (is_assigned and len(bare) >= _LONG_WORDS):
@@ -553,9 +603,9 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
     )
 
 
-def _is_drawn(value: str) -> bool:
+def _is_random(value: str) -> bool:
     """Return whether a value has digits and letters in no order that a word, a path or a UUID has."""
-    if _DRAWN.fullmatch(value) is None or _UUID.fullmatch(value) or _CODE.fullmatch(value):
+    if _RANDOM.fullmatch(value) is None or _UUID.fullmatch(value) or _CODE.fullmatch(value):
         return False
     if value[0] == "/" and value[-1] != "=":
         return False
@@ -564,11 +614,16 @@ def _is_drawn(value: str) -> bool:
 
 
 def _has_password(text: str) -> bool:
+    """Return whether an address has a password, a token for a user, or the key of a webhook."""
+    if "hook" in text:
+        links = [result["rest"] for result in _LINK.finditer(text)]
+        if any("hook" in link and _is_random(link.rpartition("/")[2]) for link in links):
+            return True
     for result in _ADDRESS.finditer(text):
         value, token = result["value"], result["token"]
         if value is not None and _PLACEHOLDER.fullmatch(value) is None:
             return True
-        if token is not None and _is_drawn(token):
+        if token is not None and _is_random(token):
             return True
     return False
 
@@ -578,18 +633,13 @@ def _looks_random(run: str) -> bool:
     run = run.strip("=")
     if "/" in run or "=" in run:
         parts = [part for part in re.split("[/=]", run) if part]
-        is_path = any(
-            part.isalpha() and (part.islower() or len(part) < 4) and len(part) > 1 for part in parts
-        )
+        is_path = any(part.isalpha() and part.islower() and len(part) > 2 for part in parts)
         if is_path or run[0] == "/" or len(parts) > len(run) // 6:
             return False
         run = "".join(parts)
     if not _SHORTEST_RANDOM <= len(run) <= _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
         return False
-    kinds = [sum(map(is_kind, run)) for is_kind in (str.islower, str.isupper, str.isdigit)]
-    if min(kinds) < _FEWEST_DIGITS or max(kinds) > _MOST_SHARE_OF_ONE_KIND * len(run):
-        return False
-    return _bits(run) >= _LEAST_BITS
+    return {"a", "A", "0"} <= {*run.translate(_KIND_OF)} and _bits(run) >= _LEAST_BITS and _is_mixed(run)
 
 
 def _bits(run: str) -> float:

@@ -255,6 +255,13 @@ _FORMED: Final = (
     "x-request-id: {uuid}",
     "trace_{h32}",
     "layer-{h64}",
+    "MINIMUM_WINDOWS_BUILD_VT{d3}",
+    "DXGI_FORMAT_BC{d1}H_UF{d2}",
+    "Linux_Python_{d2}_32bit_full",
+    "orjson-3.10.{d2}-cp311-cp311-manylinux_2_17_x86_64.whl",
+    "self._correct_for_mysql_bugs_{d5}_{d5}",
+    "Cryptography_HAS_PSK_TLSv1_{d1}",
+    "castro-20{d2}-fast-krippendorff",
 )
 HARMLESS: Final[tuple[Callable[[random.Random], str], ...]] = (
     *((lambda chance, form=form: made(form, chance)) for form in _FORMED),
