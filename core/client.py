@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import shutil
 import tarfile
+import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
+from secrets import randbits
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, TypeVar, cast
 from urllib.parse import quote, urlencode
@@ -24,6 +27,7 @@ import urllib3
 from urllib3.util import Retry, Timeout
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
+from core.doors.attempts import Attempts, Limits
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
 from core.errors import ArmscopeError, Closed, InvalidBatch, StoreError, UnreadableSource
@@ -34,6 +38,7 @@ from core.records.parameters import ExportFormat
 from core.records.run import Run
 from core.records.training import MANIFEST_END, TrainingAnswer, TrainingManifest
 from core.settings import DEFAULT_LEARNER
+from core.spool import Spool
 
 _T = TypeVar("_T")
 _RETRIES: Final = 5
@@ -82,10 +87,26 @@ class Client(LearnerProtocol):
     """A learner of a server, with the operations of `LearnerProtocol`. Safe to share between threads.
 
     A failed request is sent again, with pauses, up to five times, under the same id: a uid, or a key, by default
-    a new one. So it counts once.
+    a new one. So it counts once. A request of `run` waits at most ``connect_s`` (default .3) for a connection,
+    ``select_s`` (1) for a selection and ``record_s`` (.5) seconds for a record. A run that can't be recorded waits in
+    the folder ``spool``.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, learner: str = DEFAULT_LEARNER) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        learner: str = DEFAULT_LEARNER,
+        connect_s: float | None = None,
+        select_s: float | None = None,
+        record_s: float | None = None,
+        spool: str | Path | None = None,
+    ) -> None:
+        limits = Limits.of(connect_s=connect_s, select_s=select_s, record_s=record_s)
+        kept = Spool.of_server(url, learner, parent=None if spool is None else Path(spool))
+        self._attempts = Attempts(self, limits, kept)
+        self._limited = threading.local()
         self._name = learner
         self._offers = Offers()
         self._is_closed = False
@@ -115,6 +136,23 @@ class Client(LearnerProtocol):
         query = urlencode({"input": msgspec.json.encode(fields).decode()}) if fields else ""
         answer = self._answer("GET", f"{path}?{query}".rstrip("?"))
         return _decoded(msgspec.json.decode(answer, type=dict[str, msgspec.Raw])["record"], kind)
+
+    @contextmanager
+    def _within(self, connect_s: float, answer_s: float) -> Iterator[None]:
+        self._limited.timeout = Timeout(connect=connect_s, read=answer_s)
+        try:
+            yield
+        finally:
+            self._limited.timeout = None
+
+    def _send(self, body: bytes) -> RecordAnswer:
+        return _decoded(self._answer("POST", _ROUTES["record"], body), RecordAnswer)
+
+    def _now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def _entropy(self) -> int:
+        return randbits(64)
 
     def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         body = b"".join(msgspec.json.encode({"run": run}) + b"\n" for run in runs)
@@ -240,8 +278,9 @@ class Client(LearnerProtocol):
                 f"Client of learner {self._name!r} is closed; nothing was done.",
                 next_step="Make another Client, or do this inside its with block.",
             )
+        limited: Timeout | None = getattr(self._limited, "timeout", None)
         retry = Retry(
-            total=_RETRIES,
+            total=_RETRIES if limited is None else 0,
             redirect=False,
             status_forcelist=_RETRIED,
             allowed_methods=None,
@@ -258,7 +297,7 @@ class Client(LearnerProtocol):
                 retries=retry,
                 redirect=False,
                 preload_content=preload,
-                timeout=Timeout(connect=_CONNECT_S, read=answer_s),
+                timeout=limited or Timeout(connect=_CONNECT_S, read=answer_s),
             )
         except urllib3.exceptions.HTTPError as problem:
             raise Unreachable(
@@ -278,9 +317,27 @@ class AsyncClient(AsyncLearnerProtocol):
     'support'
     """
 
-    def __init__(self, url: str, token: str | None = None, *, learner: str = DEFAULT_LEARNER) -> None:
-        self.learner = Client(url, token, learner=learner)
-        self._threads = threads()
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        learner: str = DEFAULT_LEARNER,
+        connect_s: float | None = None,
+        select_s: float | None = None,
+        record_s: float | None = None,
+        spool: str | Path | None = None,
+    ) -> None:
+        self.learner = Client(
+            url,
+            token,
+            learner=learner,
+            connect_s=connect_s,
+            select_s=select_s,
+            record_s=record_s,
+            spool=spool,
+        )
+        self._threads, self._run_threads = threads()
 
 
 def _decoded(answer: bytes | msgspec.Raw, kind: type[_T]) -> _T:

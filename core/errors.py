@@ -30,6 +30,7 @@
         ├── StoreBusy             "store_busy"
         ├── StoreReadOnly         "store_read_only"
         ├── StoreFull             "store_full"
+        ├── TimedOut              "timed_out"          no answer within the caller's time limit
         ├── StoreUnsure           "store_unsure"       it is unknown whether it was recorded
         └── StoreUnusable         "store_unusable"     not a database, a network file system, ...
             └── StoreDamaged      "store_damaged"      what is stored can't be read, or doesn't fit together
@@ -209,6 +210,10 @@ class StoreReadOnly(StoreError):
 
 class StoreFull(StoreError):
     code = "store_full"
+
+
+class TimedOut(StoreError):
+    code = "timed_out"
 
 
 class StoreUnsure(StoreError):

@@ -22,6 +22,7 @@ _SQLITE = "sqlite:///"
 _SERVERS: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 
+_MAX_LIMIT_S: Final = 86_400
 _LOCATION_KEYS: Final = frozenset(("host", "port", "target_session_attrs"))
 """Members of a server's address that name its location."""
 
@@ -173,6 +174,31 @@ def default_database() -> Path:
 def demo_database() -> Path:
     """Return the path of the demo's own database, never the default one."""
     return platformdirs.user_data_path("armscope", appauthor=False) / "demo.db"
+
+
+def spool_folder() -> Path:
+    """Return the folder of runs that wait to be recorded: ``ARMSCOPE_SPOOL``, or one of the user's."""
+    named = variable("ARMSCOPE_SPOOL")
+    return Path(named) if named else platformdirs.user_state_path("armscope", appauthor=False) / "spool"
+
+
+def seconds(name: str, value: float | None, usual: float) -> float:
+    """Return a time limit: the value, else that of the variable ``name``, else the usual one.
+
+    >>> seconds("ARMSCOPE_SELECT_S", 2, 1.0)
+    2.0
+    """
+    given: object = (variable(name) or usual) if value is None else value
+    try:
+        limit = float(given) if isinstance(given, (str, int, float)) else 0.0
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit <= _MAX_LIMIT_S:
+        raise InvalidSetting(
+            f"A time limit must be above 0 and at most {_MAX_LIMIT_S:,} seconds, got {str(given)[:80]!r}.",
+            next_step=f"Write seconds, for example {usual:g}; the variable {name} has the default.",
+        )
+    return limit
 
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}")

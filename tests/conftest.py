@@ -109,6 +109,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     It is gone afterwards; ``--basetemp FOLDER`` keeps it.
     """
+    # A loaded machine takes longer than an agent waits, and what a test leaves in the spool is no user's.
+    os.environ.update(dict.fromkeys(("ARMSCOPE_CONNECT_S", "ARMSCOPE_SELECT_S", "ARMSCOPE_RECORD_S"), "60"))
+    spool = TemporaryDirectory(prefix="armscope-spool-", ignore_cleanup_errors=True)
+    os.environ["ARMSCOPE_SPOOL"] = spool.name
+    config.add_cleanup(spool.cleanup)
     config.option.loadscopereorder = False  # the order below instead of the number of tests in a file
     folder = memory_folder()
     if config.option.basetemp is None and folder and shutil.disk_usage(folder).free > _ROOM_BYTES:

@@ -29,7 +29,7 @@ STAGES: list[set[str]] = [
     {"core.errors", "core.version", "core.deprecation"},
     {"core.records"},
     {"core.settings", "core.permissions", "core.columns", "core.files", "core.guide"},
-    {"core.evaluate", "core.issuers"},
+    {"core.evaluate", "core.issuers", "core.spool"},
     {
         "core.posterior",
         "core.detect",
@@ -527,17 +527,17 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 5_095,
+    "core": 5_530,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 13_085,
+    "core/doors": 13_800,
     "core/explained": 530,
-    "core/flows": 14_070,
+    "core/flows": 14_105,
     "core/formats": 11_750,
     "core/guide": 160,
     "core/package": 40,
     "core/posterior": 620,
-    "core/records": 8_225,
+    "core/records": 8_240,
     "core/statistics": 11_830,
     "core/store": 24_115,
     "dashboard": 4_205,

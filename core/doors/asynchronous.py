@@ -35,6 +35,8 @@ _T = TypeVar("_T")
 
 _THREADS: Final = 8
 """More would only wait for each other: a database has one writer at a time."""
+_RUN_THREADS: Final = 32
+"""Requests of agents have threads of their own, so that none waits for an import."""
 
 
 def _awaited(
@@ -54,6 +56,7 @@ class AsyncLearnerProtocol(Protocol):
 
     learner: LearnerProtocol
     _threads: ThreadPoolExecutor
+    _run_threads: ThreadPoolExecutor
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,10 +75,17 @@ class AsyncLearnerProtocol(Protocol):
             return work()  # it raises `Closed`
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
+    async def _in_run_thread(self, work: Callable[[], _R]) -> _R:
+        """Run a step of a request in a thread that waits for no other operation."""
+        if self.learner._is_closed:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._run_threads, work)
+
     async def close(self) -> None:
         """Close the database or the connections; every later call raises `Closed`."""
         await self.in_thread(self.learner.close)
         self._threads.shutdown(wait=False)
+        self._run_threads.shutdown(wait=False)
 
     @property
     def name(self) -> str:
@@ -144,9 +154,12 @@ class AsyncLearnerProtocol(Protocol):
     verify = _awaited(LearnerProtocol.verify)
 
 
-def threads() -> ThreadPoolExecutor:
-    """Return the threads of one asynchronous learner."""
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope")
+def threads() -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+    """Return the threads of one asynchronous learner, for its operations and for its requests."""
+    return (
+        ThreadPoolExecutor(_THREADS, thread_name_prefix="armscope"),
+        ThreadPoolExecutor(_RUN_THREADS, thread_name_prefix="armscope-run"),
+    )
 
 
 class AsyncRun(Generic[_T]):
@@ -157,7 +170,7 @@ class AsyncRun(Generic[_T]):
         self._run = run
 
     async def __aenter__(self) -> RunUnderWay[_T]:
-        return await self._learner.in_thread(self._run.__enter__)
+        return await self._learner._in_run_thread(self._run.__enter__)
 
     async def __aexit__(
         self,
@@ -166,5 +179,5 @@ class AsyncRun(Generic[_T]):
         trace: TracebackType | None,
     ) -> Literal[False]:
         # A task that is cancelled once more during this write does not stop the thread.
-        await asyncio.shield(self._learner.in_thread(lambda: self._run.__exit__(kind, problem, trace)))
+        await asyncio.shield(self._learner._in_run_thread(lambda: self._run.__exit__(kind, problem, trace)))
         return False

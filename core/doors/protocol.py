@@ -6,8 +6,10 @@ how a verb is called and how a file is moved.
 
 from __future__ import annotations
 
+import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
@@ -25,6 +27,9 @@ from typing import (
     overload,
 )
 
+from msgspec.structs import replace
+
+from core.doors.attempts import Attempts, OnError, Request, RunOutcome
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Conflict, InvalidBatch, InvalidInput
@@ -88,6 +93,9 @@ class RunOptions(TypedDict, total=False):
     model: str | None
     channel: str | None
     keep: bool
+    on_error: OnError
+    select_s: float | None
+    record_s: float | None
 
 
 class RecordOptions(TypedDict, total=False):
@@ -134,6 +142,7 @@ class LearnerProtocol(Protocol):
 
     _name: str
     _offers: Offers
+    _attempts: Attempts
     _is_closed: bool
 
     @property
@@ -154,8 +163,10 @@ class LearnerProtocol(Protocol):
 
     def close(self) -> None:
         """Close the database or the connections; every later call raises `Closed`."""
+        if not self._is_closed:
+            self._attempts.close()
         self._is_closed = True
-        self._release()
+        self._attempts.release(self._release)
 
     # Calls
 
@@ -165,6 +176,22 @@ class LearnerProtocol(Protocol):
     @abstractmethod
     def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:
         """Call a verb and return its answer, a record of this kind."""
+
+    @abstractmethod
+    def _send(self, body: bytes) -> RecordAnswer:
+        """Record a run by the bytes of its request."""
+
+    @abstractmethod
+    def _now_ms(self) -> int:
+        """Return the time in UTC milliseconds."""
+
+    @abstractmethod
+    def _entropy(self) -> int:
+        """Return a seed."""
+
+    def _within(self, connect_s: float, answer_s: float) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Let requests of this thread take no longer."""
+        return nullcontext()
 
     @abstractmethod
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer: ...
@@ -211,36 +238,37 @@ class LearnerProtocol(Protocol):
         """
         if isinstance(arms, str):
             return self.why(arms)
+        for name in options.keys() - RunOptions.__annotations__.keys():
+            raise TypeError(f"run() got an unexpected keyword argument {name!r}")
+        uid = options.get("uid")
+        request = Request.of(str(uuid.uuid4()) if uid is None else uid, options, self._attempts.limits)
         began_s = 0.0
 
         def begin(offered: Sequence[Any] | None) -> Selection:
             nonlocal began_s
-            selection = self.select(
-                offered,
-                session=options.get("session"),
-                budget_tokens=options.get("budget_tokens"),
-                k=options.get("k"),
+            selection = self._attempts.select(
+                None if offered is None else [arm_of(arm) for arm in offered], request
             )
             began_s = monotonic()
             return selection
 
-        def end(run: RunUnderWay[Any], status: Status) -> RecordAnswer:
-            return self.record(
-                run.uid,
-                selection=run.selection,
-                calls=run.calls,
-                texts=run.texts,
-                usage=run.usage,
-                status=status,
-                duration_ms=round(1000 * (monotonic() - began_s)),
-                session=options.get("session"),
-                model=options.get("model"),
-                channel=options.get("channel"),
-                prompt=run.prompt,
-                keep=options.get("keep", True),
-            )
+        def end(run: RunUnderWay[Any], status: Status) -> tuple[RecordAnswer | None, RunOutcome]:
+            recorded: RecordOptions = {
+                "selection": run.selection,
+                "calls": run.calls,
+                "texts": run.texts,
+                "usage": run.usage,
+                "status": status,
+                "duration_ms": round(1000 * (monotonic() - began_s)),
+                "session": options.get("session"),
+                "model": options.get("model"),
+                "channel": options.get("channel"),
+                "prompt": run.prompt,
+                "keep": options.get("keep", True),
+            }
+            return self._attempts.record(lambda: _run_of(self._offers, run.uid, recorded), request, run.later)
 
-        return RunUnderWay[Any](arms, uid=options.get("uid"), begin=begin, end=end)
+        return RunUnderWay[Any](arms, uid=request.uid, begin=begin, end=end)
 
     def select(
         self,
@@ -277,7 +305,14 @@ class LearnerProtocol(Protocol):
         ``ended_at`` is an aware time; by default the run ends when it is first recorded. A repeat with the same
         ``uid`` changes nothing; with other content it raises `Conflict`.
         """
-        return _record(self, uid, options)
+        run = _run_of(self._offers, uid, options)
+        try:
+            return self._call("record", RecordAnswer, run=run, ended_now=run.ended_at_ms is None)
+        except Conflict as problem:
+            raise Conflict(
+                problem.problem,
+                next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
+            ) from None
 
     def record_runs(self, runs: Iterable[Run]) -> list[RecordAnswer]:
         """Record many runs; `InvalidBatch` names those that cannot be recorded, and the others are."""
@@ -638,7 +673,7 @@ class LearnerProtocol(Protocol):
 
     def status(self) -> LearnerStatus:
         """Return the numbers of runs, arms, pulls and tokens, and the savings."""
-        return self._call("status", LearnerStatus)
+        return replace(self._call("status", LearnerStatus), spool=self._attempts.counts())
 
     def verify(self) -> Verification:
         """Recompute every cache from the recorded facts, and compare."""
@@ -678,11 +713,13 @@ class Offers:
         )
 
 
-def _record(learner: LearnerProtocol, uid: str, options: RecordOptions) -> RecordAnswer:
+def _run_of(offers: Offers, uid: str, options: RecordOptions) -> Run:
+    for name in options.keys() - RecordOptions.__annotations__.keys():
+        raise TypeError(f"record() got an unexpected keyword argument {name!r}")
     selection, ended_at, keep = options.get("selection"), options.get("ended_at"), options.get("keep", True)
-    run = Run(
+    return Run(
         uid=uid,
-        inventory=_inventory(learner._offers, selection, options.get("arms")),
+        inventory=_inventory(offers, selection, options.get("arms")),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
         run_class="imported" if selection is None else selection.run_class,
@@ -698,15 +735,6 @@ def _record(learner: LearnerProtocol, uid: str, options: RecordOptions) -> Recor
         prompt=options.get("prompt") if keep else None,
         reply=None if keep else "",
     )
-    for name in options.keys() - RecordOptions.__annotations__.keys():
-        raise TypeError(f"record() got an unexpected keyword argument {name!r}")
-    try:
-        return learner._call("record", RecordAnswer, run=run, ended_now=ended_at is None)
-    except Conflict as problem:
-        raise Conflict(
-            problem.problem,
-            next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
-        ) from None
 
 
 def recorded(

@@ -13,7 +13,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Self, TypeVar, cast
 
+import msgspec
+
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
+from core.doors.attempts import Attempts, Limits
 from core.doors.batch import answers_of
 from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
 from core.doors.verbs import verb
@@ -27,6 +30,7 @@ from core.records.parameters import ExportFormat
 from core.records.run import Run
 from core.records.training import TrainingAnswer
 from core.settings import DEFAULT_LEARNER, Settings
+from core.spool import Spool
 
 _T = TypeVar("_T")
 
@@ -37,12 +41,16 @@ def open_learner(
     *,
     clock: Callable[[], int] | None = None,
     entropy: Callable[[], int] | None = None,
+    select_s: float | None = None,
+    record_s: float | None = None,
+    spool: str | Path | None = None,
 ) -> Learner:
     """Open a learner in a database file (None = the default one).
 
     A missing file is created now, a missing learner with its first write. ``clock`` returns UTC milliseconds, and
-    ``entropy`` a seed for each selection; the defaults are the machine's own. Raises a `StoreError` for an unusable
-    file.
+    ``entropy`` a seed for each selection; the defaults are the machine's own. A request of `LearnerProtocol.run`
+    waits at most ``select_s`` (default 1) and ``record_s`` (.5) seconds for the database. A run that can't be
+    recorded waits in the folder ``spool``. Raises a `StoreError` for an unusable file.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -62,7 +70,9 @@ def open_learner(
             context,
             clock=context.clock if clock is None else clock,
             entropy=context.entropy if entropy is None else entropy,
-        )
+        ),
+        Limits.of(select_s=select_s, record_s=record_s),
+        spool=None if spool is None else Path(spool),
     )
 
 
@@ -89,11 +99,14 @@ def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnsw
 class Learner(LearnerProtocol):
     """A learner of a database, with the operations of `LearnerProtocol`; once closed, they raise `Closed`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, limits: Limits | None = None, *, spool: Path | None = None) -> None:
         self._name = context.learner
         self._offers = Offers()
         self._is_closed = False
         self._context = context
+        kept = Spool.of_database(context.store.location, context.learner, parent=spool)
+        self._attempts = Attempts(self, Limits.of() if limits is None else limits, kept)
+        _ = verb("select").function, verb("record").function  # read before any time is limited
 
     @property
     def context(self) -> Context:
@@ -121,6 +134,18 @@ class Learner(LearnerProtocol):
             if isinstance(problem, Closed | Denied | StoreError):
                 raise problem
         return recorded(answers, bad)
+
+    def _send(self, body: bytes) -> RecordAnswer:
+        answer: RecordAnswer = verb("record").call(
+            self.context, verb("record").decode(msgspec.json.decode(body))
+        )
+        return answer
+
+    def _now_ms(self) -> int:
+        return self._context.clock()
+
+    def _entropy(self) -> int:
+        return self._context.entropy()
 
     def _import(self, paths: Sequence[Path], options: ImportOptions) -> ImportAnswer:
         limits = resolve_name("core.formats:Limits").of(
@@ -164,9 +189,17 @@ class AsyncLearner(AsyncLearnerProtocol):
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self._threads = threads()
+        self._threads, self._run_threads = threads()
 
     @classmethod
-    def open(cls, database: str | Path | None = None, name: str = DEFAULT_LEARNER) -> Self:
+    def open(
+        cls,
+        database: str | Path | None = None,
+        name: str = DEFAULT_LEARNER,
+        *,
+        select_s: float | None = None,
+        record_s: float | None = None,
+        spool: str | Path | None = None,
+    ) -> Self:
         """Open a learner, as `open_learner`; this reads a few pages and is not awaited."""
-        return cls(open_learner(database, name))
+        return cls(open_learner(database, name, select_s=select_s, record_s=record_s, spool=spool))

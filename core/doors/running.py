@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar
 
+from core.doors.attempts import RunOutcome
 from core.errors import InvalidInput
 from core.records.answers import RecordAnswer
 from core.records.run import METADATA_CHARS, Call, Status, Usage
@@ -15,6 +17,7 @@ from core.records.selection import Selection
 
 _T = TypeVar("_T")
 
+_LOG: Final = logging.getLogger("armscope")
 _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "input": ("input", "input_tokens", "prompt_tokens"),
     "output": ("output", "output_tokens", "completion_tokens"),
@@ -30,7 +33,8 @@ class RunUnderWay(Generic[_T]):
 
     Inside the block ``selection`` has the decisions, ``tools`` the included definitions of the caller, and ``arms``
     the ids of all included arms. ``guidance`` describes left-out tools for the model (None = no text). After the
-    block, ``answer`` is the answer of the record.
+    block, ``outcome`` is ``recorded``, ``spooled`` (it waits on disk, and is sent later) or ``dropped``. ``answer``
+    is the answer of the record, if there was one.
     """
 
     def __init__(
@@ -39,7 +43,7 @@ class RunUnderWay(Generic[_T]):
         *,
         uid: str | None,
         begin: Callable[[Sequence[_T] | None], Selection],
-        end: Callable[[RunUnderWay[_T], Status], RecordAnswer],
+        end: Callable[[RunUnderWay[_T], Status], tuple[RecordAnswer | None, RunOutcome]],
     ) -> None:
         self.uid = str(uuid.uuid4()) if uid is None else uid
         self.calls: list[Call] = []
@@ -47,11 +51,12 @@ class RunUnderWay(Generic[_T]):
         self.prompt: str | None = None
         self.usage: Usage | None = None
         self.answer: RecordAnswer | None = None
+        self.outcome: RunOutcome | None = None
+        self.later: list[Callable[[], None]] = []
         self._offered = None if offered is None else list(offered)
         self._begin = begin
         self._end = end
         self._selection: Selection | None = None
-        self._later: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
         if self._selection is not None:
@@ -68,9 +73,13 @@ class RunUnderWay(Generic[_T]):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> Literal[False]:
-        self.answer = self._end(self, _status(kind))
-        for work in self._later:
-            work()
+        try:
+            self.answer, self.outcome = self._end(self, _status(kind))
+        except Exception as own:
+            if problem is None:
+                raise
+            # The exception of the block is the one that its caller must see.
+            _LOG.warning("Run %r is not recorded: %s", self.uid, own)
         return False
 
     @property
@@ -99,8 +108,8 @@ class RunUnderWay(Generic[_T]):
         return self.selection.guidance
 
     def afterwards(self, work: Callable[[], None]) -> None:
-        """Call a function after the run is recorded."""
-        self._later.append(work)
+        """Call a function after the run is recorded; if that is later, in the background."""
+        self.later.append(work)
 
     def called(self, name: str, arguments: object = "") -> None:
         """Add a tool call; detectors read the first 200 characters of its arguments, which are not stored."""

@@ -168,7 +168,7 @@ def _into_prompt(arm: RunArm, flip: ArmFlip, chosen: Selection) -> str:
     if flip.draw is not None and arm.draw is not None:
         ways.append(f"draw ≥ {_draws(flip.draw, arm.draw, up=True)} (rank {_count(flip.rank)})")
     elif flip.rank is not None and not arm.by_draw:
-        order = "the random order" if chosen.run_class == "baseline" else "the order of pulls"
+        order = "the order of pulls" if chosen.run_class == "selected" else "the random order"
         ways.append(f"rank ≤ {flip.rank:,} in {order}")
     if flip.budget is not None:
         ways.append(f"{_tokens(flip.budget - chosen.budget_tokens)} more")

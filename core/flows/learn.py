@@ -11,11 +11,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.detect import detect
+from core.errors import InvalidInput
 from core.flows.context import Context
 from core.guard import guard
 from core.observe import observe
 from core.records.answers import RecordAnswer
-from core.records.evidence import Evidence
+from core.records.evidence import Evidence, Reference
 from core.records.judged import INCLUDED, Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
@@ -55,16 +56,27 @@ def record(
     context: Context,
     run: Annotated[Run, Meta(description="The run.")],
     *,
-    ended_now: Annotated[bool, Meta(description="The run ended when it was first sent.")] = False,
+    ended_now: Annotated[
+        bool, Meta(description="The run ended when it was first sent, or at its own time.")
+    ] = False,
+    references: Annotated[
+        Sequence[Reference], Meta(description="Excerpts around what the run refers to, from its client.")
+    ] = (),
 ) -> RecordAnswer:
     """Record one run; a repeat changes nothing.
 
     The run is on disk when this returns. With ``ended_now`` the run ends at the time of the first request, so a
-    retry need not know it. Raises `Conflict` for a uid that is recorded with other content.
+    retry need not know it. If that request never came, it ends at its own time; the answer has the delay.
+    ``references`` belong to a run that names its referenced arms, because its client has searched its texts. Raises
+    `Conflict` for a uid that is recorded with other content.
     """
+    _check_references(run, references)
 
     def work(txn: Transaction) -> RecordAnswer:
-        return _record(txn, [_timed(txn, run) if ended_now else run])[0]
+        answer = _record(txn, [_timed(txn, run) if ended_now else run], references)[0]
+        if not ended_now or run.ended_at_ms is None:
+            return answer
+        return replace(answer, late_ms=max(txn.now_ms - run.ended_at_ms, 0))
 
     return context.write("ingest", work, create=True)
 
@@ -86,12 +98,26 @@ def record_all(
 
 def _timed(txn: Transaction, run: Run) -> Run:
     known = run_of_uid(txn, run.uid)
-    first = None if known is None else known.at_ms
+    first = run.ended_at_ms if known is None or known.at_ms is None else known.at_ms
     return replace(run, ended_at_ms=txn.now_ms if first is None else first)
 
 
-def _record(txn: Transaction, runs: Sequence[Run]) -> list[RecordAnswer]:
+def _check_references(run: Run, references: Sequence[Reference]) -> None:
+    referenced = set(run.referenced or ())
+    for one in references:
+        if one.arm not in referenced:
+            raise InvalidInput(
+                f"A reference must be to an arm in the run's referenced, got {one.arm!r} (run {run.uid!r}).",
+                next_step="Name the arm there, or leave the reference out.",
+            )
+
+
+def _record(
+    txn: Transaction, runs: Sequence[Run], references: Sequence[Reference] = ()
+) -> list[RecordAnswer]:
     batch = [judge(run, txn.settings) for run in runs]
+    if references:  # of the only run
+        batch = [replace(one, evidence=replace(one.evidence, references=tuple(references))) for one in batch]
     statuses = add_runs(txn, batch)
     held = {run.session for run in runs if run.selection and run.selection.held_since_ms is not msgspec.UNSET}
     for session in sorted(filter(None, held)):

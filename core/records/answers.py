@@ -19,7 +19,8 @@ class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     ``outcome`` is the guard's verdict. ``told`` is new, duplicate, or updated (known, but shorter). ``not_offered``
     names called tools without an arm in the prompt, most frequent first: a misspelt name rewards no arm, and the
-    meant arm counts as not used.
+    meant arm counts as not used. ``late_ms`` is the time between the end of a run and its record, where the client
+    sent it later; such a run counts like a late import.
     """
 
     uid: str
@@ -27,6 +28,7 @@ class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
     told: Recorded
     observed: int
     not_offered: tuple[str, ...] = ()
+    late_ms: int | None = None
 
 
 class ScaleAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,6 +65,14 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     unpriced_models: tuple[str, ...]
 
 
+class SpoolCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that could not be recorded on this machine: they wait to be sent, were rejected, or were dropped."""
+
+    waiting: int = 0
+    rejected: int = 0
+    dropped: int = 0
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A learner in one answer; ``mode`` is its detection's, times are ISO 8601 UTC, None = unknown.
 
@@ -73,7 +81,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     ``open_to_others``: files of the database that other users of this machine can read. ``servers``: those of a
     cluster with the tables, empty for one server. ``standing``: the server's role and its standbys, None for a file.
     ``read_database`` is the standby for pages, None without one; ``read_standing`` its state, None for the reason
-    ``read_problem``.
+    ``read_problem``. ``spool`` counts the runs of agents on this machine that are not recorded yet.
     """
 
     database: str
@@ -101,3 +109,4 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     read_database: str | None = None
     read_standing: Standing | None = None
     read_problem: str | None = None
+    spool: SpoolCounts = SpoolCounts()

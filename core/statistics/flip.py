@@ -110,7 +110,7 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     reasons = [row.reason for row in rows]
     n_in = int(included.sum())
     before = _before(included)
-    if selection.run_class != "selected":
+    if selection.run_class not in {"selected", "fallback"}:
         k = 0
     elif "k" in reasons:
         k = n_in

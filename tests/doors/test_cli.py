@@ -178,6 +178,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "read_database",
         "read_standing",
         "read_problem",
+        "spool",
     ]
     assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
     assert list(status["baseline"]) == [

@@ -108,7 +108,7 @@ FIELDS: Mapping[str, str] = {
     "runs": "limit",
     "run": "name",
     "import": "paths format unit tools_file phase each_event",
-    "record": "run ended_now",
+    "record": "run ended_now references",
     "record_step": (
         "episode environment task split variant model format number name reward finished run refused "
         "note n_chars_in n_chars_out extra args_digest meta_digest asked answered"

@@ -1,0 +1,544 @@
+"""Attempts: the requests of an agent in limited time, and without the database or server where it is away.
+
+A request of an agent begins with a selection and ends with a record. Either is given up at its time limit. Then the
+breaker opens: later requests don't try, and a thread finds out in the background when there are answers again. A
+request without a selection gets all arms that fit, as a baseline does. A run without a record waits in the spool.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from pkgutil import resolve_name
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from core.doors.threads import Threads
+from core.errors import (
+    ArmscopeError,
+    Closed,
+    Conflict,
+    Denied,
+    InvalidBatch,
+    InvalidInput,
+    NotFound,
+    Unidentified,
+)
+from core.guidance import guidance
+from core.records.answers import RecordAnswer
+from core.records.arm import Arm
+from core.records.evidence import Evidence
+from core.records.learner import LearnerSettings
+from core.records.limits import MAX_COUNT, one_of, whole
+from core.records.run import Call, Inventory, Run
+from core.records.selection import Decision, Reason, Selection
+from core.records.status import SpoolCounts
+from core.settings import seconds
+from core.spool import Spool
+
+if TYPE_CHECKING:
+    from core.doors.protocol import LearnerProtocol
+
+OnError = Literal["continue", "raise"]
+RunOutcome = Literal["recorded", "spooled", "dropped"]
+
+_LOG: Final = logging.getLogger("armscope")
+_REJECTIONS: Final = (InvalidInput, NotFound, Conflict, Denied, Unidentified)
+"""Errors that a repeat of the same request would get again."""
+_FIRST_PROBE_S: Final = 0.05
+_LAST_PROBE_S: Final = 5.0
+_SEND_S: Final = 10.0
+_FLUSH_S: Final = 0.5
+_LAST_FLUSH_S: Final = 2.0
+_KNOWN_S: Final = 60.0
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Time limits in seconds: for a connection, a selection and a record."""
+
+    connect_s: float
+    select_s: float
+    record_s: float
+
+    @classmethod
+    def of(
+        cls, *, connect_s: float | None = None, select_s: float | None = None, record_s: float | None = None
+    ) -> Limits:
+        """Return the limits of a caller; None is that of the environment, else the usual one.
+
+        >>> Limits.of(connect_s=0.1, select_s=2, record_s=1)
+        Limits(connect_s=0.1, select_s=2.0, record_s=1.0)
+        """
+        return cls(
+            connect_s=seconds("ARMSCOPE_CONNECT_S", connect_s, 0.3),
+            select_s=seconds("ARMSCOPE_SELECT_S", select_s, 1.0),
+            record_s=seconds("ARMSCOPE_RECORD_S", record_s, 0.5),
+        )
+
+
+class Request(NamedTuple):
+    """Checked options of one request of an agent."""
+
+    uid: str
+    options: Mapping[str, Any]
+    limits: Limits
+    raises: bool
+
+    @classmethod
+    def of(cls, uid: str, options: Mapping[str, Any], limits: Limits) -> Request:
+        """Return the request; raises `InvalidInput` for values that no run may have."""
+        for name in ("budget_tokens", "k"):
+            if options.get(name) is not None:
+                whole(name, options[name], MAX_COUNT)
+        labels: dict[str, Any] = {name: options.get(name) for name in ("session", "model", "channel")}
+        Run(uid=uid, inventory=Inventory(kind="declared", arms=()), **labels)
+        return cls(
+            uid=uid,
+            options=options,
+            limits=Limits.of(
+                connect_s=limits.connect_s,
+                select_s=limits.select_s if options.get("select_s") is None else options["select_s"],
+                record_s=limits.record_s if options.get("record_s") is None else options["record_s"],
+            ),
+            raises=one_of("on_error", options.get("on_error", "continue"), get_args(OnError)) == "raise",
+        )
+
+
+class Attempts:
+    """The requests of one learner's agent, with what is known of the learner if it is away."""
+
+    def __init__(self, learner: LearnerProtocol, limits: Limits, spool: Spool) -> None:
+        self.limits = limits
+        self.spool = spool
+        self._learner = learner
+        self._threads = Threads()
+        self._is_closing = threading.Event()
+        self._known = _Known()
+        self._is_registered = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin with closed breakers and no threads; also in a child made by fork."""
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._is_open = {"select": False, "record": False}
+        self._recovery: threading.Thread | None = None
+        self._flusher: threading.Thread | None = None
+        self._queue: list[Run] = []
+        self._afterwards: dict[str, list[Callable[[], None]]] = {}
+        self._logged: set[str] = set()
+        self._has_looked = False
+
+    # Select
+
+    def select(self, arms: Sequence[Arm] | None, request: Request) -> Selection:
+        """Return a selection in time, or a fallback; wrong arguments raise."""
+        self._same_process()
+        self._send_what_waits()
+        names = ("session", "budget_tokens", "k")
+        options = {name: request.options.get(name) for name in names}
+        if request.raises or self._learner._is_closed or not self._is_open["select"]:
+            try:
+                selection = self._threads.call(
+                    lambda: self._selected(arms, options, request.limits), request.limits.select_s
+                )
+            except (InvalidInput, NotFound, Closed):
+                raise
+            except Exception as problem:
+                if request.raises:
+                    raise
+                if isinstance(problem, _REJECTIONS):
+                    self._log_once("A selection was refused, so all tools that fit are in: %s", problem)
+                else:
+                    self._failed(problem)
+            else:
+                self._known.add(
+                    selection, is_all=arms is None, has_own_limits=options["budget_tokens"] is not None
+                )
+                self._refresh()
+                return selection
+        selection = fallback(
+            self._known.offered(arms),
+            self._known.limits(options["budget_tokens"], options["k"]),
+            seed=self._learner._entropy(),
+        )
+        self._learner._offers.add(selection, arms or ())
+        return selection
+
+    def _selected(self, arms: Sequence[Arm] | None, options: Mapping[str, Any], limits: Limits) -> Selection:
+        with self._learner._within(limits.connect_s, limits.select_s):
+            return self._learner.select(arms, **options)
+
+    def _refresh(self) -> None:
+        """Read the settings in the background, at most once a minute."""
+        if self._known.is_due(time.monotonic()):
+            self._threads.start(self._read_settings)
+
+    def _read_settings(self) -> None:
+        with suppress(Exception), self._learner._within(self.limits.connect_s, _SEND_S):
+            self._known.settings = self._learner.settings
+
+    # Record
+
+    def record(
+        self, run: Callable[[], Run], request: Request, afterwards: list[Callable[[], None]]
+    ) -> tuple[RecordAnswer | None, RunOutcome]:
+        """Record a run in time, or keep it in the spool. Only a request that ``raises`` raises."""
+        self._same_process()
+        answer: RecordAnswer | None = None
+        if request.raises:
+            answer = self._recorded(run(), request.limits)
+        else:
+            try:
+                made = run()
+            except Exception as problem:
+                return None, self._reject(request.uid, b"{}", problem)
+            if not self._is_open["record"]:
+                try:
+                    answer = self._recorded(made, request.limits)
+                except _REJECTIONS as problem:
+                    return None, self._reject(request.uid, self._final(made), problem, made.session)
+                except Exception as problem:
+                    self._failed(problem)
+            if answer is None:
+                return None, self._keep(made, afterwards)
+        for work in afterwards:
+            work()
+        return answer, "recorded"
+
+    def _recorded(self, run: Run, limits: Limits) -> RecordAnswer:
+        def work() -> RecordAnswer:
+            with self._learner._within(limits.connect_s, limits.record_s):
+                return self._learner._call("record", RecordAnswer, run=run, ended_now=run.ended_at_ms is None)
+
+        return self._threads.call(work, limits.record_s)
+
+    def _keep(self, run: Run, afterwards: Sequence[Callable[[], None]] = ()) -> RunOutcome:
+        """Store a run in the spool."""
+        now_ms = self._learner._now_ms()
+        if not self.spool.add(run.uid, self._final(run), now_ms=now_ms, session=run.session):
+            self._log_once("Run %r is lost: the spool %s can't be written.", run.uid, self.spool.folder)
+            return "dropped"
+        if afterwards:
+            self._afterwards[run.uid] = list(afterwards)
+        self._recover()
+        return "spooled"
+
+    def _final(self, run: Run) -> bytes:
+        """Return the request that records a run later. What its texts refer to is found now; they are left out."""
+        known = self._known.settings or LearnerSettings()
+        found: Evidence = resolve_name("core.detect:detect")(run, known.mode, known.meta_tools)
+        arms = run.inventory.arms
+        reply = run.texts[-1] if run.reply is None and run.texts else run.reply
+        final = replace(
+            run,
+            inventory=replace(run.inventory, arms=tuple(replace(arm, content=None) for arm in arms)),
+            ended_at_ms=self._learner._now_ms() if run.ended_at_ms is None else run.ended_at_ms,
+            referenced=tuple(arm.key for arm, is_used in zip(arms, found.referenced, strict=True) if is_used),
+            calls=tuple(Call(name=call.name) for call in run.calls),
+            texts=(),
+            prompt=run.prompt if known.keep_texts else None,
+            reply=reply if known.keep_texts else "",
+        )
+        return msgspec.json.encode({"run": final, "ended_now": True, "references": found.references})
+
+    def _reject(
+        self, uid: str, body: bytes, problem: Exception, session: str | None = None
+    ) -> Literal["dropped"]:
+        """Keep a run as rejected."""
+        why = problem if isinstance(problem, ArmscopeError) else _unexpected(problem)
+        self._log_once("Run %r was rejected: %s", uid, why)
+        self.spool.add(uid, body, now_ms=self._learner._now_ms(), session=session, why=why)
+        return "dropped"
+
+    # Record later
+
+    def later(self, run: Run) -> None:
+        """Record a run within a second, or at the end of the process."""
+        self._same_process()
+        with self._lock:
+            self._queue.append(run)
+            if self._flusher is None:
+                self._flusher = self._thread(self._flush_in_time)
+            if not self._is_registered:
+                self._is_registered = True
+                _flush_at_exit(weakref.WeakMethod(self.flush))
+
+    def _flush_in_time(self) -> None:
+        self._is_closing.wait(_FLUSH_S)
+        with self._lock:
+            self._flusher = None
+        self.flush(_SEND_S)
+
+    def flush(self, limit_s: float) -> None:
+        """Record all runs that were to be recorded later; a run that can't be is kept in the spool."""
+        with self._lock:
+            runs, self._queue = self._queue, []
+        if not runs:
+            return
+        problems: Mapping[int, ArmscopeError] = {}
+        try:
+            if not self._is_open["record"]:
+                self._threads.call(lambda: self._record_all(runs, limit_s), limit_s)
+                return
+        except InvalidBatch as problem:
+            problems = problem.lines
+            runs = [run for number, run in enumerate(runs, 1) if number in problems]
+        except Exception as problem:
+            self._failed(problem)
+        for run, known in zip(runs, problems.values() or [None] * len(runs), strict=True):
+            if isinstance(known, _REJECTIONS):
+                self._reject(run.uid, self._final(run), known, run.session)
+            else:
+                self._keep(run)
+
+    def _record_all(self, runs: Sequence[Run], limit_s: float) -> None:
+        with self._learner._within(self.limits.connect_s, limit_s):
+            self._learner.record_runs(runs)
+
+    # Recover
+
+    def _failed(self, problem: Exception) -> None:
+        """Open the breakers after a request that failed."""
+        with self._lock:
+            was_open = any(self._is_open.values())
+            self._is_open = dict.fromkeys(self._is_open, True)
+        if not was_open:
+            _LOG.warning(
+                "armscope does not answer, so requests continue without it; their runs are kept in %s. %s",
+                self.spool.folder,
+                problem,
+            )
+        self._recover()
+
+    def _send_what_waits(self) -> None:
+        """Send what earlier processes left in the spool."""
+        if not self._has_looked:
+            self._has_looked = True
+            if self.spool.waiting():
+                self._recover()
+
+    def _recover(self) -> None:
+        """Find out in the background when there are answers again, and send what waits."""
+        with self._lock:
+            if self._recovery is None and not self._is_closing.is_set():
+                self._recovery = self._thread(self._recover_in_time)
+
+    def _recover_in_time(self) -> None:
+        pause_s = _FIRST_PROBE_S
+        while not self._is_closing.wait(pause_s):
+            pause_s = min(2 * pause_s, _LAST_PROBE_S)
+            with suppress(Exception):
+                if self._is_well():
+                    break
+        with self._lock:
+            self._recovery = None
+        if self._is_closing.is_set():
+            return
+        if self.spool.waiting():  # added meanwhile
+            self._recover()
+
+    def _is_well(self) -> bool:
+        """Try to read and to send; close the breaker of what works in time. Return whether nothing is left to do."""
+        if self._is_open["select"]:
+            self._threads.call(self._probe, self.limits.select_s)
+            self._is_open["select"] = False
+        is_empty = self.send()
+        if is_empty and self._is_open["record"]:
+            self._is_open["record"] = False
+            _LOG.info("armscope answers again.")
+        return is_empty and not any(self._is_open.values())
+
+    def _probe(self) -> None:
+        with self._learner._within(self.limits.connect_s, self.limits.select_s):
+            try:
+                self._known.settings = self._learner.settings
+            except _REJECTIONS:
+                return  # an answer all the same
+
+    def send(self) -> bool:
+        """Send what waits in the spool, one run after the other. Return whether all is sent."""
+        with self.spool.sending() as is_alone:
+            if not is_alone:
+                return False
+            while waiting := self.spool.waiting():
+                for path in waiting:
+                    if self._is_closing.is_set() or not self._sent(path):
+                        return False
+        return True
+
+    def _sent(self, path: Path) -> bool:
+        """Send one run of the spool. Return False if there was no answer."""
+        item = self.spool.read(path)
+        if item is None:
+            return True
+        began = time.monotonic()
+        try:
+            self._threads.call(lambda: self._send(item.body), _SEND_S)
+        except _REJECTIONS as problem:
+            self._log_once("Run %r was rejected: %s", item.header.uid, problem)
+            self.spool.reject(item, problem)
+        except Exception:
+            return False
+        else:
+            self.spool.remove(item)
+            for work in self._afterwards.pop(item.header.uid, ()):
+                with suppress(Exception):
+                    work()
+        if time.monotonic() - began <= self.limits.record_s:
+            self._is_open["record"] = False
+        return True
+
+    def _send(self, body: bytes) -> RecordAnswer:
+        with self._learner._within(self.limits.connect_s, _SEND_S):
+            return self._learner._send(body)
+
+    # End
+
+    def close(self) -> None:
+        """Record what was to be recorded later, and stop."""
+        self.flush(_LAST_FLUSH_S)
+        self._is_closing.set()
+
+    def release(self, release: Callable[[], None]) -> None:
+        """Release the learner; in limited time if it is away."""
+        if any(self._is_open.values()):
+            with suppress(Exception):
+                self._threads.call(release, self.limits.record_s)
+        else:
+            release()
+
+    def counts(self) -> SpoolCounts:
+        """Return the numbers of runs that are not recorded."""
+        return self.spool.counts()
+
+    def _same_process(self) -> None:
+        if self._process != os.getpid():
+            self._reset()
+
+    def _thread(self, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=work, name="armscope-recovery", daemon=True)
+        thread.start()
+        return thread
+
+    def _log_once(self, message: str, *values: object) -> None:
+        """Log the first problem of a kind; all are counted."""
+        if message not in self._logged:
+            self._logged.add(message)
+            _LOG.warning(message, *values)
+
+
+class _Known:
+    """The learner as its latest answers show it."""
+
+    def __init__(self) -> None:
+        self.settings: LearnerSettings | None = None
+        self._asked_s: float | None = None
+        self._costs: dict[str, int] = {}
+        self._seeds: set[str] = set()
+        self._budget_tokens = 0
+
+    def is_due(self, now_s: float) -> bool:
+        """Return whether the settings are to be read again."""
+        if self._asked_s is not None and (self.settings is None or now_s - self._asked_s < _KNOWN_S):
+            return False
+        self._asked_s = now_s
+        return True
+
+    def add(self, selection: Selection, *, is_all: bool, has_own_limits: bool) -> None:
+        """Remember the arms of a selection, all of them where it offered all; and its budget."""
+        costs = {one.arm: one.token_cost for one in selection.decisions}
+        self._costs = costs if is_all else self._costs | costs
+        self._seeds |= {one.arm for one in selection.decisions if one.reason == "seed"}
+        if not has_own_limits:
+            self._budget_tokens = selection.budget_tokens
+
+    def offered(self, arms: Sequence[Arm] | None) -> dict[str, int]:
+        """Return the arms on offer with their costs; None = the known ones."""
+        if arms is None:
+            return dict(self._costs)
+        return {
+            arm.key: self._costs.get(arm.key, 0) if arm.token_cost is None else arm.token_cost for arm in arms
+        }
+
+    def limits(self, budget_tokens: int | None, k: int | None) -> LearnerSettings:
+        """Return the last known settings, or the defaults, with the limits of a request."""
+        settings = self.settings
+        if settings is None:  # it can select, and not read settings
+            usual = LearnerSettings(budget_tokens=self._budget_tokens)
+            settings = replace(usual, seed_arms=tuple(self._seeds | set(usual.seed_arms)))
+        return replace(
+            settings,
+            budget_tokens=settings.budget_tokens if budget_tokens is None else budget_tokens,
+            k=settings.k if k is None else k,
+        )
+
+
+def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) -> Selection:
+    """Choose without posteriors: seeds by id, then all others in random order, up to the budget and ``k``.
+
+    >>> chosen = fallback({"tool:a:a": 5, "tool:fs:Read": 900}, LearnerSettings(budget_tokens=901), seed=0)
+    >>> chosen.run_class, [(one.arm, one.included, one.reason) for one in chosen.decisions]
+    ('fallback', [('tool:fs:Read', True, 'seed'), ('tool:a:a', False, 'budget')])
+    """
+    seeds = sorted(costs.keys() & set(settings.seed_arms))
+    others = sorted(costs.keys() - set(seeds))
+    Random(seed).shuffle(others)  # noqa: S311 - no secret
+    budget, left = settings.budget_tokens, settings.budget_tokens
+    room = settings.k or len(costs)
+    decisions = []
+    for rank, arm in enumerate((*seeds, *others), 1):
+        cost, is_seed = costs[arm], rank <= len(seeds)
+        fits = is_seed or (room > 0 and (budget == 0 or (left >= 0 and cost <= left)))
+        reason: Reason = "seed" if is_seed else "baseline" if fits else "k" if room <= 0 else "budget"
+        decisions.append(
+            Decision(
+                arm=arm,
+                included=fits,
+                reason=reason,
+                rank=rank,
+                token_cost=cost,
+                budget_left=left if budget else None,
+            )
+        )
+        if fits:
+            room -= 1
+            left -= cost
+    return Selection(
+        run_class="fallback",
+        decisions=tuple(decisions),
+        seed=str(seed),
+        baseline_prob=0.0,
+        settings_hash="",
+        revision=0,
+        budget_tokens=budget,
+        k=settings.k,
+        min_pulls=settings.min_pulls,
+        over_budget=0 < budget < sum(costs[arm] for arm in seeds),
+        guidance=guidance([one.arm for one in decisions if not one.included]),
+    )
+
+
+def _flush_at_exit(method: weakref.WeakMethod[Callable[[float], None]]) -> None:
+    def ended() -> None:
+        if (flush := method()) is not None:
+            flush(_LAST_FLUSH_S)
+
+    atexit.register(ended)
+
+
+def _unexpected(problem: Exception) -> ArmscopeError:
+    return ArmscopeError(
+        f"A run must be recordable, got {type(problem).__name__}: {problem}.",
+        next_step="Check what was passed to it.",
+    )

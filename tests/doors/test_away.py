@@ -1,0 +1,353 @@
+"""Away: an agent whose database or server fails neither dies nor waits, and each of its runs is recorded once."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import AsyncClient, AsyncLearner, Client, Learner, LearnerProtocol, RunUnderWay, open_learner
+from core.client import Unreachable
+from core.doors.asynchronous import AsyncLearnerProtocol
+from core.doors.attempts import fallback
+from core.errors import Denied, InvalidArm, InvalidInput, InvalidSetting, StoreBusy, TimedOut
+from core.flows.context import Context
+from core.flows.tokens import create_token
+from core.packing import fill
+from core.records.learner import DEFAULT_SEEDS, LearnerSettings
+from core.records.run import Call
+from tests.doors.front import AWAY, Front, Mode
+from tests.doors.http.test_served import served
+from tests.flows.world import context_at
+
+TOOLS: list[dict[str, Any]] = [{"name": name, "input_schema": {}} for name in ("search", "fetch", "Read")]
+QUICK: dict[str, Any] = {"connect_s": 0.2, "select_s": 0.3, "record_s": 0.3}
+PATIENCE_S = 60.0
+NO_WAIT_S = 10.0
+"""Far below the two minutes that a request may take otherwise, and far above the limits: a machine may be loaded."""
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Iterator[Context]:
+    context = context_at(tmp_path / "a.db")
+    yield context
+    context.store.close()
+
+
+@pytest.fixture
+def front(context: Context) -> Iterator[Front]:
+    with served(context) as url:
+        front = Front(url)
+        yield front
+        front.close()
+
+
+def request(client: LearnerProtocol, uid: str, problem: BaseException | None = None) -> RunUnderWay[Any]:
+    with client.run(TOOLS, uid=uid, session="s") as run:
+        assert sorted(run.tools, key=str) == sorted(TOOLS, key=str)
+        run.called("search")
+        run.said("found")
+        if problem is not None:
+            raise problem
+    return run
+
+
+async def awaited(
+    client: AsyncLearnerProtocol, uid: str, problem: BaseException | None = None
+) -> RunUnderWay[Any]:
+    async with client.run(TOOLS, uid=uid, session="s") as run:
+        assert sorted(run.tools, key=str) == sorted(TOOLS, key=str)
+        run.called("search")
+        if problem is not None:
+            raise problem
+    return run
+
+
+@pytest.mark.parametrize("mode", AWAY)
+def test_an_agent_goes_on_without_its_server(mode: Mode, front: Front, tmp_path: Path) -> None:
+    front.be(mode)
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        began = time.monotonic()
+        first = request(client, "r0")
+        assert time.monotonic() - began < NO_WAIT_S
+        assert (first.outcome, first.answer, first.selection.run_class) == ("spooled", None, "fallback")
+        own = KeyError("the agent's own")
+        with pytest.raises(KeyError) as raised:
+            request(client, "r1", own)
+        assert raised.value is own
+        began = time.monotonic()
+        for number in range(2, 12):
+            assert request(client, f"r{number}").outcome == "spooled"
+        assert time.monotonic() - began < NO_WAIT_S
+        front.be("passing")
+        until(lambda: client._attempts.counts().waiting == 0)
+        assert client.status().runs == 12
+        assert client.verify().clean
+        assert {row.run_class for row in client.runs()} == {"fallback"}
+        assert client.why("r1").facts.status == "error"
+        until(lambda: request(client, f"r{time.monotonic()}").outcome == "recorded")
+
+
+@pytest.mark.parametrize("mode", ["refused", "silent"])
+def test_an_awaited_agent_goes_on_too(mode: Mode, front: Front, tmp_path: Path) -> None:
+    async def agent() -> list[str]:
+        async with AsyncClient(front.url, spool=tmp_path, **QUICK) as client:
+            front.be(mode)
+            began = time.monotonic()
+            own = KeyError("the agent's own")
+            runs = await asyncio.gather(
+                *(awaited(client, f"r{number}") for number in range(20)),
+                awaited(client, "e", own),
+                return_exceptions=True,
+            )
+            assert time.monotonic() - began < NO_WAIT_S
+            assert runs[-1] is own
+            front.be("passing")
+            await asyncio.to_thread(until, lambda: client.learner._attempts.counts().waiting == 0)
+            assert (await client.status()).runs == 21
+            assert (await client.verify()).clean
+            return [str(one.outcome) for one in runs if isinstance(one, RunUnderWay)]
+
+    assert asyncio.run(agent()) == ["spooled"] * 20
+
+
+@pytest.mark.parametrize("mode", ["failing", "dripping"])
+def test_a_run_that_was_selected_stays_selected(mode: Mode, front: Front, tmp_path: Path) -> None:
+    """The server goes away inside the block; the run comes later under its coin, its arms and its time."""
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        assert request(client, "before").outcome == "recorded"
+        with client.run(TOOLS, uid="r") as run:
+            run.called("fetch")
+            front.be(mode)
+        assert (run.outcome, run.selection.run_class != "fallback") == ("spooled", True)
+        front.be("passing")
+        until(lambda: client._attempts.counts().waiting == 0)
+        story = client.why("r")
+        assert story.selection is not None
+        assert story.selection.seed == run.selection.seed
+        assert story.facts.run_class == run.selection.run_class
+        assert client.verify().clean
+
+
+def test_a_run_whose_answer_was_lost_counts_once(front: Front, context: Context, tmp_path: Path) -> None:
+    """It is recorded, the client doesn't know, and sends it again without the texts that its excerpts are from."""
+    offered = [*TOOLS, "skill:review:main", "file:workspace:plan.md"]
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        with client.run(offered, uid="r", model="m") as run:
+            run.called("search", {"q": "review of last week"})
+            run.said("As plan.md has it, the answer is 42.")
+            front.be("muting")
+        assert run.outcome == "spooled"
+        with closing(Learner(context)) as learner:
+            until(lambda: learner.status().runs == 1)
+            before = learner.why("r")
+            assert [one.excerpt is not None for one in before.arms].count(True) == 2
+            front.be("passing")
+            until(lambda: client._attempts.counts().waiting == 0)
+            assert client.status().spool.rejected == 0
+            assert learner.why("r") == before
+            assert learner.verify().clean
+
+
+@contextmanager
+def browsed(path: Path) -> Iterator[sqlite3.Connection]:
+    """Another program has begun to write to the file, as a database browser does."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as browser:
+        browser.execute("BEGIN IMMEDIATE")
+        yield browser
+
+
+@pytest.mark.of_file
+def test_an_agent_goes_on_while_its_file_is_locked(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with open_learner(path, spool=tmp_path, select_s=5, record_s=0.2) as learner:
+        request(learner, "before")
+        with browsed(path) as browser:
+            began = time.monotonic()
+            own = KeyError("the agent's own")
+            with pytest.raises(KeyError) as raised:
+                request(learner, "r0", own)
+            assert raised.value is own
+            outcomes = {request(learner, f"r{number}").outcome for number in range(1, 9)}
+            assert time.monotonic() - began < NO_WAIT_S
+            assert outcomes == {"spooled"}
+            browser.execute("ROLLBACK")
+        until(lambda: learner.status().spool.waiting == 0)
+        assert (learner.status().runs, learner.verify().clean) == (10, True)
+
+
+@pytest.mark.of_file
+def test_closing_waits_for_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    learner = open_learner(path, spool=tmp_path, select_s=5, record_s=0.2)
+    request(learner, "before")
+    with browsed(path):
+        assert request(learner, "r").outcome == "spooled"
+        began = time.monotonic()
+        learner.close()
+        assert time.monotonic() - began < NO_WAIT_S
+    with open_learner(path, spool=tmp_path) as later:
+        request(later, "after")
+        until(lambda: later.status().spool.waiting == 0)
+        assert later.status().runs == 3
+
+
+@pytest.mark.of_file
+def test_an_awaited_agent_waits_for_no_lock(tmp_path: Path) -> None:
+    async def agent() -> set[str | None]:
+        async with AsyncLearner.open(tmp_path / "a.db", spool=tmp_path, select_s=5, record_s=0.2) as learner:
+            await awaited(learner, "before")
+            with browsed(tmp_path / "a.db"):
+                runs = await asyncio.gather(*(awaited(learner, f"r{number}") for number in range(20)))
+            return {run.outcome for run in runs}
+
+    began = time.monotonic()
+    assert asyncio.run(agent()) == {"spooled"}
+    assert time.monotonic() - began < NO_WAIT_S
+
+
+# Errors
+
+
+def test_on_request_an_agent_gets_the_error(tmp_path: Path) -> None:
+    with Client("http://127.0.0.1:1", spool=tmp_path, **QUICK) as client:
+        with pytest.raises(Unreachable), client.run(TOOLS, on_error="raise"):
+            raise AssertionError("the block does not begin")
+        own = KeyError()
+        with client.run(TOOLS) as run:
+            pass
+        assert run.outcome == "spooled"
+    with open_learner(tmp_path / "a.db", spool=tmp_path, record_s=0.2) as learner:
+        request(learner, "before")
+        with browsed(tmp_path / "a.db"):
+            with pytest.raises((StoreBusy, TimedOut)), learner.run(TOOLS, on_error="raise"):
+                pass
+            with pytest.raises(KeyError) as raised, learner.run(TOOLS, on_error="raise"):
+                raise own
+            assert raised.value is own
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"budget_tokens": -1},
+        {"k": "two"},
+        {"uid": ""},
+        {"session": "s" * 2_000},
+        {"model": 7},
+        {"select_s": 0},
+        {"on_error": "warn"},
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_raises_before_the_block(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with Client("http://127.0.0.1:1", spool=tmp_path, **QUICK) as client:
+        with pytest.raises((InvalidInput, InvalidSetting)), client.run(TOOLS, **wrong):
+            raise AssertionError("the block does not begin")
+        with pytest.raises(TypeError, match="sesion"):
+            client.run(TOOLS, sesion="s")  # type: ignore[call-overload]
+        with pytest.raises(InvalidArm), client.run([{"description": "no name"}]):
+            raise AssertionError("the block does not begin")
+
+
+def test_what_the_server_rejects_is_kept_with_the_reason(
+    context: Context, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token that may not record, a uid for other content, and a call that no run can have."""
+    with closing(Learner(context)) as learner:
+        request(learner, "taken")
+        token = create_token(context, "reader", ["read"]).secret
+        with served(context) as url:
+            with Client(url, token, spool=tmp_path / "reader") as reader:
+                for number in range(3):
+                    assert request(reader, f"r{number}").outcome == "dropped"
+                assert reader.status().spool.rejected == 3
+                with pytest.raises(Denied), reader.run(TOOLS, on_error="raise"):
+                    pass
+            with Client(url, spool=tmp_path / "own") as client:
+                with client.run(TOOLS, uid="taken") as run:
+                    run.called("fetch")
+                assert run.outcome == "dropped"
+                with client.run(TOOLS) as run:
+                    run.calls.append(Call(name="n" * 5_000))
+                assert run.outcome == "dropped"
+                assert request(client, "r9").outcome == "recorded"
+                assert client.status().spool.rejected == 2
+                reasons = [client._attempts.spool.read(path) for path in client._attempts.spool.rejected()]
+                assert [item and item.header.code for item in reasons] == ["conflict", "invalid_input"]
+    assert len([one for one in caplog.messages if "rejected" in one]) == 2, "once for each client"
+
+
+# The fallback
+
+
+ARMS = st.dictionaries(
+    st.sampled_from([*DEFAULT_SEEDS, *(f"skill:s{number}:main" for number in range(20))]),
+    st.integers(0, 300),
+)
+
+
+@given(costs=ARMS, budget=st.integers(0, 1_500), k=st.integers(0, 12), seed=st.integers(0, 2**64 - 1))
+def test_a_fallback_packs_as_a_baseline_does(costs: dict[str, int], budget: int, k: int, seed: int) -> None:
+    settings = LearnerSettings(budget_tokens=budget, k=k)
+    chosen = fallback(costs, settings, seed=seed)
+    order = [one.arm for one in chosen.decisions]
+    n_seeds = len(costs.keys() & set(DEFAULT_SEEDS))
+    assert sorted(order[:n_seeds]) == order[:n_seeds]
+    assert set(order[:n_seeds]) == costs.keys() & set(DEFAULT_SEEDS)
+    assert sorted(order) == sorted(costs)
+    packed = fill(np.array([costs[arm] for arm in order], dtype=np.int64), n_seeds, budget, k)
+    assert [one.included for one in chosen.decisions] == packed.tolist()
+    assert chosen == fallback(costs, settings, seed=seed)
+
+
+def test_a_fallback_knows_the_arms_and_the_settings_that_were_last_seen(front: Front, tmp_path: Path) -> None:
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        client.change("seed_arms", ["tool:web:fetch"])
+        client.change("k", 2)
+        with client.run(TOOLS, k=0):
+            pass
+        until(lambda: client._attempts._known.settings is not None)
+        front.be("refused")
+        with client.run() as run:
+            assert run.selection.run_class == "fallback"
+            assert (len(run.arms), run.arms[0], len(run.selection.decisions)) == (2, "tool:web:fetch", 3)
+        with client.run(k=0) as run:
+            assert len(run.arms) == 3
+    with Client("http://127.0.0.1:1", spool=tmp_path, **QUICK) as unknowing, unknowing.run() as run:
+        assert (run.arms, run.tools, run.guidance) == ((), [], None)
+
+
+def test_a_fallback_run_never_counts_in_the_comparison(tmp_path: Path) -> None:
+    """It is recorded and learned from, and neither group of the comparison has it."""
+    with open_learner(tmp_path / "a.db", spool=tmp_path) as learner:
+        for number in range(20):
+            with learner.run(TOOLS, uid=f"r{number}") as run:
+                run.called("search")
+                run.used(input=100, output=1)
+        before = learner.savings()
+        chosen = fallback({"tool:web:search": 5}, learner.settings, seed=1)
+        answer = learner.record("f", selection=chosen, calls=["search"])
+        assert answer.outcome == "observed"
+        after = learner.savings()
+        assert after.left_out.fallback == before.left_out.fallback + 1
+        assert repr(after.overall) == repr(before.overall)
+        story = learner.why("f")
+        assert story.replays
+        assert learner.verify().clean
