@@ -67,7 +67,7 @@ _ORDER: Final = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine",
-        choices=("sqlite", "postgres", "citus"),
+        choices=("sqlite", "postgres", "pooler", "citus"),
         default="sqlite",
         help="what keeps the databases that tests name; a cluster is named by ARMSCOPE_TEST_CITUS",
     )

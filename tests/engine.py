@@ -1,4 +1,5 @@
-"""With ``--engine postgres`` every database that a test names by a path is one of a PostgreSQL server.
+"""With ``--engine postgres`` every database that a test names by a path is one of a PostgreSQL server. With
+``--engine pooler`` it is reached through PgBouncer.
 
 A path stands for a database of its own, made of a template in a few hundredths of a second. What is about a file
 itself is marked ``of_file`` and left out; what brings its own engines, ``own_engines``, and goes as ever.
@@ -10,7 +11,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -31,6 +32,7 @@ from core.store.engine.sqlite import Database as FileDatabase
 from core.store.files import files_of
 from core.store.store import Store
 from core.store.tables import metadata
+from tests.store.pooler import Pooler, pooling
 from tests.store.postgres import address
 
 _OWN = (f"{token_hex(4)}_{number}" for number in count())
@@ -45,7 +47,7 @@ class Cluster:
     def __init__(self, place: str) -> None:
         own = next(_OWN)
         self._template, self._bare = f"armscope_empty_{own}", f"armscope_bare_{own}"
-        self._asked = conninfo_to_dict(place)
+        self.asked = conninfo_to_dict(place)
         self._admin = psycopg.connect(place, autocommit=True)
         self._names: dict[Path, str] = {}
         self._spare: list[str] = []
@@ -58,8 +60,8 @@ class Cluster:
 
     def server(self, name: str) -> Server:
         """The address of a database."""
-        user, host = (quote(str(self._asked.get(part) or ""), safe="") for part in ("user", "host"))
-        port = f"&port={self._asked['port']}" if self._asked.get("port") else ""
+        user, host = (quote(str(self.asked.get(part) or ""), safe="") for part in ("user", "host"))
+        port = f"&port={self.asked['port']}" if self.asked.get("port") else ""
         return Server(f"postgresql://{user}@/{name}?host={host}{port}")
 
     def at(self, path: Path, *, template: str = "template0") -> Server:
@@ -170,18 +172,18 @@ class Spread(Cluster):
 
     def server(self, name: str) -> Server:
         user, host, at = (
-            quote(str(self._asked.get(part) or ""), safe="") for part in ("user", "host", "port")
+            quote(str(self.asked.get(part) or ""), safe="") for part in ("user", "host", "port")
         )
         return Server(f"postgresql://{user}@{host}:{at}/{name}")
 
     def _make(self, name: str, template: str) -> None:
         assert template in {"template0", self._template}, "a database of many servers is no template"
-        nodes = [(self._asked["host"], self._asked["port"]), *self._workers]
+        nodes = [(self.asked["host"], self.asked["port"]), *self._workers]
         for host, at in nodes:
-            with psycopg.connect(**{**self._asked, "host": host, "port": at}, autocommit=True) as driver:
+            with psycopg.connect(**{**self.asked, "host": host, "port": at}, autocommit=True) as driver:
                 driver.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
                 driver.execute(f'CREATE DATABASE "{name}" TEMPLATE template0'.encode())
-            with psycopg.connect(**{**self._asked, "host": host, "port": at, "dbname": name}) as driver:
+            with psycopg.connect(**{**self.asked, "host": host, "port": at, "dbname": name}) as driver:
                 driver.execute("CREATE EXTENSION citus")
         with psycopg.connect(self.server(name).url, autocommit=True) as driver:
             driver.execute(f'ALTER DATABASE "{name}" SET citus.shard_count = {_N_SHARDS}'.encode())
@@ -203,6 +205,29 @@ class Spread(Cluster):
 
 
 _N_SHARDS: Final = 4
+
+
+class Pooled(Cluster):
+    """The same of one server behind PgBouncer, which keeps connections to databases that it was asked for."""
+
+    def __init__(self, place: str, pooler: Pooler) -> None:
+        self._pooler = pooler
+        super().__init__(place)
+
+    def server(self, name: str) -> Server:
+        return self._pooler.to(super().server(name))
+
+    def snapshot(self, server: Server) -> None:
+        self._leave(server.name)
+        super().snapshot(server)
+
+    def _make(self, name: str, template: str) -> None:
+        self._leave(template)
+        super()._make(name, template)
+
+    def _leave(self, name: str) -> None:
+        """End every connection to a database: a template has none."""
+        self.ask(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{name}'")
 
 
 def _copied(driver: psycopg.Connection[Any], table: str) -> bytes:
@@ -307,8 +332,11 @@ def cluster_asked(config: pytest.Config) -> Iterator[Cluster]:
         yield cluster
         cluster.close()
         return
-    with address() as place:
-        cluster = Cluster(place)
+    with address() as place, ExitStack() as running:
+        if config.getoption("--engine") == "pooler":
+            cluster = Pooled(place, running.enter_context(pooling(conninfo_to_dict(place))))
+        else:
+            cluster = Cluster(place)
         yield cluster
         cluster.close()
 
@@ -319,4 +347,4 @@ COORDINATOR: Final = "ARMSCOPE_TEST_CITUS"
 
 def is_asked(config: pytest.Config) -> bool:
     """Whether tests run on PostgreSQL, be it many servers of it."""
-    return config.getoption("--engine") in {"postgres", "citus"}
+    return config.getoption("--engine") in {"postgres", "pooler", "citus"}

@@ -42,6 +42,11 @@ class Breakable:
     def socket(self) -> Path:
         return self.folder / ".s.PGSQL.5432"
 
+    @property
+    def asked(self) -> dict[str, str]:
+        """Where it listens, as the driver names it."""
+        return {"host": str(self.folder)}
+
     def server(self, database: str) -> Server:
         return Server(f"postgresql://{NAME}@/{database}?host={self.folder}")
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -63,6 +63,7 @@ from core.store.transaction import Transaction
 from tests.engine import COORDINATOR, Cluster, Spread, named
 from tests.flows.world import IN_PARTS, START_MS, run_of
 from tests.store.judging import judged_database
+from tests.store.pooler import needs_pgbouncer, pooling
 from tests.store.postgres import GUARDED, address
 from tests.store.worlds import lines_file, run_line, told_context
 
@@ -569,8 +570,18 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], in
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libpq tells what it sends on Linux only")
-def test_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], int]) -> None:
-    """Each adds the way to the server and back to what somebody waits for."""
+@pytest.mark.parametrize("through", ["nothing", pytest.param("a pooler", marks=needs_pgbouncer)])
+def test_few_round_trips(
+    through: str, server: Server, cluster: Cluster, wire: Callable[[Callable[[], object]], int]
+) -> None:
+    """Each adds the way to the server and back to what somebody waits for; a pooler needs no further one."""
+    with ExitStack() as running:
+        if through == "a pooler":
+            server = running.enter_context(pooling(cluster.asked)).to(server)
+        _takes_few_round_trips(server, wire)
+
+
+def _takes_few_round_trips(server: Server, wire: Callable[[Callable[[], object]], int]) -> None:
     context = context_of(server)
     number = count()
     arms = [f"a{n}" for n in range(30)]

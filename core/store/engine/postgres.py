@@ -15,16 +15,21 @@ continues with its cursor. So works of three queries each cost three trips in al
 **Many rows** go as one array per column (``unnest``), or as COPY from `_ROWS_COPIED` rows on.
 
 **A lost COMMIT.** If the reply is lost, `Database._stands` looks for the write in a second transaction.
+
+**A pooler** in transaction mode (PgBouncer) gives each transaction any of its server connections. So through one,
+nothing is prepared, settings go with BEGIN, and an advisory lock belongs to a transaction. A transaction that waits
+would keep a server connection that others need, so we ask for such a lock again and again.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain, count, groupby, islice, repeat
 from operator import itemgetter
 from selectors import EVENT_READ, DefaultSelector
@@ -65,6 +70,9 @@ from core.store.tables import metadata
 OLDEST: Final = 15
 """Oldest supported version of PostgreSQL."""
 _PAUSE_S: Final = 0.05
+_POOLER: Final = re.compile("(?<=[?&])pooler=([^&]*)&?")
+_TRANSACTION: Final = "transaction"
+"""Our own member of an address, and its one value."""
 _LEAST_TIMEOUT_S: Final = 2
 """The driver's lower bound."""
 _POOLED: Final = 4
@@ -75,6 +83,8 @@ _SCHEMA, _IMPORT = 1, 2
 """Keys of our advisory locks: common first key, then one per purpose."""
 _WRITE: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_HOLD: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+"""It has no number, and no snapshot between statements, so it delays no VACUUM."""
 _NUMBER: Final = b"SELECT pg_current_xact_id()::text"
 _IS_TAKEN_BACK: Final = (
     b"SELECT pg_xact_status(told.number) = 'aborted' FROM (SELECT $1::text::xid8 AS number) told"
@@ -169,7 +179,7 @@ class Connection(port.Connection):
         *,
         renewed: Callable[[], psycopg.Connection[Any]] | None = None,
     ) -> None:
-        """Open a transaction with ``begin``, which is sent with the first statement.
+        """Open a transaction with ``begin``, which is sent with the first statement, as are a pooler's settings.
 
         Changes wait too, unless it is ``renewed``. Then it is for reading, and ``renewed`` returns a new connection
         in place of one that was lost before its first query.
@@ -178,7 +188,7 @@ class Connection(port.Connection):
         self._renewed = renewed
         self._names = count()
         self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
-        self._waiting: list[Query] = [] if begin is None else [(begin, ())]
+        self._waiting: list[Query] = [] if begin is None else [(begin, ()), *_settings(driver)]
         if begin == _WRITE:
             self._waiting.append((_NUMBER, ()))
         self._numbered: RawCursor[Any] | None = None
@@ -196,13 +206,17 @@ class Connection(port.Connection):
         if isinstance(asker, _Asker):
             cursors: list[RawCursor[Any]] = asker.among.switch(queries)
             return cursors
+        n_left = _MOST
         while True:
             try:
                 return self._send_all(queries)
             except psycopg.OperationalError as problem:
-                if self._renewed is None or not is_lost(problem) or is_of_another(problem):
+                if self._renewed is None or not is_lost(problem) or is_of_another(problem) or not n_left:
                     raise
-                self._driver, self._waiting = self._renewed(), [(_READ, ())]
+                # After so many the lost ones of the pool are gone. A pooler may refuse every connection alike.
+                n_left = 0 if problem.sqlstate == _OF_POOLER else n_left - 1
+                self._driver = self._renewed()
+                self._waiting = [(_READ, ()), *_settings(self._driver)]
 
     def _send_all(self, queries: list[Query]) -> list[RawCursor[Any]]:
         if not self._waiting and self._under_way is None and len(queries) == 1:
@@ -440,6 +454,13 @@ class Connection(port.Connection):
 
 _SHARED_OUT: Final[WeakKeyDictionary[psycopg.Connection[Any], bool]] = WeakKeyDictionary()
 """Cache of each connection's server: every page asks."""
+_SETTINGS: Final[WeakKeyDictionary[psycopg.Connection[Any], bytes]] = WeakKeyDictionary()
+"""Statement with the settings of a transaction, for each connection through a pooler; a direct one needs none."""
+
+
+def _settings(driver: psycopg.Connection[Any]) -> list[Query]:
+    """Return what a transaction on this connection begins with."""
+    return [(_SETTINGS[driver], ())] if driver in _SETTINGS else []
 
 
 def _fetch(name: bytes, n_rows: int) -> bytes:
@@ -647,13 +668,9 @@ class Database(port.Database):
         self.has_written = False
         self._held = local()
         """Connection that holds the import lock, per thread."""
-        self._options = _read_address(server)
-        settings = f"-c lock_timeout={round(lock_timeout_s * 1_000)} -c jit=off -c timezone=UTC"
-        self._options["options"] = f"{self._options.get('options') or ''} {settings}".strip()
-        for name, value in _usual(self._options, patience_s).items():
-            self._options.setdefault(name, value)
+        self._lock_timeout_s = lock_timeout_s
         self._patience_s = patience_s
-        self._connected = partial(_connected, server, self._options, patience_s)
+        self._connected = _Opener(server, lock_timeout_s, patience_s)
         self._pool = QueuePool(
             self._connected,  # type: ignore[arg-type]
             pool_size=_POOLED,
@@ -755,16 +772,9 @@ class Database(port.Database):
     def importing(self, waiting: Callable[[], None] | None) -> Iterator[None]:
         with translated(self.location, "write"):
             driver = self._connected()
-        lock = Connection(driver)
         try:
             with translated(self.location, "write"):
-                row = lock.row("SELECT pg_try_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
-                if row is not None and not row[0]:
-                    if waiting is not None:
-                        waiting()
-                    lock.run("SET lock_timeout = 0")
-                    lock.rows("SELECT pg_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
-            self._held.by = lock
+                self._held.by = _held_for_import(driver, waiting)
             yield
         finally:
             self._held.by = None
@@ -787,9 +797,12 @@ class Database(port.Database):
     def locked(self) -> Iterator[None]:
         """Hold the lock for creating or changing the schema."""
         with translated(self.location, "write"), self._lent() as loan:
-            Connection(loan.driver, _WRITE).rows(
-                "SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA]
-            )
+            if _settings(loan.driver):
+                _held_in_turn(loan.driver, _SCHEMA, self._lock_timeout_s)
+            else:
+                Connection(loan.driver, _WRITE).rows(
+                    "SELECT pg_advisory_xact_lock(?::int, ?::int)", [_AREA, _SCHEMA]
+                )
             yield
 
     making = locked
@@ -806,6 +819,8 @@ class Database(port.Database):
             driver = transacted.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
             connection = Connection(driver)
+            for sql, _ in _settings(driver):
+                RawCursor(driver).execute(sql)
             with citus.keeping_distributed(connection):
                 yield transacted, connection
             _collate(connection)
@@ -848,37 +863,124 @@ class Database(port.Database):
         return driver
 
 
-def _connected(location: Server, options: dict[str, Any], patience_s: float) -> psycopg.Connection[Any]:
-    """Return a new connection; wait while the server starts or has none free."""
-    deadline = time.monotonic() + patience_s
+class _Opener:
+    """Opens connections: direct ones with our settings, and others through a pooler, which keeps none of them."""
+
+    def __init__(self, location: Server, lock_timeout_s: float, patience_s: float) -> None:
+        self._location = location
+        self._patience_s = patience_s
+        self._address, self._is_pooled = _read_address(location)
+        self._has_options = "options" in self._address
+        for name, value in _usual(self._address, patience_s).items():
+            self._address.setdefault(name, value)
+        settings = {"lock_timeout": str(round(lock_timeout_s * 1_000)), "jit": "off", "timezone": "UTC"}
+        ours = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        self._direct = _Address(self._address, options=f"{self._address.get('options') or ''} {ours}".strip())
+        local = [f"set_config('{name}', '{value}', true)" for name, value in settings.items()]
+        self._settings = f"SELECT {', '.join([*local, _DURABLE])}".encode()
+
+    def __call__(self) -> psycopg.Connection[Any]:
+        """Return a new connection; wait while the server starts or has none free."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            address = _Address(self._address, options="") if self._is_pooled else self._direct
+            try:
+                driver = psycopg.connect(**address, autocommit=True)
+            except psycopg.OperationalError as problem:
+                if not self._is_pooled and _REFUSES_OPTIONS in str(problem):
+                    self._is_pooled = True
+                    continue
+                if not is_refused_for_now(problem) or time.monotonic() > deadline:
+                    raise problem.with_traceback(None) from None  # the driver's own frames hold the password
+                time.sleep(_PAUSE_S)
+            else:
+                self._prepare(driver)
+                return driver
+
+    def _prepare(self, driver: psycopg.Connection[Any]) -> None:
+        """Set the types (int as int8, sums as int, booleans as numbers) and durable commits.
+
+        A pooler is recognised by the process of the server, which is not the one that the connection began with.
+        """
+        version = driver.info.server_version
+        if version < OLDEST * 10_000:
+            driver.close()
+            raise StoreUnusable(
+                f"{self._location} is kept by PostgreSQL {version // 10_000}, and armscope needs {OLDEST} or newer.",
+                next_step="Upgrade the server, or name another database with --database.",
+            )
+        driver.adapters.register_dumper(int, Int8Dumper)
+        driver.adapters.register_dumper(bool, _NoTruth)
+        driver.adapters.register_loader("numeric", _Whole)
+        driver.adapters.register_loader("bool", _Truth)
+        ((process, synchronous),) = RawCursor(driver).execute(_PROCESS, prepare=False).fetchall()
+        if self._is_pooled or process != driver.info.backend_pid:
+            self._pass_through_pooler(driver)
+        elif synchronous == "off":
+            RawCursor(driver).execute(b"SET synchronous_commit = on", prepare=False)
+
+    def _pass_through_pooler(self, driver: psycopg.Connection[Any]) -> None:
+        if self._has_options:
+            driver.close()
+            raise StoreUnusable(
+                f"{self._location} is behind a pooler in transaction mode, which keeps no options of a connection.",
+                next_step="Leave them out of the address, and set them for the user: ALTER ROLE … SET ….",
+            )
+        driver.prepare_threshold = None
+        _SETTINGS[driver] = self._settings
+
+
+_OF_POOLER: Final = "08P01"
+"""Code of a pooler's own errors."""
+_REFUSES_OPTIONS: Final = "unsupported startup parameter"
+"""Words of a pooler that takes no settings of a connection."""
+_PROCESS: Final = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('synchronous_commit')"
+_DURABLE: Final = (
+    "set_config('synchronous_commit',"
+    " coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)"
+)
+_UNLIMITED: Final = (
+    "SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings"
+    " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+
+
+def _held_for_import(driver: psycopg.Connection[Any], waiting: Callable[[], None] | None) -> Connection:
+    """Return a connection that holds the lock of imports: in its session, or through a pooler in a transaction."""
+    if _settings(driver):
+        lock = _held_in_turn(driver, _IMPORT, None, waiting)
+        lock.rows(_UNLIMITED)
+        return lock
+    lock = Connection(driver)
+    row = lock.row("SELECT pg_try_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
+    if row is not None and not row[0]:
+        if waiting is not None:
+            waiting()
+        lock.run("SET lock_timeout = 0")
+        lock.rows("SELECT pg_advisory_lock(?::int, ?::int)", [_AREA, _IMPORT])
+    return lock
+
+
+def _held_in_turn(
+    driver: psycopg.Connection[Any],
+    key: int,
+    timeout_s: float | None,
+    waiting: Callable[[], None] | None = None,
+) -> Connection:
+    """Return a transaction that holds an advisory lock; between two attempts it keeps nothing of the pooler."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        try:
-            driver = psycopg.connect(**options, autocommit=True)
-        except psycopg.OperationalError as problem:
-            if not is_refused_for_now(problem) or time.monotonic() > deadline:
-                raise problem.with_traceback(None) from None  # the driver's own frames hold the password
-            time.sleep(_PAUSE_S)
-        else:
-            _prepare(driver, location)
-            return driver
-
-
-def _prepare(driver: psycopg.Connection[Any], location: Server) -> None:
-    """Set the types (int as int8, sums as int, booleans as numbers) and durable commits."""
-    version = driver.info.server_version
-    if version < OLDEST * 10_000:
-        driver.close()
-        raise StoreUnusable(
-            f"{location} is kept by PostgreSQL {version // 10_000}, and armscope needs {OLDEST} or newer.",
-            next_step="Upgrade the server, or name another database with --database.",
-        )
-    driver.adapters.register_dumper(int, Int8Dumper)
-    driver.adapters.register_dumper(bool, _NoTruth)
-    driver.adapters.register_loader("numeric", _Whole)
-    driver.adapters.register_loader("bool", _Truth)
-    row = RawCursor(driver).execute(b"SHOW synchronous_commit", prepare=False).fetchone()
-    if row is not None and row[0] == "off":
-        RawCursor(driver).execute(b"SET synchronous_commit = on", prepare=False)
+        lock = Connection(driver, _HOLD)
+        row = lock.row("SELECT pg_try_advisory_xact_lock(?::int, ?::int)", [_AREA, key])
+        if row is not None and row[0]:
+            return lock
+        lock.commit()
+        if waiting is not None:
+            waiting()
+            waiting = None
+        if deadline is not None and time.monotonic() > deadline:
+            raise psycopg.errors.LockNotAvailable
+        time.sleep(_PAUSE_S)
 
 
 class _Loan:
@@ -1007,18 +1109,25 @@ def _collate(connection: Connection) -> None:
         connection.run(f'ALTER TABLE "{table}" {changes}')
 
 
-def _read_address(server: Server) -> dict[str, Any]:
+def _read_address(server: Server) -> tuple[_Address, bool]:
+    """Return the driver's options, and whether the address names a pooler in transaction mode."""
     if not server.is_readable:
         raise StoreUnusable(UNREADABLE_ADDRESS[0], next_step=UNREADABLE_ADDRESS[1])
+    modes = set(_POOLER.findall(server.url))
+    if unknown := modes - {_TRANSACTION}:
+        raise StoreUnusable(
+            f"The mode of a pooler in the address of the database is {_TRANSACTION!r}, got {min(unknown)!r}.",
+            next_step=f"Write pooler={_TRANSACTION}, or leave it out for a direct connection.",
+        )
     try:
-        parts = conninfo_to_dict(server.url)
+        parts = conninfo_to_dict(_POOLER.sub("", server.url))
     except psycopg.Error:  # its words would show the password
         raise StoreUnusable(
             "The address of the database can't be read: PostgreSQL's client library knows not all of its "
             "options.",
             next_step="Write it as postgresql://USER@HOST:PORT/DATABASE, with options such as ?sslmode=require.",
         ) from None
-    return _Address({name: value for name, value in parts.items() if value is not None})
+    return _Address({name: value for name, value in parts.items() if value is not None}), bool(modes)
 
 
 def _usual(named: Mapping[str, Any], patience_s: float) -> dict[str, Any]:

@@ -28,10 +28,20 @@ from core.store.failures import as_invalid
 GOING: Final = "57P"
 """Prefixes of codes for a server or connection that ends."""
 _PASSING: Final = (errors.SerializationFailure, errors.DeadlockDetected)
-_HAS_NONE: Final = ("too many clients", "remaining connection slots", "too many connections")
-_STARTS: Final = ("is starting up", "is in recovery mode", "is not yet accepting connections")
+_HAS_NONE: Final = (
+    "too many clients",
+    "remaining connection slots",
+    "too many connections",
+    "no more connections allowed",
+)
+_STARTS: Final = (
+    "is starting up",
+    "is in recovery mode",
+    "is not yet accepting connections",
+    "(server_login_retry)",
+)
 """In what words a server says, to who has no connection yet, that it may have one for them soon: when another lets
-one go, and when it has started, or recovered from a crash.
+one go, and when it has started, or recovered from a crash. The last of each are a pooler's words.
 """
 
 
@@ -45,7 +55,12 @@ _OF_ANOTHER: Final = (
 
 
 def is_of_another(problem: psycopg.Error) -> bool:
-    """Return whether a server reports the loss of another server of its cluster."""
+    """Return whether a server reports the loss of another server of its cluster.
+
+    A pooler reports the loss of its server by the same code, and closes the connection.
+    """
+    if problem.diag.severity == "FATAL":
+        return False
     message = problem.diag.message_primary or ""
     return (problem.sqlstate or "").startswith("08") or any(words in message for words in _OF_ANOTHER)
 

@@ -1,0 +1,266 @@
+"""PgBouncer in transaction mode: each transaction may get another connection of the server, and there are few.
+
+Nothing of ours may need a session: no prepared statement, no setting, no lock. Nothing may wait with a connection of
+the pool for another that needs one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from core.errors import StoreBusy, StoreUnusable
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.erase import erase
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.flows.undo import undo
+from core.records.actor import Actor
+from core.settings import Server
+from core.store.engine import Connection
+from core.store.engine.postgres import Database
+from core.store.store import Store
+from tests.engine import Cluster, Pooled
+from tests.flows.world import IN_PARTS, run_of
+from tests.store.breakable import breakable
+from tests.store.counting import count as counted
+from tests.store.counting import ledger, writing
+from tests.store.pooler import Pooler, needs_pgbouncer, pooling
+from tests.store.postgres import address
+from tests.store.worlds import lines_file, run_line
+
+pytestmark = [pytest.mark.own_engines, needs_pgbouncer]
+N_THREADS, N_RUNS, N_CONNECTIONS = 6, 40, 3
+A: Final = "tool:other:a"
+SETTINGS: Final = ("lock_timeout", "jit", "TimeZone", "synchronous_commit")
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[str]:
+    with address() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(place: str) -> Iterator[Cluster]:
+    with closing(Cluster(place)) as made:
+        yield made
+
+
+@pytest.fixture
+def direct(tmp_path: Path, cluster: Cluster) -> Server:
+    """A new database, without a pooler."""
+    return cluster.fresh(tmp_path / "pooled.db")
+
+
+@pytest.fixture(scope="module")
+def pooler(place: str) -> Iterator[Pooler]:
+    """As it is when nothing is configured: it refuses settings that a connection begins with."""
+    with pooling(conninfo_to_dict(place), n_connections=N_CONNECTIONS) as made:
+        yield made
+
+
+@pytest.fixture(params=["named", "refused", "ignored"])
+def server(request: pytest.FixtureRequest, place: str, direct: Server, pooler: Pooler) -> Iterator[Server]:
+    """The database through a pooler: named by the address, and recognised by what it refuses or by its processes."""
+    if request.param == "ignored":
+        with pooling(conninfo_to_dict(place), ignore_startup_parameters="options") as made:
+            yield made.to(direct)
+    else:
+        yield pooler.to(direct, is_named=request.param == "named")
+
+
+@contextmanager
+def context_at(server: Server) -> Iterator[Context]:
+    with closing(Store(server)) as store:
+        yield Context(store=store, actor=Actor(name="mara"))
+
+
+def at_once(*works: Callable[[], object]) -> list[BaseException]:
+    """Do all of it in threads; return what went wrong."""
+    problems: list[BaseException] = []
+
+    def done(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=done, args=[work]) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return problems
+
+
+def record_many(context: Context, name: str) -> None:
+    for number in range(N_RUNS):
+        record(context, run_of(f"{name}-{number}"))
+
+
+@pytest.mark.parametrize("server", ["named", "refused"], indirect=True)
+def test_six_threads_record_through_a_pool_of_three(server: Server) -> None:
+    with context_at(server) as context:
+        assert at_once(*(partial(record_many, context, str(name)) for name in range(N_THREADS))) == []
+        assert queries.status(context).runs == N_THREADS * N_RUNS
+        assert queries.verify(context).clean
+
+
+def seen(database: Database) -> tuple[list[str], list[str], int]:
+    """The settings that a writer and a reader have, and how many statements are prepared in a reader's session."""
+
+    def settings(connection: Connection) -> list[str]:
+        return [str(connection.rows("SELECT current_setting(?)", [name])[0][0]) for name in SETTINGS]
+
+    for _ in range(8):
+        database.write(settings)
+    with database.reading() as reading:
+        ((n_prepared,),) = reading.rows("SELECT count(*) FROM pg_prepared_statements")
+        return database.write(settings), settings(reading), int(n_prepared)
+
+
+def test_settings_are_those_of_a_direct_connection_which_alone_prepares(
+    server: Server, direct: Server, cluster: Cluster
+) -> None:
+    cluster.ask(f'ALTER DATABASE "{direct.name}" SET synchronous_commit = off')
+    cluster.ask(f'ALTER DATABASE "{direct.name}" SET "TimeZone" = \'Asia/Tokyo\'')
+    with closing(Database(direct)) as alone, closing(Database(server)) as pooled:
+        written, read, n_prepared = seen(alone)
+        assert written == read == ["1min", "off", "UTC", "on"]
+        assert n_prepared > 0
+        assert seen(pooled) == (written, read, 0)
+
+
+def test_everything_but_an_import_does_with_one_connection(
+    place: str, direct: Server, tmp_path: Path
+) -> None:
+    """Else as many threads as the pool has connections would wait for each other."""
+    with (
+        pooling(conninfo_to_dict(place), n_connections=1, query_wait_timeout="5") as narrow,
+        context_at(narrow.to(direct)) as context,
+    ):
+        record(context, run_of("r"))
+        undo(context, reward(context, A, 0.5, key="k").id)
+        reset(context, arms=[A])
+        erase(context, run="r")
+        assert queries.overview(context).n_runs == 1
+        assert queries.status(context).arms == 3
+        assert queries.verify(context).clean
+
+
+def test_many_who_open_an_empty_database_take_turns(tmp_path: Path, place: str, cluster: Cluster) -> None:
+    """Whoever makes the tables needs a second connection while the others wait for them."""
+    empty = cluster.at(tmp_path / "empty.db")
+    with pooling(conninfo_to_dict(place), n_connections=2) as narrow:
+        server = narrow.to(empty)
+        assert at_once(*[lambda: Store(server).close()] * N_THREADS) == []
+        with context_at(server) as context:
+            record(context, run_of("r"))
+            assert queries.verify(context).clean
+
+
+def test_many_who_import_in_parts_take_turns(tmp_path: Path, place: str, direct: Server) -> None:
+    with (
+        pooling(conninfo_to_dict(place), n_connections=2) as narrow,
+        context_at(narrow.to(direct)) as context,
+    ):
+        files = [
+            lines_file(tmp_path / f"{name}.jsonl", *(run_line(f"{name} {n}") for n in range(7)))
+            for name in range(N_THREADS)
+        ]
+        slowly = replace(context, pace=IN_PARTS)
+        assert at_once(*(partial(import_files, slowly, [file]) for file in files)) == []
+        assert queries.status(context).runs == 7 * N_THREADS
+        assert queries.verify(context).clean
+
+
+def test_an_import_whose_lock_is_lost_with_the_pooler_is_void(server: Server, cluster: Cluster) -> None:
+    with context_at(server) as context, context.store.importing():
+        record(context, run_of("before"))
+        cluster.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
+            f" WHERE locktype = 'advisory' AND datname = '{server.name}'"
+        )
+        with pytest.raises(StoreUnusable, match="was lost"):
+            record(context, run_of("after"))
+
+
+def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(
+    tmp_path: Path, place: str, pooler: Pooler
+) -> None:
+    """A failover behind a pooler cuts no connection to it."""
+    with closing(Pooled(place, pooler)) as cluster:
+        server = cluster.fresh(tmp_path / "failed over.db")
+        with context_at(server) as mine:
+            record(mine, run_of("first", arms=["a"]))
+            cluster.snapshot(server)
+            record(mine, run_of("lost", arms=["x"], calls=["x"]))
+            cluster.roll_back(server)
+            with context_at(server) as other:
+                record(other, run_of("another's", arms=["y"], calls=["y"]))
+                record(mine, run_of("mine", arms=["x"], calls=["x"]))
+                pulls = {one.arm: one.pulls for one in queries.posteriors(other)}
+                assert pulls == {A: 1, "tool:other:x": 1, "tool:other:y": 1}
+                assert queries.verify(other).clean
+
+
+def test_writers_go_on_when_the_pooler_or_the_server_starts_anew(tmp_path: Path) -> None:
+    with breakable("fsync=off") as postgres, pooling(postgres.asked) as pooler:
+        server = postgres.fresh("behind")
+        learners = ("one", "two")
+        with writing(pooler.to(server), learners, 4) as writers:
+            for befall in (pooler.crash, postgres.crash):
+                writers.wait_for(2)
+                befall()
+            writers.wait_for(2)
+            found = counted(writers.end(), ledger(server, learners, tmp_path))
+    assert found.broken == {}
+    assert (found.unsure, found.refused) == (0, {})
+
+
+# What is said where it can't be
+
+
+def test_an_unknown_mode_is_refused(direct: Server) -> None:
+    with pytest.raises(StoreUnusable, match="got 'session'") as refused:
+        Store(Server(f"{direct.url}&pooler=transaction&pooler=session"))
+    assert "pooler=transaction" in refused.value.next_step
+
+
+def test_a_pooler_that_allows_no_transaction_is_refused(place: str, direct: Server) -> None:
+    with pooling(conninfo_to_dict(place), pool_mode="statement") as wrong:
+        server = wrong.to(direct)
+        with pytest.raises(StoreUnusable, match="can't be reached"):
+            Store(server)
+
+
+def test_options_of_a_connection_are_refused_and_not_left_out(server: Server) -> None:
+    """A search path, for one: without it everything would go into another schema."""
+    with pytest.raises(StoreUnusable, match="keeps no options") as refused:
+        Store(Server(f"{server.url}&options=-csearch_path%3Delsewhere"))
+    assert "ALTER ROLE" in refused.value.next_step
+
+
+def test_a_pooler_that_lets_no_more_in_is_waited_for_and_then_busy(place: str, direct: Server) -> None:
+    with pooling(conninfo_to_dict(place), max_client_conn="1") as full:
+        server = full.to(direct, is_named=True)
+        with (
+            closing(Database(server)) as first,
+            first.reading() as reading,
+            closing(Database(server, patience_s=0.2)) as second,
+        ):
+            reading.rows("SELECT 1")
+            with pytest.raises(StoreBusy, match="no connection free"), second.reading():
+                pass
