@@ -7,5 +7,8 @@ from tests.conftest import VECTORS
 collect_ignore_glob = (
     []
     if VECTORS.is_dir()
-    else [f"test_{name}*.py" for name in ("kairos_", "openclaw_", "qortex_", "ors", "openreward", "renamed")]
+    else [
+        f"test_{name}*.py"
+        for name in ("kairos_", "openclaw_", "qortex_", "ors", "openreward", "renamed", "foreign_")
+    ]
 )
