@@ -302,33 +302,7 @@ def test_a_run_is_selected_and_recorded_by_every_client(worlds: Worlds) -> None:
 
 # Types and costs
 
-PROGRAM = """
-from __future__ import annotations
-
-import sys
-
-from core import Client, LearnerProtocol, open_learner
-
-
-def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
-    with learner.run([arm]) as run:
-        run.called("search")
-    given = learner.reward(arm, 0.5, run=run.uid)
-    assert learner.undo(given.id).undone == given.id
-    rows = learner.posteriors()
-    assert learner.why(run.uid).facts.uid == run.uid
-    assert learner.savings().overall.baseline.n_runs >= 0
-    assert learner.ledger()[0].arm == arm
-    return rows[0].mean
-
-
-if sys.argv[1].startswith("http"):
-    with Client(sys.argv[1]) as client:
-        print(mean_after_a_reward(client, "tool:web:search"))
-else:
-    with open_learner(sys.argv[1]) as learner:
-        print(mean_after_a_reward(learner, "tool:web:search"))
-"""
+PROGRAM = "tests.doors.program"
 
 
 def run_program(folder: Path, *arguments: str) -> str:
@@ -345,27 +319,12 @@ def run_program(folder: Path, *arguments: str) -> str:
 
 
 def test_one_program_runs_on_a_file_and_on_a_server(worlds: Worlds, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    of_file = run_program(tmp_path, "program.py", "new.db")
+    """With the types of `LearnerProtocol`: `program.py` is among the files that mypy checks."""
+    of_file = run_program(tmp_path, "-m", PROGRAM, "new.db")
     context = context_at(tmp_path / "served.db")
     with served(context) as url:
-        assert run_program(tmp_path, "program.py", url) == of_file
+        assert run_program(tmp_path, "-m", PROGRAM, url) == of_file
     context.store.close()
-
-
-def test_one_program_passes_mypy_strict(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    found = run_program(
-        tmp_path,
-        "-m",
-        "mypy",
-        "--strict",
-        "--follow-imports=silent",
-        "--cache-dir",
-        str(tmp_path),
-        "program.py",
-    )
-    assert "Success" in found
 
 
 def test_a_client_imports_neither_numpy_nor_scipy_nor_sqlalchemy(worlds: Worlds, tmp_path: Path) -> None:
