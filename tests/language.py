@@ -15,6 +15,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -61,9 +62,9 @@ def counted(path: Path) -> Counts:
 
 def prose(source: str) -> Iterator[tuple[str, str]]:
     """Yield the kind and text of docstrings, comments, and strings of four or more words."""
-    tree = ast.parse(source)
+    nodes = [*ast.walk(ast.parse(source))]
     first = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text is not None:
@@ -72,15 +73,16 @@ def prose(source: str) -> Iterator[tuple[str, str]]:
     for token in tokens(source):
         if token.type == tokenize.COMMENT:
             yield "comment", token.string
-    for node in ast.walk(tree):
+    for node in nodes:
         value = node.value if isinstance(node, ast.Constant) else None
         if isinstance(value, str) and id(node) not in first and len(value.split()) >= 4:
             yield "string", value
 
 
-def tokens(source: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the tokens of a source text."""
-    return tokenize.generate_tokens(io.StringIO(source).readline)
+@lru_cache(maxsize=1)
+def tokens(source: str) -> list[tokenize.TokenInfo]:
+    """Return the tokens of a source text."""
+    return [*tokenize.generate_tokens(io.StringIO(source).readline)]
 
 
 def sentences(text: str) -> list[str]:
@@ -93,10 +95,16 @@ def banned_names(source: str) -> Counter[str]:
     counter: Counter[str] = Counter()
     for token in tokens(source):
         if token.type == tokenize.NAME:
-            n_banned = sum(part in BANNED_NAMES for part in parts_of(token.string))
+            n_banned = n_banned_parts(token.string)
             if n_banned:
                 counter[token.string] += n_banned
     return counter
+
+
+@cache
+def n_banned_parts(name: str) -> int:
+    """Return the number of banned words in an identifier."""
+    return sum(part in BANNED_NAMES for part in parts_of(name))
 
 
 def parts_of(name: str) -> list[str]:

@@ -44,27 +44,33 @@ def test_the_public_names_that_stay_are_banned_ones_in_use() -> None:
         assert len(reason.split()) > 3, name
 
 
-def test_one_type_name_means_one_thing() -> None:
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sources()
+    }
+
+
+def test_one_type_name_means_one_thing(trees: dict[str, ast.Module]) -> None:
     """Foreign formats name their own shapes; everywhere else a name that a search finds twice misleads."""
     homes = defaultdict(set)
-    for path in sources():
-        module = path.relative_to(ROOT).as_posix()
+    for module, tree in trees.items():
         if module.startswith("core/formats/"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 homes[node.name.lstrip("_")].add(module)
     shared = {name: sorted(modules) for name, modules in homes.items() if len(modules) > 1}
     assert len(shared) <= MOST_SHARED_TYPE_NAMES, shared
 
 
-def test_a_module_is_not_named_twice() -> None:
+def test_a_module_is_not_named_twice(trees: dict[str, ast.Module]) -> None:
     """A module docstring is a noun phrase, without the "Word:" prefix that repeats the file's name."""
     prefixed = [
-        path.relative_to(ROOT).as_posix()
-        for path in sources()
-        if (text := ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
+        module
+        for module, tree in trees.items()
+        if (text := ast.get_docstring(tree))
         and text.split()[0].endswith(":")
-        and text.split()[0].rstrip(":").lower() not in path.as_posix().lower()
+        and text.split()[0].rstrip(":").lower() not in module.lower()
     ]
     assert prefixed == []
