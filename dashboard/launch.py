@@ -47,22 +47,43 @@ NEEDED: Final = {
 """Packages that the dashboard imports and core does not, by the names they are installed under."""
 
 Port = Annotated[
-    int, typer.Option("--port", metavar="N", min=0, max=65_535, help="0 = any free one.", show_default=True)
+    int,
+    typer.Option(
+        "--port",
+        metavar="N",
+        min=0,
+        max=65_535,
+        envvar="ARMSCOPE_PORT",
+        help="0 = any free one.",
+        show_default=True,
+    ),
 ]
 Address = Annotated[
     str,
     typer.Option(
-        "--address", metavar="A", help="Off this machine only where people sign in.", show_default=True
+        "--address",
+        metavar="A",
+        envvar="ARMSCOPE_ADDRESS",
+        help="Off this machine only where people sign in.",
+        show_default=True,
     ),
 ]
 Proxies = Annotated[
     list[str] | None,
     typer.Option(
-        "--proxy", metavar="ADDRESS", help="A proxy whose word counts; repeatable. Only where people sign in."
+        "--proxy",
+        metavar="ADDRESS",
+        envvar="ARMSCOPE_PROXY",
+        help="A proxy whose word counts; repeatable. Only where people sign in.",
     ),
 ]
-RequireToken = Annotated[bool, typer.Option("--require-token", help="Programs need a token, too.")]
-Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
+RequireToken = Annotated[
+    bool,
+    typer.Option("--require-token", envvar="ARMSCOPE_REQUIRE_TOKEN", help="Programs need a token, too."),
+]
+Browser = Annotated[
+    bool, typer.Option("--browser/--no-browser", envvar="ARMSCOPE_BROWSER", help="Open the page.")
+]
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):

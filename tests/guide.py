@@ -19,6 +19,7 @@ import core.client  # noqa: F401 - it has errors of its own
 import dashboard.sign_in  # noqa: F401 - likewise
 from core import errors, guide
 from core.doors.cli import app
+from core.doors.cli.config import VARIABLES
 from core.doors.http import api, serving
 from core.doors.http.refusals import status_of
 from core.doors.mcp.tools import BY_NAME
@@ -148,6 +149,17 @@ def _tools() -> Rows:
     return [[_code(tool.name), tool.action, _escaped(tool.words)] for tool in BY_NAME.values()]
 
 
+def _variables() -> Rows:
+    return [
+        [
+            _code(one.name),
+            f"{one.words}{f'; as `{one.option}`' if one.option else ''}",
+            one.default or "none",
+        ]
+        for one in VARIABLES
+    ]
+
+
 def _formats() -> Rows:
     return [
         [
@@ -220,6 +232,7 @@ def _doors() -> Rows:
 TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "verbs": (["verb", "effect"], _verbs),
     "tools": (["tool", "right", "description"], _tools),
+    "variables": (["variable", "meaning", "default"], _variables),
     "formats": (["format", "units", "source", "inventory of a run"], _formats),
     "settings": (["setting", "meaning", "default", "when to change"], _settings),
     "errors": (["code", "HTTP", "meaning", "next step"], _errors),

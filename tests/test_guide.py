@@ -145,6 +145,7 @@ def test_tables_are_current(name: str) -> None:
         ("mcp", "tools", set()),
         ("import", "formats", set()),
         ("settings", "settings", set()),
+        ("variables", "variables", set()),
         ("errors", "errors", {1}),
         ("http", "routes", set()),
         ("http", "doors", set()),

@@ -9,6 +9,7 @@ import typer
 
 from core.doors.cli.program.app import BasePath, command, context_of, done
 from core.doors.http.address import claimable_port, is_loopback, url_of
+from core.doors.http.guard import LAYERS_PER_MINUTE, PER_MINUTE
 from core.doors.terminal import say
 from core.errors import InvalidInput
 from core.settings import BASE_PATH, base_path, set_variables
@@ -32,27 +33,61 @@ def api(
     line: typer.Context,
     port: Annotated[
         int,
-        typer.Option("--port", metavar="N", min=0, max=65_535, help="0 = any free one.", show_default=True),
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=0,
+            max=65_535,
+            envvar="ARMSCOPE_PORT",
+            help="0 = any free one.",
+            show_default=True,
+        ),
     ] = DEFAULT_PORT,
     address: Annotated[
-        str, typer.Option("--address", metavar="A", help="Where to listen.", show_default=True)
+        str,
+        typer.Option(
+            "--address", metavar="A", envvar="ARMSCOPE_ADDRESS", help="Where to listen.", show_default=True
+        ),
     ] = "127.0.0.1",
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", metavar="NAME", help="A name that it is called by; repeatable."),
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            envvar="ARMSCOPE_HOST",
+            help="A name that it is called by, *.example.internal for those below it, or a network such as "
+            "10.0.0.0/8; repeatable.",
+        ),
     ] = None,
     rate: Annotated[
         int,
-        typer.Option("--rate", metavar="N", min=1, help="Requests a minute and token.", show_default=True),
-    ] = 600,
+        typer.Option(
+            "--rate",
+            metavar="N",
+            min=1,
+            envvar="ARMSCOPE_RATE",
+            help="Requests a minute and token.",
+            show_default=True,
+        ),
+    ] = PER_MINUTE,
     layers: Annotated[
         int,
         typer.Option(
-            "--new-layers", metavar="N", min=1, help="New layers a minute and token.", show_default=True
+            "--new-layers",
+            metavar="N",
+            min=1,
+            envvar="ARMSCOPE_NEW_LAYERS",
+            help="New layers a minute and token.",
+            show_default=True,
         ),
-    ] = 100,
+    ] = LAYERS_PER_MINUTE,
     require_token: Annotated[
-        bool, typer.Option("--require-token", help="Callers on this machine need a token, too.")
+        bool,
+        typer.Option(
+            "--require-token",
+            envvar="ARMSCOPE_REQUIRE_TOKEN",
+            help="Callers on this machine need a token, too.",
+        ),
     ] = False,
     below: BasePath = None,
 ) -> None:

@@ -14,13 +14,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from ipaddress import ip_address, ip_network
 from threading import Lock
 from typing import Final
 
 from core.doors.exchange import JSON
 from core.doors.http.address import network_of
 from core.doors.http.refusals import Foreign, Full, Misdirected, NotJson, TooMany
-from core.errors import Unidentified
+from core.errors import InvalidSetting, Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of
 from core.records.token import digest_of
@@ -37,6 +38,7 @@ BODIES_OF_TOKEN: Final = 64
 BODIES: Final = 384
 """Bodies of all callers that may be on their way at one time."""
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE)
+_DOMAIN_PATTERN: Final = re.compile(r"\*(?:\.(?!\d+$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?){2,}", re.IGNORECASE)
 _OF_PROXIES: Final = re.compile(
     r"^(?:(?:x-)?(?:original-)?forwarded(?:-.*)?|via|x-real-.*|(?:.*-)?client-?ip|(?:x-)?(?:remote|originating)-(?:ip|addr)"
     r"|(?:x-)?(?:cf|true|fastly|fly|do|nf-client|azure|appengine|envoy|cluster|proxyuser|vercel|arr|original|akamai|incap"
@@ -67,13 +69,15 @@ SAFE_HEADERS: Final = {
 class Listener:
     """Names of a server, and its clients.
 
-    ``hosts`` are its names and addresses, ``origins`` the foreign pages that may send requests
-    (``ARMSCOPE_CORS_ORIGIN``). ``local`` is the actor of a request without a token; None: a token is required. A
-    token may send ``per_minute`` requests. A body must arrive within ``patience_s`` seconds, and those that its
-    arrived bytes add. Where people sign in (``signs_in``), proxies are expected, and HTTP/1.0 is accepted.
+    ``hosts`` are its names and addresses, ``host_patterns`` further ones (see `check_pattern`). ``origins`` are the
+    foreign pages that may send requests (``ARMSCOPE_CORS_ORIGIN``). ``local`` is the actor of a request without a
+    token; None: a token is required. A token may send ``per_minute`` requests. A body must arrive within
+    ``patience_s`` seconds, and those that its arrived bytes add. Where people sign in (``signs_in``), proxies are
+    expected, and HTTP/1.0 is accepted.
     """
 
     hosts: frozenset[str] = OWN_NAMES
+    host_patterns: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     local: Actor | None = None
     per_minute: int = PER_MINUTE
@@ -90,6 +94,46 @@ def host_of(header: str) -> str | None:
     """
     parts = _HOST.fullmatch(header)
     return None if parts is None else parts[1].strip("[]").lower()
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name of a server is a pattern: ``*.`` and a domain, or a network.
+
+    >>> is_pattern("*.example.internal"), is_pattern("10.0.0.0/8"), is_pattern("db.example")
+    (True, True, False)
+    """
+    return "*" in name or "/" in name
+
+
+def check_pattern(name: str) -> str:
+    """Return a pattern of host names; raises `InvalidSetting` for one that would match too much, or nothing."""
+    try:
+        if _DOMAIN_PATTERN.fullmatch(name) or ("/" in name and ip_network(name).prefixlen):
+            return name.lower()
+    except ValueError:
+        pass
+    raise InvalidSetting(
+        "A pattern of --host must be *. and a domain of two names or more, or a network without host bits, got "
+        f"{name[:80]!r}.",
+        next_step="Write it like *.example.internal or 10.0.0.0/8.",
+    )
+
+
+@lru_cache(1_000)
+def matches(host: str, patterns: frozenset[str]) -> bool:
+    """Return whether a name or address matches one of the patterns.
+
+    >>> patterns = frozenset({"*.example.internal", "10.0.0.0/8"})
+    >>> matches("a.example.internal", patterns), matches("10.1.2.3", patterns), matches("example.internal", patterns)
+    (True, True, False)
+    """
+    if any(host.endswith(pattern[1:]) for pattern in patterns if pattern.startswith("*")):
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return any(address in ip_network(pattern) for pattern in patterns if "/" in pattern)
 
 
 def has_proxy_headers(headers: Iterable[str]) -> bool:
@@ -109,7 +153,8 @@ def is_proxy_header(name: str) -> bool:
 
 def check_address(listener: Listener, headers: Mapping[str, str], version: str = "1.1") -> None:
     """Raise unless a request is for this server and came without a proxy; ``version`` is that of HTTP."""
-    if host_of(headers.get("host", "")) not in listener.hosts:
+    host = host_of(headers.get("host", ""))
+    if host not in listener.hosts and (host is None or not matches(host, listener.host_patterns)):
         raise Misdirected(
             "The Host must be a name of this server, got another.",
             next_step="Use localhost, or start it with armscope api --host NAME for each name it has.",

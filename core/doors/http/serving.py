@@ -11,7 +11,15 @@ from typing import Final
 from core.doors import chat
 from core.doors.http import api, kairos, metrics, openclaw, openreward, otlp, qortex
 from core.doors.http.app import Api
-from core.doors.http.guard import LAYERS_PER_MINUTE, OWN_NAMES, PER_MINUTE, Listener, Rate
+from core.doors.http.guard import (
+    LAYERS_PER_MINUTE,
+    OWN_NAMES,
+    PER_MINUTE,
+    Listener,
+    Rate,
+    check_pattern,
+    is_pattern,
+)
 from core.doors.http.routes import Route
 from core.doors.mcp import over_http
 from core.doors.service import Service
@@ -60,13 +68,15 @@ def doors(
 ) -> Api:
     """Return all doors as one ASGI application.
 
-    ``hosts`` are names of this server besides those of this machine. With ``asks_tokens`` every request needs a
-    token. Where people sign in (``signs_in``), a named proxy is expected. The limits are requests and new layers a
-    minute, by token. Raises `InvalidSetting` if
-    ``ARMSCOPE_CORS_ORIGIN`` is no list of origins.
+    ``hosts`` are names of this server besides those of this machine, or patterns of them. With ``asks_tokens`` every
+    request needs a token. Where people sign in (``signs_in``), a named proxy is expected. The limits are requests and
+    new layers a minute, by token. Raises `InvalidSetting` for a pattern that is none, and if ``ARMSCOPE_CORS_ORIGIN``
+    is no list of origins.
     """
+    names = tuple(hosts)
     listener = Listener(
-        hosts=OWN_NAMES | {name.lower() for name in hosts},
+        hosts=OWN_NAMES | {name.lower() for name in names if not is_pattern(name)},
+        host_patterns=frozenset(check_pattern(name) for name in names if is_pattern(name)),
         origins=parse_origins(variable("ARMSCOPE_CORS_ORIGIN") or ""),
         local=None if asks_tokens else local_operator(),
         per_minute=per_minute,

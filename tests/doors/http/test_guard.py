@@ -14,7 +14,7 @@ from starlette.types import Message
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, serving
 from core.doors.http.app import Api
-from core.doors.http.guard import Listener, Rate
+from core.doors.http.guard import Listener, Rate, check_pattern
 from core.doors.http.refusals import TooMany
 from core.doors.http.routes import NDJSON, Route
 from core.doors.http.serving import doors, parse_origins
@@ -176,6 +176,48 @@ def test_each_header_of_a_proxy_is_refused(name: str, asking: Asking) -> None:
 @pytest.mark.parametrize("name", OF_CLIENTS)
 def test_no_header_of_a_client_is_taken_for_a_proxys(name: str, asking: Asking) -> None:
     assert asking.ask("GET", f"{AT}/status", headers={name: "1"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("a.example.internal", 200),
+        ("A.B.Example.Internal:8502", 200),
+        ("example.internal", 421),
+        ("aexample.internal", 421),
+        ("a.example.internal.evil.example", 421),
+        ("10.1.2.3:8502", 200),
+        ("11.1.2.3", 421),
+        ("[fd00::7]:8502", 200),
+        ("10.1.2.3.evil.example", 421),
+    ],
+)
+def test_a_host_may_match_a_pattern(host: str, status: int, ask_as: Asked) -> None:
+    patterns = frozenset({"*.example.internal", "10.0.0.0/8", "fd00::/8"})
+    found = ask_as(Listener(local=MARA, host_patterns=patterns)).ask(
+        "GET", f"{AT}/status", headers={"host": host}
+    )
+    assert found.status == status
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*",
+        "*.com",
+        "*.1.2",
+        "a*.example.org",
+        "*.example.*",
+        "0.0.0.0/0",
+        "::/0",
+        "10.0.0.1/8",
+        "10.0.0.0/33",
+        "a/b",
+    ],
+)
+def test_a_pattern_that_matches_too_much_or_nothing_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidSetting, match="pattern of --host"):
+        check_pattern(pattern)
 
 
 @pytest.mark.parametrize("what", REFUSED)

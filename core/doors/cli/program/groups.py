@@ -17,7 +17,9 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
     "Select and exchange": ("select", "export", "api", "mcp", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),
-    "Operate": (*("learners", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase"),),
+    "Operate": (
+        *("learners", "config", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase"),
+    ),
 }
 """Commands by section of the help. A command that is in none comes last, below `OTHER`."""
 OTHER: Final = "Other"
