@@ -6,21 +6,18 @@ its ``activation_query``, the answer its ``raw_solution`` (vectors ``kairos_expo
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Final, NamedTuple
 
 import msgspec
 
-from core.records.layer import MAX_SLUG_CHARS
+from core.records.layer import NAMESPACE
 
 MAX_TEXT_CHARS: Final = 100_000
 """Characters of a prompt or a reply that are kept: some thirty times what people read of one, and 97,000 runs of it
 still fit a disk. A longer one is cut, with a mark at its end: refusing it would refuse the run, which is what counts.
 """
 _ROOM_FOR_MARK: Final = 60
-_NAMESPACE: Final = uuid.UUID("7c1a3f0e-5b1d-5c39-9a53-0e0f4b6a2d11")
-_NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 
 
 class StoredTexts(NamedTuple):
@@ -75,26 +72,7 @@ def execution_uid(run: str) -> str:
     >>> execution_uid("request-1") == execution_uid("request-1") != execution_uid("request-2")
     True
     """
-    return str(uuid.uuid5(_NAMESPACE, f"run/{run}"))
-
-
-def adapter_uri(learner: str) -> str:
-    """The adapter that a learner's own executions follow: the learner.
-
-    >>> adapter_uri("Support (EU)"), adapter_uri("обзор")
-    ('kairos://adapter/support-eu', 'kairos://adapter/learner')
-    """
-    slug = _NO_SLUG.sub("-", learner.lower())[:MAX_SLUG_CHARS].strip("-")
-    return f"kairos://adapter/{slug or 'learner'}"
-
-
-def layer_uid(adapter: str) -> str:
-    """The uid of the one layer of such an adapter.
-
-    >>> len(layer_uid("kairos://adapter/default"))
-    36
-    """
-    return str(uuid.uuid5(_NAMESPACE, f"layer/{adapter}"))
+    return str(uuid.uuid5(NAMESPACE, f"run/{run}"))
 
 
 def _shortened(text: str | None) -> str | None:

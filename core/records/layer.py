@@ -6,6 +6,7 @@ KAIROS names them by URIs. Ids compare in lower case and are returned as they we
 from __future__ import annotations
 
 import re
+import uuid
 from typing import Final, Literal
 
 import msgspec
@@ -30,6 +31,9 @@ from core.records.limits import (
 MAX_URI_CHARS: Final = 512
 MAX_SLUG_CHARS: Final = 200
 MAX_TAGS: Final = 100
+NAMESPACE: Final = uuid.UUID("7c1a3f0e-5b1d-5c39-9a53-0e0f4b6a2d11")
+"""Namespace of our own uids (UUID version 5)."""
+_NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 
 _ID: Final = "[0-9a-f-]{36}"
 _CASELESS: Final = re.IGNORECASE | re.ASCII  # JavaScript folds no letter outside ASCII into one of it
@@ -38,6 +42,25 @@ _OLDER_LAYER: Final = re.compile(rf"kairos://mem/((?i:{_ID}))(?:[/?].*)?", re.AS
 _NAMED: Final = re.compile(r"kairos://(adapter|artifact)/([^/?#]+)", _CASELESS)
 _UUID: Final = re.compile(_ID, _CASELESS)
 _SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+
+
+def adapter_uri(learner: str) -> str:
+    """Return the adapter that a learner's own executions follow: the learner.
+
+    >>> adapter_uri("Support (EU)"), adapter_uri("обзор")
+    ('kairos://adapter/support-eu', 'kairos://adapter/learner')
+    """
+    slug = _NO_SLUG.sub("-", learner.lower())[:MAX_SLUG_CHARS].strip("-")
+    return f"kairos://adapter/{slug or 'learner'}"
+
+
+def layer_uid(adapter: str) -> str:
+    """Return the uid of the one layer of such an adapter.
+
+    >>> len(layer_uid("kairos://adapter/default"))
+    36
+    """
+    return str(uuid.uuid5(NAMESPACE, f"layer/{adapter}"))
 
 
 class LayerUri(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.bills import wrong_bills
 from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
-from core.store.contradicted import unknown_numbers, unlike_digests, unlike_facts, unlike_log
+from core.store.contradicted import unknown_numbers, unlike_digests, unlike_facts, unlike_log, unlike_sources
 from core.store.crediting import credited_observations, due
 from core.store.damage import damage, guarded, quick_check
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
@@ -25,6 +25,7 @@ from core.store.episodes import episode_digest, episode_plans, read_episodes
 from core.store.evaluations import EVALUATION_KEY, counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.holds import unlike_holds
+from core.store.links import unlike_chain
 from core.store.provenance import plans, standings
 from core.store.quality import (
     folded,
@@ -36,7 +37,7 @@ from core.store.quality import (
 from core.store.reads import numbered_runs
 from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, merged
 from core.store.settings import folded_settings
-from core.store.subjects import SUBJECTS, Kind, subject_states
+from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
 from core.store.tables import ACTS, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
 from core.store.version import session_key
@@ -90,17 +91,24 @@ def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: 
     for table, listed in (
         ("learner", _gaps(snapshot)),
         ("run", unlike_digests(snapshot, taken)),
+        ("provenance", unlike_sources(snapshot)),
         ("learner", unknown_numbers(snapshot)),
         ("learner", unlike_facts(snapshot)),
         ("audit", unlike_log(snapshot)),
+        ("layer", _layers(snapshot)),
+        ("link", _chain(snapshot)),
     ):
         yield from guarded(table, listed)
 
 
 def installation_differences(snapshot: Snapshot) -> Iterator[Difference]:
     """Yield missing numbers of what belongs to the installation: members, tokens, webhooks, alerts, its log."""
-    for listed in (_counters(snapshot), _gaps(snapshot)) if snapshot.exists else ():
+    for listed in (_counters(snapshot), _gaps(snapshot), _chain(snapshot)) if snapshot.exists else ():
         yield from guarded("learner", listed)
+
+
+def _chain(snapshot: Snapshot) -> Iterator[Difference]:
+    return unlike_chain(snapshot.connection, snapshot.learner_id, snapshot.name, snapshot.revision)
 
 
 def look_over(snapshot: Snapshot) -> Difference | None:
@@ -408,6 +416,11 @@ def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
     stored: dict[int, object] = {row[0]: (row[1], row[2]) for row in rows}
     by_number: dict[int, object] = {**expected}
     yield from _compare(kind, stored, by_number)
+
+
+def _layers(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that layers are what their active sources describe."""
+    yield from _compare("layer", *described_layers(snapshot))
 
 
 def _episodes(snapshot: Snapshot) -> Iterator[Difference]:

@@ -98,6 +98,22 @@ def _unlike_versions(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased)
             yield Difference("version", f"run {run_no}", f"digest {digest}", str(expected))
 
 
+_DESCRIBES: Final = "p.said > ''"
+
+
+def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that each source of a run has its version, in the run's rows or kept."""
+    for run_no, import_no, digest in snapshot.connection.rows(
+        "SELECT p.no, p.import_no, p.digest FROM provenance p"
+        " JOIN run r ON r.learner_id = p.learner_id AND r.run_no = p.no"
+        " LEFT JOIN version v ON v.learner_id = p.learner_id AND v.run_no = p.no AND v.digest = p.digest"
+        " WHERE p.learner_id = ? AND p.kind = 'run'"
+        f" AND ({_DESCRIBES} OR (r.digest <> p.digest AND v.run_no IS NULL)) LIMIT 100",
+        [snapshot.learner_id],
+    ):
+        yield Difference("provenance", f"run {run_no}, import {import_no}", f"digest {digest}", "its version")
+
+
 def _is_erased(erased: Erased, uid: str, version: Version) -> bool:
     session = version.columns[_SESSION]
     return erased.has("run", uid) or (isinstance(session, str) and erased.is_number(session))

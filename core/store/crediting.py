@@ -220,7 +220,7 @@ def _stand_down(txn: Transaction, numbers: Sequence[int]) -> None:
 def _restate(txn: Transaction, changed: Sequence[tuple[int, Due]]) -> None:
     txn.connection.many(
         f"UPDATE observation SET success_micro = ?, failure_micro = ?, pulls = ?, actor = ?, at_ms = ?, {ACTIVE}"
-        " WHERE learner_id = ? AND observation_no = ?",
+        " WHERE learner_id = ? AND observation_no = ? AND evaluation_no <> 0",
         [
             (one.success_micro, one.failure_micro, one.pulls, one.actor, one.at_ms, txn.learner_id, number)
             for number, one in changed

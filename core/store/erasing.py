@@ -148,6 +148,8 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
             *("rollout.uid", "rollout.said"),
+            *("learner.chain_key", "learner.chain_sum", "learner.chain_head", "learner.staged_sum"),
+            *("learner.chain_at", "link.sum", "link.head"),
             "rollout_message.rollout",
             *("scale.uid", "scale.base", "episode.format", "episode.split"),
             *(
@@ -348,6 +350,12 @@ def _episodes_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
 def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     """Erase the texts of a scope; return how many, by column."""
     spoil(txn)
+    counts: Counter[str] = Counter()
+    txn.rewrite(lambda: counts.update(_words_erased(txn, scope)))
+    return +counts
+
+
+def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
     before = txn.erased
     erased = _remember(txn, _kinds_of(scope, txn.erased))
     n_erased: Counter[str] = Counter()
@@ -370,7 +378,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
         name: erased.number_for("name", name) for name in scope.sessions if not before.is_number(name)
     }
     n_erased["session"] += _rename_sessions(txn, scope, sessions)
-    return +n_erased
+    return n_erased
 
 
 def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
@@ -692,14 +700,18 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
             f"No person named {name[:80]!r} occurs in learner {txn.name!r}.",
             next_step="Write the name as the history shows it; nothing was erased.",
         )
-    number = _remember(txn, [("rater", name)]).number_for("rater", name)
-    for table, column in places:
-        txn.connection.run(
-            f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {column} = ?',
-            [number, txn.learner_id, name],
-        )
-    counts.update(_rename_in_words(txn, name, number))
-    _fold(txn, number)
+
+    def rename() -> None:
+        number = _remember(txn, [("rater", name)]).number_for("rater", name)
+        for table, column in places:
+            txn.connection.run(
+                f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {column} = ?',
+                [number, txn.learner_id, name],
+            )
+        counts.update(_rename_in_words(txn, name, number))
+        _fold(txn, number)
+
+    txn.rewrite(rename)
     return +counts
 
 

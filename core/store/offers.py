@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.selection import Selection
 from core.store.caches import shifting
-from core.store.provenance import attributed
+from core.store.provenance import attributed, tellings_of
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 from core.store.version import read_version
@@ -133,7 +133,9 @@ def observe_later(txn: Transaction, run_no: int, arm_no: int, *, referenced: boo
             " WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
             [REFERENCED if referenced else 0, *key, *key, arm_no],
         )
-    trace, digest = read_version(txn, run_no).digests()
+    version, before = txn.together(lambda: read_version(txn, run_no), lambda: tellings_of(txn, [run_no], 0))
+    trace, digest = version.digests()
+    txn.chain.change("run", before, [(*row[:4], row[4] + 1, trace, digest) for row in before])
     txn.connection.run(
         "UPDATE run SET rank = rank + 1, trace = ?, digest = ? WHERE learner_id = ? AND run_no = ?",
         [trace, digest, *key],

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from core.store.caches import CHUNK, shifting
+from core.store.engine import Row
 from core.store.replies import rivals
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
@@ -34,6 +35,7 @@ class Attribution(NamedTuple):
     """
 
     run_no: int
+    uid: str
     import_no: int
     rank: int
     trace: int
@@ -61,9 +63,14 @@ class Plan(NamedTuple):
     revision: int
 
 
-def attribute_runs(txn: Transaction, attributions: Sequence[Attribution]) -> None:
-    """Note who says what of runs, the first included; keep the versions they say."""
+Tellings = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
+"""Sources of runs: revision, rank, trace and digest, by run and import."""
+
+
+def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known: Tellings) -> None:
+    """Note who says what of runs, the first included; keep the versions they say. ``known`` is what was noted."""
     learner = txn.learner_id
+    _link(txn, attributions, known)
     txn.connection.many(
         f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, 'run', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [(learner, one.run_no, *one.origin) for one in attributions],
@@ -81,29 +88,64 @@ def attribute_runs(txn: Transaction, attributions: Sequence[Attribution]) -> Non
     shelve(txn, [(one.run_no, one.digest, one.version) for one in attributions if one.version is not None])
 
 
+def _link(txn: Transaction, attributions: Sequence[Attribution], known: Tellings) -> None:
+    """Add new sources to the chain. The first of a run is there already, with its row."""
+    before, after = [], []
+    for one in attributions:
+        noted = known.get(one.run_no) or {one.origin[0]: one.origin[1:]}
+        own = noted.get(one.import_no)
+        head = (one.run_no, one.uid, one.import_no)
+        if own is None or (one.rank, one.trace) > own[1:3]:
+            since = txn.revision if own is None else own[0]
+            after.append((*head, since, one.rank, one.trace, one.digest))
+            before += [] if own is None else [(*head, *own)]
+    if after:
+        txn.chain.change("run", before, after)
+
+
 def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None:
     """Note that another import says a fact that is known."""
-    txn.connection.run(
-        "INSERT INTO provenance (learner_id, kind, no, import_no, revision)"
-        f" SELECT learner_id, '{table}', {table}_no, import_no, revision FROM {table}"
-        f" WHERE learner_id = ? AND {table}_no = ? ON CONFLICT DO NOTHING",
+    first = txn.connection.rows(
+        f"SELECT import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no = ?",
         [txn.learner_id, number],
     )
-    txn.connection.run(
+    txn.connection.many(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
-        [txn.learner_id, table, number, import_no, txn.revision],
+        [(txn.learner_id, table, number, *source) for source in (*first, (import_no, txn.revision))],
     )
 
 
-def attributed(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
-    """Runs of which it is noted in rows of its own who says them, as more than one has."""
+def attributed(txn: Transaction, run_nos: Sequence[int]) -> dict[int, dict[int, tuple[int, int, int, int]]]:
+    """Return the noted sources of those runs that have more than one, or had."""
+    noted: dict[int, dict[int, tuple[int, int, int, int]]] = defaultdict(dict)
+    for run_no, import_no, *source in txn.connection.rows_in(
+        "SELECT no, import_no, revision, rank, trace, digest FROM provenance"
+        " WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    ):
+        noted[run_no][import_no] = tuple(source)
+    return dict(noted)
+
+
+def tellings_of(txn: Transaction, run_nos: Sequence[int], since: int) -> list[Row]:
+    """Return the sources of runs from a revision on, as the chain has them."""
+    noted = attributed(txn, run_nos)
     rows = txn.connection.rows_in(
-        "SELECT DISTINCT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        "SELECT run_no, uid, import_no, revision, rank, trace, digest FROM run"
+        " WHERE learner_id = ? AND run_no IN ({})",
         [txn.learner_id],
         run_nos,
     )
-    return {run_no for (run_no,) in rows}
+    sources = [
+        (run_no, uid, *source)
+        for run_no, uid, *own in rows
+        for source in (
+            [(import_no, *rest) for import_no, rest in noted[run_no].items()] if run_no in noted else [own]
+        )
+    ]
+    return [one for one in sources if one[3] >= since]
 
 
 def facts_of_import(txn: Transaction, table: str, import_no: int) -> list[int]:

@@ -14,6 +14,7 @@ from core.records.judged import OBSERVED, Judged
 from core.records.kept_texts import StoredTexts, pair_of
 from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
+from core.store.chain import columns_of
 from core.store.engine.words import RUNS_BY_UID
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
@@ -172,9 +173,13 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
         bill = bill_in_force(version, txn.settings.prices)
         rows.append((*head, session_key(run_no, *session_of(version.columns)), *bill, *version.columns))
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))
+    txn.chain.add("run", [_telling_in(row) for row in rows])
     txn.note_run(fresh[0][0].run.uid)
     write_parts(txn, [(first + offset, telling.version) for offset, (_, telling) in enumerate(fresh)])
     apply(txn, _rollup_new(txn, [(judged, telling.version) for judged, telling in fresh], import_no))
+
+
+_telling_in: Final = itemgetter(*(_ROW.index(name) for name in columns_of("run")))
 
 
 def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> Rollup:
@@ -243,6 +248,7 @@ def _again(
         attributions.append(
             Attribution(
                 run_no=run_no,
+                uid=run.uid,
                 import_no=import_no,
                 rank=run.rank,
                 trace=own_trace,
@@ -253,7 +259,7 @@ def _again(
         )
     if isinstance(txn, Part):
         attributions = deferred(txn, attributions, {run.run_no: run for run in again.values()})
-    attribute_runs(txn, attributions)
+    attribute_runs(txn, attributions, noted)
     changed = recompute_runs(txn, [one.run_no for one in attributions])
     if texts:
         is_filled = fill_texts(txn, texts)

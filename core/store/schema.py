@@ -14,6 +14,7 @@ from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.records.learner import INSTALLATION
 from core.settings import Located
 from core.store.engine import Connection, Database, Distribution
+from core.store.links import build
 from core.store.tables import metadata
 
 BASELINE: Final = "0020"
@@ -60,7 +61,9 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
             raise _mismatch(database.location, version)
         elif version != HEAD:
             migrate(database)
-        return Upgraded(version, HEAD, database.distribute() if distribute else None)
+        distribution = database.distribute() if distribute else None
+    build(database)
+    return Upgraded(version, HEAD, distribution)
 
 
 class Upgraded(NamedTuple):

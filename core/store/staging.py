@@ -38,7 +38,7 @@ from core.store.caches import (
 from core.store.engine import Connection, Database
 from core.store.engine.words import BY_RUN, RUNS_BY_UID
 from core.store.imports import reopen_import
-from core.store.provenance import Attribution, attribute_runs, recompute_runs
+from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, tellings_of
 from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.texts import forget_texts, note_staged_texts, note_texts, sweep_texts
 from core.store.transaction import (
@@ -147,6 +147,7 @@ class Part(Transaction):
         if self.staged == (0, 0, 1):  # else it was not cleaned up
             self.staged = Staged(number, self.revision + 1 + ROOM, 1 + randbits(_RANDOM_BITS))
             self.stage.import_no, self.stage.parts = number, self.staged.parts - 1
+            self.chain.staged = 0
 
     def at(self, segment: int) -> None:
         """Continue after this many resets of the import."""
@@ -157,9 +158,13 @@ class Part(Transaction):
         """Write back what the next part is to know."""
         import_no, revision, parts = self.staged
         self.connection.run(
-            "UPDATE learner SET staged_import_no = ?, staged_revision = ?, staged_parts = ?,"
-            f" {', '.join(f'next_{name}_no = ?' for name in TAKEN)} WHERE learner_id = ?",
-            [import_no, revision, parts, *(self._next[name] for name in TAKEN), self.learner_id],
+            "UPDATE learner SET staged_import_no = ?, staged_revision = ?, staged_parts = ?, chain_key = ?,"
+            f" staged_sum = ?, {', '.join(f'next_{name}_no = ?' for name in TAKEN)} WHERE learner_id = ?",
+            [
+                *(import_no, revision, parts, self.chain.key, self.chain.state.staged),
+                *(self._next[name] for name in TAKEN),
+                self.learner_id,
+            ],
         )
         self.stage.parts += 1
 
@@ -285,7 +290,9 @@ def supersede(txn: Transaction, known: Mapping[str, KnownRun]) -> list[Supersede
         version = whole_version(txn, run.run_no)
         segment = beyond.epochs.of(0, run.revision)
         superseded.append(SupersededRun(uid, segment, run.rank, run.trace, run.digest, version))
-    _take_back(beyond, run_nos)
+    with txn.chain.staging():
+        txn.chain.change("run", tellings_of(txn, run_nos, txn.staged.revision), [])
+        _take_back(beyond, run_nos)
     return superseded
 
 
@@ -414,6 +421,7 @@ class Standing:
         if self._stage.has_texts:
             note_staged_texts(self._txn, self._staged.import_no, self._staged.revision)
             note_texts(self._txn, self._stage.known_with_texts, self._staged.import_no)
+        self._txn.chain.settle()
         self._txn.connection.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",
             [self._txn.learner_id],
@@ -450,7 +458,7 @@ class Standing:
         now = {
             row[0]: row[1:]
             for row in txn.connection.rows_in(
-                "SELECT run_no, import_no, revision, rank, trace, digest, standing FROM run"
+                "SELECT run_no, import_no, revision, rank, trace, digest, standing, uid FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 [txn.learner_id],
                 [one.run_no for one in waiting],
@@ -461,6 +469,7 @@ class Standing:
             [
                 Attribution(
                     run_no=one.run_no,
+                    uid=now[one.run_no][6],
                     import_no=self._staged.import_no,
                     rank=one.rank,
                     trace=one.trace,
@@ -470,6 +479,7 @@ class Standing:
                 )
                 for one in waiting
             ],
+            attributed(txn, [one.run_no for one in waiting]),
         )
         changed = recompute_runs(txn, [one.run_no for one in waiting])
         counts: dict[Counted, int] = {"new": 0, "duplicate": 0, "updated": 0}
@@ -659,7 +669,7 @@ def _give_numbers_back(connection: Connection, *, learner_id: int) -> None:
             [learner_id],
         )
     connection.run(
-        "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0,"
+        "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0, staged_sum = NULL,"
         f" {numbers} WHERE learner_id = ?1",
         [learner_id],
     )

@@ -22,7 +22,7 @@ from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
 from core.store.tables import insert_into
-from core.store.texts import PUT_PAIR, instruction_digest, is_same_text, read_texts
+from core.store.texts import PUT_PAIR, adopt, instruction_digest, is_same_text, read_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]
@@ -101,6 +101,8 @@ def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> 
         name_again(txn, {kind: [row[0]]})
         return int(row[0])
     number = _make(txn, kind, uid) if row is None else int(row[0])
+    if kind == "execution" and row is not None and not row[1]:
+        adopt(txn, [number])
     _note(txn, kind, number, import_no, None)
     if row is not None and not row[1]:
         recompute_subjects(txn, kind, [number])
@@ -210,6 +212,25 @@ def _merged_layer(sources: Sequence[SubjectSource]) -> LayerLine:
     for one in sorted(one for one in sources if one.description is not None):
         fields |= msgspec.json.decode(one.description or "", type=dict[str, object])
     return msgspec.convert({**fields, "kind": "layer"}, LayerLine)
+
+
+def described_layers(snapshot: Snapshot) -> tuple[dict[int, object], dict[int, object]]:
+    """Return what is stored of each layer beside its uid, and what its active sources describe; adapters by uri."""
+    stored: dict[int, object] = {
+        number: tuple(row)
+        for number, *row in snapshot.connection.rows(
+            "SELECT l.layer_no, coalesce(a.uri, ''), l.layer_index, l.label, l.task, l.type, l.domain, l.tags"
+            " FROM layer l LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
+            " WHERE l.learner_id = ? AND l.bare = 0",
+            [snapshot.learner_id],
+        )
+    }
+    described: dict[int, object] = {}
+    for number, sources in _sources(snapshot, "layer", list(stored)).items():
+        line = _merged_layer(sources)
+        tags = msgspec.json.encode(line.tags).decode()
+        described[number] = (line.adapter, line.index, line.label, line.task, line.type, line.domain, tags)
+    return stored, described
 
 
 def layer_lines(snapshot: Snapshot) -> Iterator[LayerLine]:

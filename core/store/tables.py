@@ -59,6 +59,7 @@ NUMBERED: Final = (
     "scale",
     "episode",
     "episode_credit",
+    "link",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -136,6 +137,10 @@ def _maybe_float(name: str) -> Column[float]:
     return Column(name, Float, nullable=True)
 
 
+def _maybe_bytes(name: str) -> Column[bytes]:
+    return Column(name, LargeBinary, nullable=True)
+
+
 def _float(name: str) -> Column[float]:
     return Column(name, Float, nullable=False)
 
@@ -194,6 +199,11 @@ learner = Table(
     _int("staged_revision", default=0),  # first revision of its rows, beyond the learner's own
     _int("staged_parts", default=0),
     _text_or_none("digest_key"),  # key of digests that only distinguish values; '': none was needed yet
+    _maybe_bytes("chain_key"),  # key of the digests of its facts (`core.store.chain`); NULL: it has none yet
+    _maybe_bytes("chain_sum"),
+    _maybe_bytes("chain_head"),  # of its latest link
+    _maybe_bytes("staged_sum"),  # of the facts of the import in progress
+    _text_or_none("chain_at"),  # how far an upgrade has built its chain; '': to the end
     *(_int(f"next_{name}_no", default=1) for name in NUMBERED),
 )
 
@@ -938,6 +948,17 @@ audit = _clustered(
     _text("detail"),
     _int("at_ms"),
     _int("revision"),
+)
+
+link = _clustered(
+    "link",  # one of each act that changed facts; never changed
+    _bulk_learner(),
+    _key("link_no"),
+    _int("encoding"),  # of the facts that its sum is of
+    _int("revision"),
+    _int("at_ms"),
+    Column("sum", LargeBinary, nullable=False),
+    Column("head", LargeBinary, nullable=False),
 )
 
 # What belongs to the installation: only learner 0 has rows, and no export of a learner has any of them.

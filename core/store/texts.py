@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.evaluation_lines import LayerLine
-from core.records.kept_texts import StoredTexts, adapter_uri, execution_uid, layer_uid
+from core.records.kept_texts import StoredTexts, execution_uid
+from core.records.layer import adapter_uri, layer_uid
+from core.store.chain import columns_of
 from core.store.engine import Connection
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID
 from core.store.tables import insert_into
@@ -273,6 +275,7 @@ def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
     if not numbers:
         return
     _name_layer(txn)
+    adopt(txn, [number for number in numbers if not txn.is_new("execution", number)])
     txn.connection.many(
         _NAME_SOURCE,
         [(txn.learner_id, "execution", number, import_no, txn.revision, _DESCRIBED) for number in numbers],
@@ -282,6 +285,25 @@ def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
         [txn.learner_id],
         numbers,
     )
+
+
+def adopt(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Let executions that an import has staged be facts of this write: it gives them their first source."""
+    rows = txn.connection.rows_in(
+        f"SELECT {', '.join(columns_of('execution'))} FROM execution e WHERE e.learner_id = ?1 AND e.bare = 1"
+        f" AND NOT e.{ACTIVE} AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
+        " AND s.kind = 'execution' AND s.no = e.execution_no) AND e.execution_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+    pairs = txn.connection.rows_in(
+        f"SELECT {', '.join(columns_of('training_pair'))} FROM training_pair WHERE learner_id = ?"
+        " AND execution_no IN ({})",
+        [txn.learner_id],
+        [row[0] for row in rows],
+    )
+    for table, staged in (("execution", rows), ("training_pair", pairs)):
+        txn.chain.adopt(table, staged)
 
 
 def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:

@@ -7,27 +7,30 @@ statements of an act name the learner by its number. So a distributed database i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from random import getrandbits
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from core.columns import UNKNOWN
-from core.errors import UnknownLearner
+from core.errors import SchemaMismatch, UnknownLearner
 from core.permissions import may
 from core.records.actor import Actor
 from core.records.arm import Arm, Prior, arm_type
 from core.records.audit import ActionName
 from core.records.learner import LearnerSettings, Sticky
 from core.records.run import Inventory
+from core.store.chain import STATE, Chain, State
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.erased import Erased
+from core.store.links import ADD_LINK, Subject, sum_of_facts, tellings_from
 from core.store.tables import LISTED, NUMBERED, insert_into
+from core.store.watched import Watched
 
 Detail = dict[str, str | int | float | bool | None]
 """Details of an audit entry."""
@@ -46,8 +49,8 @@ _NEXT: Final = ", ".join(f"next_{name}_no" for name in NUMBERED)
 _MAX_REMEMBERED: Final = 50_000
 _TOKEN_BITS: Final = 63
 _END: Final = (
-    f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'next_{name}_no = ?' for name in NUMBERED)}"
-    " WHERE learner_id = ?"
+    f"UPDATE learner SET revision = ?, token = ?, {', '.join(f'{name} = ?' for name in STATE)},"
+    f" {', '.join(f'next_{name}_no = ?' for name in NUMBERED)} WHERE learner_id = ?"
 )
 TEXTS_OF_DETAILS: Final = frozenset(("reason", "text", "feedback"))
 """Members of audit details that are texts by people."""
@@ -59,7 +62,8 @@ _MAKE_POSTERIOR: Final = insert_into(
     "posterior", "learner_id", "arm_no", "base_alpha_micro", "base_beta_micro"
 )
 BEGUN: Final = (
-    f"learner_id, origin, settings, revision, token, staged_import_no, staged_revision, staged_parts, {_NEXT}"
+    "learner_id, origin, settings, revision, token, staged_import_no, staged_revision, staged_parts,"
+    f" chain_at, {', '.join(STATE)}, {_NEXT}"
 )
 """A write's knowledge of its learner at the start."""
 
@@ -98,6 +102,13 @@ def has_others(facts: Facts) -> bool:
     """Return whether another learner exists."""
     other = "SELECT 1 FROM learner WHERE revision > 0 AND learner_id > 0 AND name <> ? LIMIT 1"
     return facts.connection.row(other, [facts.name]) is not None
+
+
+def _unfinished(name: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"The chain of learner {name!r} is incomplete: an upgrade was interrupted; nothing was written.",
+        next_step="Run: armscope upgrade. It goes on from there.",
+    )
 
 
 def number_of(connection: Connection, name: str) -> int | None:
@@ -273,7 +284,7 @@ class Transaction:
         sticky: Sticky = "run",
         memory: Memory | None = None,
     ) -> None:
-        self.connection = connection
+        self.plain = self.connection = connection
         self.together = connection.together
         self.name = name
         self.actor = actor
@@ -290,6 +301,14 @@ class Transaction:
         self.learner_id: int = row[0]
         self.origin: str = row[1]
         self.settings = _settings(row[2])
+        if row[8]:
+            raise _unfinished(name)
+        first = 9 + len(STATE)
+        self._next: dict[str, int] = dict(zip(NUMBERED, row[first:], strict=True))
+        self._first_revision, self._first_next = row[3], dict(self._next)
+        self.chain = Chain(State(*row[9:first]), name, is_staging=self._FIRST != Transaction._FIRST)
+        self.watched = Watched(connection, self.chain, self.learner_id, name, self._first_next)
+        self.connection = cast("Connection", self.watched)
         if self.created and origin:
             self._name(origin, sticky)
         self.revision: int = row[3]
@@ -297,8 +316,6 @@ class Transaction:
         self._was_staged = self.staged.import_no > 0
         # It is no secret. It only must not repeat; a forked child draws others.
         self._token = getrandbits(_TOKEN_BITS)
-        self._next: dict[str, int] = dict(zip(NUMBERED, row[8:], strict=True))
-        self._first_revision, self._first_next = self.revision, dict(self._next)
         self.epochs = Epochs(connection, self.learner_id)
         self._arms: dict[str, Known] = {}
         self._present: dict[int, int] = {}
@@ -336,7 +353,7 @@ class Transaction:
     @cached_property
     def was_empty(self) -> bool:
         """True if nothing was recorded of the learner before."""
-        uncounted = {"audit", *(TAKEN if self._was_staged else ())}
+        uncounted = {"audit", "link", *(TAKEN if self._was_staged else ())}
         return all(first == 1 for name, first in self._first_next.items() if name not in uncounted) and not (
             self._was_staged and self._has_taken()
         )
@@ -368,6 +385,10 @@ class Transaction:
         self._next[name] = first + count
         return first
 
+    def is_new(self, name: str, number: int) -> bool:
+        """Return whether this write took a number of a kind."""
+        return number >= self._first_next[name]
+
     def n_numbered(self, name: str) -> int:
         """Return how many numbers of a kind were taken so far."""
         return self._next[name] - self._first_next[name]
@@ -379,8 +400,22 @@ class Transaction:
         return self.revision
 
     def finish(self) -> None:
-        """Write the counters back, and the token of this state."""
-        self.connection.run(_END, [self.revision, self._token, *self._next.values(), self.learner_id])
+        """Write the link of this write, the counters, and the token of this state."""
+        link = self.chain.link(self._next["link"], self.revision, self.now_ms)
+        if link is not None:
+            self._next["link"] += 1
+            self.plain.run(ADD_LINK, [self.learner_id, *link])
+        values = [self.revision, self._token, *self.chain.state, *self._next.values(), self.learner_id]
+        self.plain.run(_END, values)
+
+    def rewrite(self, change: Callable[[], None]) -> None:
+        """Change any facts of the learner, and draw another key of the chain."""
+
+        def sum_under(key: bytes) -> int:
+            return sum_of_facts(self.plain, Subject(self.learner_id, self.name, key, self.revision))
+
+        with self.watched.unwatched():
+            self.chain.rewrite(sum_under, change)
 
     def note_run(self, uid: str) -> None:
         """Record that a run was added; used to check after a lost COMMIT whether the write succeeded."""
@@ -412,7 +447,7 @@ class Transaction:
         """Return the cache for the next write, valid once this one is on disk."""
         if len(self._arms) > _MAX_REMEMBERED:
             self._arms, self._present, self._described = {}, {}, {}
-        snapshot_key = SnapshotKey(self.origin, self.revision, self._token, self.connection.file)
+        snapshot_key = SnapshotKey(self.origin, self.revision, self._token, self.plain.file)
         return Memory(
             self.learner_id,
             snapshot_key,
@@ -599,11 +634,14 @@ class Transaction:
         """Move the staged rows further when revisions run out: every act meanwhile comes before them."""
         if not 0 < self.staged.revision <= self.revision:
             return
+        before = tellings_from(self.plain, self.learner_id, self.staged.revision)
         for table in ("run", "provenance"):
-            self.connection.run(
+            self.plain.run(
                 f"UPDATE {table} SET revision = revision + ? WHERE learner_id = ? AND revision >= ?",
                 [ROOM, self.learner_id, self.staged.revision],
             )
+        with self.chain.staging():
+            self.chain.change("run", before, [(*row[:3], row[3] + ROOM, *row[4:]) for row in before])
         self.staged = self.staged._replace(revision=self.staged.revision + ROOM)
         self.connection.run(
             "UPDATE learner SET staged_revision = ? WHERE learner_id = ?",

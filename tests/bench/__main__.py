@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from tests.bench import (
+    chained,
     claims,
     commands,
     damages,
@@ -67,6 +68,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "coverage": claims.coverage,
     "holds": holds.prompts,
     "damages": damages.missed,
+    "chain": chained.costs,
     "samples": training.samples,
     "data": pages.data,
     "fleet": fleet.data,

@@ -12,7 +12,7 @@ from tests.bench.harness import TINY, Row
 
 IN_PROCESS = [name for name in bench.BENCHMARKS if name not in {"import-memory", "dashboard-memory"}]
 STARTS_OTHERS = {
-    *("writers", "engines", "growth", "reruns", "progress", "crowd", "quiet"),
+    *("writers", "engines", "chain", "growth", "reruns", "progress", "crowd", "quiet"),
     *("http-batch", "http-reward", "slow-clients", "mcp-select", "pages-beside", "doors-start"),
 }
 """Most of their time goes into starting processes, or into playing months: they are tried among the long."""

@@ -132,7 +132,7 @@ def other(place: Place, known: Sequence[Value], dice: Random) -> Value:
         return dice.choice(others)
     value, kind = place.value, place.column.type
     if isinstance(kind, LargeBinary):
-        return value[:-1] + bytes([value[-1] ^ 1])
+        return value[:-1] + bytes([value[-1] ^ 1]) if value else b"\0"
     if isinstance(kind, Text):
         return twisted(value or "", dice)
     return (

@@ -1,6 +1,6 @@
-"""A mark of every column: whether something else in the database contradicts a change of it.
+"""A mark of every column: whether a change of it is found, by other rows or by the chain of acts.
 
-A new column needs one. Those of `plain` facts are what verify takes on trust.
+A new column needs one. `plain` are columns that no act records: work in progress, and what nothing reads.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Marks(NamedTuple):
-    """Columns of a table: those that are contradicted, and plain facts."""
+    """Columns of a table: those of which a change is found, and those that no act records."""
 
     contradicted: str
     plain: str = ""
@@ -17,8 +17,7 @@ class Marks(NamedTuple):
 
 MARKS: dict[str, Marks] = {
     "adapter": Marks(
-        "learner_id adapter_no",
-        "uri name version",
+        "learner_id adapter_no uri name version",
     ),
     "agent_session": Marks(
         "learner_id agent_session_no uid",
@@ -33,8 +32,7 @@ MARKS: dict[str, Marks] = {
         "webhook_no alert_no uid state at_ms due_ms tries tried_ms result done_ms",
     ),
     "arm": Marks(
-        "learner_id arm_no key type label token_cost prior_alpha_micro prior_beta_micro",
-        "declared",
+        "learner_id arm_no key type label token_cost declared prior_alpha_micro prior_beta_micro",
     ),
     "arm_day": Marks(
         "learner_id arm_no epoch day inclusions pulls success_micro failure_micro part_micro",
@@ -43,20 +41,19 @@ MARKS: dict[str, Marks] = {
         "learner_id hour arm_no epoch inclusions pulls success_micro failure_micro part_micro",
     ),
     "audit": Marks(
-        "learner_id audit_no actor act at_ms",
-        "action detail revision",
+        "learner_id audit_no actor action act detail at_ms revision",
     ),
     "bridge_sender": Marks(
-        "",
         "learner_id channel sender member_no by at_ms",
     ),
     "choice": Marks(
-        "learner_id choice_no second_no standing undone",
-        "uid layer_no first_no chosen rater rubric feedback actor at_ms import_no revision",
+        (
+            "learner_id choice_no uid layer_no first_no second_no chosen rater rubric feedback actor "
+            "at_ms import_no revision standing undone"
+        ),
     ),
     "credit": Marks(
-        "learner_id arm_no",
-        "evaluation_no weight_micro",
+        "learner_id evaluation_no arm_no weight_micro",
     ),
     "decision": Marks(
         "learner_id run_no arm_no reason rank token_cost draw budget_left",
@@ -75,7 +72,7 @@ MARKS: dict[str, Marks] = {
         ),
     ),
     "environment_task": Marks(
-        ("learner_id environment_no digest split task variant model finished total_text final_text n"),
+        "learner_id environment_no digest split task variant model finished total_text final_text n",
     ),
     "episode": Marks(
         (
@@ -84,84 +81,81 @@ MARKS: dict[str, Marks] = {
         ),
     ),
     "episode_credit": Marks(
-        "learner_id episode_credit_no episode rule reward actor at_ms revision standing undone",
-        "uid import_no",
+        (
+            "learner_id episode_credit_no uid episode rule reward actor at_ms import_no revision "
+            "standing undone"
+        ),
     ),
     "episode_part": Marks(
         "learner_id episode_no name value kind",
     ),
     "episode_run": Marks(
-        "learner_id",
-        "episode_no run_no",
+        "learner_id episode_no run_no",
     ),
     "erased": Marks(
-        "",
         "learner_id digest at_ms",
     ),
     "evaluation": Marks(
         (
-            "learner_id evaluation_no layer_no execution_no run_no arm_no rater model rubric outcome "
-            "score claimed_by counts actor at_ms revision standing undone"
+            "learner_id evaluation_no uid layer_no execution_no run_no arm_no rater model rubric "
+            "blank outcome score feedback claimed_by mover supersedes counts actor at_ms import_no "
+            "revision standing undone"
         ),
-        "uid blank feedback mover supersedes import_no",
     ),
     "evidence": Marks(
         "learner_id run_no arm_no place excerpt",
     ),
     "execution": Marks(
-        "learner_id execution_no run_no bare standing",
-        "uid adapter_no session at_ms",
+        "learner_id execution_no uid adapter_no run_no session at_ms bare standing",
     ),
     "hold": Marks(
         "",
         "learner_id session began_ms used_ms class prob_micro seed revision choice",
     ),
     "import": Marks(
-        "learner_id import_no actor at_ms undone",
-        "summary revision",
+        "learner_id import_no actor summary at_ms revision undone",
     ),
     "layer": Marks(
-        "learner_id layer_no bare standing",
-        "uid adapter_no layer_index label task type domain tags",
+        "learner_id layer_no uid adapter_no layer_index label task type domain tags bare standing",
     ),
     "layer_quality": Marks(
         "learner_id layer_no retrievals successes failures bonus last_no",
     ),
     "learner": Marks(
         (
-            "learner_id name settings sticky revision next_arm_no next_run_no next_observation_no "
-            "next_reset_no next_import_no next_setting_no next_undo_no next_note_no next_audit_no "
-            "next_adapter_no next_layer_no next_execution_no next_rubric_no next_evaluation_no "
-            "next_choice_no next_review_queue_no next_review_aside_no next_member_no next_token_no "
-            "next_offer_no next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
-            "next_environment_no next_scale_no next_episode_no next_episode_credit_no"
+            "learner_id name origin created_at_ms settings sticky revision digest_key chain_key "
+            "chain_sum chain_head chain_at next_arm_no next_run_no next_observation_no next_reset_no "
+            "next_import_no next_setting_no next_undo_no next_note_no next_audit_no next_adapter_no "
+            "next_layer_no next_execution_no next_rubric_no next_evaluation_no next_choice_no "
+            "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "
+            "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
+            "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no"
         ),
-        "origin created_at_ms token staged_import_no staged_revision staged_parts digest_key",
+        "token staged_import_no staged_revision staged_parts staged_sum",
     ),
     "learner_name": Marks(
         "learner_id name",
     ),
+    "link": Marks(
+        "learner_id link_no encoding revision at_ms sum head",
+    ),
     "member": Marks(
-        "learner_id member_no subject name",
-        "issuer email invited_until_ms not_before_ms removed_ms by at_ms",
+        ("learner_id member_no issuer subject email name invited_until_ms not_before_ms removed_ms by at_ms"),
     ),
     "member_role": Marks(
-        "learner_id",
-        "member_no learner role",
+        "learner_id member_no learner role",
     ),
     "model_history": Marks(
         "learner_id layer_no model rank attempts successes",
     ),
     "note": Marks(
-        "learner_id note_no arm_no text actor at_ms revision standing undone",
-        "uid import_no",
+        "learner_id note_no uid arm_no text actor at_ms import_no revision standing undone",
     ),
     "observation": Marks(
         (
-            "learner_id observation_no kind arm_no run_no success_micro failure_micro pulls at_ms "
-            "standing evaluation_no episode_credit_no undone"
+            "learner_id observation_no uid kind arm_no run_no success_micro failure_micro pulls actor "
+            "reason at_ms import_no revision standing evaluation_no episode_credit_no undone"
         ),
-        "uid actor reason import_no revision",
     ),
     "offer": Marks(
         "learner_id offer_no",
@@ -181,23 +175,22 @@ MARKS: dict[str, Marks] = {
         ),
     ),
     "provenance": Marks(
-        "learner_id kind no import_no",
-        "revision rank trace digest said",
+        "learner_id kind no import_no revision rank trace digest said",
     ),
     "reply": Marks(
-        "key",
-        "learner_id kind no payload answer",
+        "learner_id kind no key payload answer",
     ),
     "reset": Marks(
-        "learner_id reset_no target scope actor n_arms at_ms revision standing undone",
-        "uid reason import_no",
+        ("learner_id reset_no uid target scope actor reason n_arms at_ms import_no revision standing undone"),
     ),
     "reset_arm": Marks(
         "learner_id reset_no arm_no",
     ),
     "review_aside": Marks(
-        "learner_id review_aside_no item_no reason actor at_ms revision standing undone",
-        "uid queue final import_no",
+        (
+            "learner_id review_aside_no uid queue item_no reason final actor at_ms import_no revision "
+            "standing undone"
+        ),
     ),
     "review_draft": Marks(
         "review_queue_no",
@@ -208,12 +201,13 @@ MARKS: dict[str, Marks] = {
         "learner_id item_no actor until_ms repeats",
     ),
     "review_item": Marks(
-        "review_queue_no",
-        "learner_id item_no layer_no execution_no run_no arm_no why control assigned_to",
+        ("learner_id review_queue_no item_no layer_no execution_no run_no arm_no why control assigned_to"),
     ),
     "review_queue": Marks(
-        "learner_id review_queue_no name actor at_ms revision standing undone",
-        "uid asks n_reviewers blind rubric control_micro due_ms import_no",
+        (
+            "learner_id review_queue_no uid name asks n_reviewers blind rubric control_micro due_ms "
+            "actor at_ms import_no revision standing undone"
+        ),
     ),
     "review_repeat": Marks(
         "",
@@ -232,25 +226,25 @@ MARKS: dict[str, Marks] = {
         "learner_id rollout place content",
     ),
     "rubric": Marks(
-        "learner_id rubric_no standing undone",
-        "uid version content actor at_ms import_no revision",
+        "learner_id rubric_no uid version content actor at_ms import_no revision standing undone",
     ),
     "run": Marks(
         (
-            "learner_id run_no uid format unit trace digest session at_ms naive_time provider model "
-            "channel class phase status outcome tokens input_tokens output_tokens cache_read_tokens "
-            "cache_write_tokens duration_ms prompt_chars n_calls n_real_calls reward inventory "
-            "not_offered choice standing session_key bill_pico bill_marks"
+            "learner_id run_no uid format unit rank trace digest session at_ms naive_time provider "
+            "model channel class phase status outcome tokens input_tokens output_tokens "
+            "cache_read_tokens cache_write_tokens duration_ms prompt_chars n_calls n_real_calls "
+            "reward inventory not_offered choice import_no revision standing session_key bill_pico "
+            "bill_marks"
         ),
-        "rank import_no revision",
     ),
     "scale": Marks(
-        "learner_id scale_no standing undone",
-        ("uid environment_no step_lo step_hi lo hi threshold base gamma actor at_ms import_no revision"),
+        (
+            "learner_id scale_no uid environment_no step_lo step_hi lo hi threshold base gamma actor "
+            "at_ms import_no revision standing undone"
+        ),
     ),
     "setting": Marks(
-        "learner_id setting_no name value actor at_ms revision undone",
-        "before",
+        "learner_id setting_no name value before actor at_ms revision undone",
     ),
     "span": Marks(
         "",
@@ -289,25 +283,25 @@ MARKS: dict[str, Marks] = {
     "step": Marks(
         (
             "learner_id episode_no step_no kind name reward finished refused at_ms n_chars_in "
-            "n_chars_out meta_digest note extra"
+            "n_chars_out args_digest meta_digest note extra"
         ),
-        "args_digest",
     ),
     "step_text": Marks(
-        "",
         "learner_id episode_no step_no digest asked answered",
     ),
     "token": Marks(
-        "learner_id token_no digest name",
-        "scopes learners member_no by at_ms expires_ms used_hour revoked_ms is_bridge",
+        (
+            "learner_id token_no digest name scopes learners member_no by at_ms expires_ms revoked_ms "
+            "is_bridge"
+        ),
+        "used_hour",
     ),
     "trace": Marks(
         "learner_id",
         "uid session said is_rooted n_spans n_bytes n_told last_ms",
     ),
     "training_pair": Marks(
-        "learner_id execution_no layer_no",
-        "layer_index digest instruction response",
+        "learner_id execution_no layer_no layer_index digest instruction response",
     ),
     "undo": Marks(
         "learner_id undo_no kind no actor at_ms revision undone",
@@ -331,7 +325,6 @@ MARKS: dict[str, Marks] = {
         "run_no",
     ),
     "webhook": Marks(
-        "learner_id webhook_no",
-        "url learner pages secret_from private by at_ms removed_ms",
+        "learner_id webhook_no url learner pages secret_from private by at_ms removed_ms",
     ),
 }

@@ -257,6 +257,11 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 
 _BACK_TO_0021 = (
+    "DROP TABLE link",
+    *(
+        f"ALTER TABLE learner DROP COLUMN {name}"
+        for name in ("chain_key", "chain_sum", "chain_head", "staged_sum", "chain_at", "next_link_no")
+    ),
     "DROP TABLE spent",
     "ALTER TABLE run DROP COLUMN bill_pico",
     "ALTER TABLE run DROP COLUMN bill_marks",

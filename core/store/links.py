@@ -1,0 +1,286 @@
+"""Links: the sum of all stored facts, its comparison with the chain, and the chain of a database without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from secrets import token_bytes
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from core.records.verification import Difference
+from core.store.chain import (
+    ENCODING,
+    ENCODINGS,
+    KEY_BYTES,
+    STATE,
+    TOGETHER,
+    Link,
+    Row,
+    State,
+    Together,
+    added,
+    columns_of,
+    facts_of,
+    head_of,
+    is_together,
+    key_of,
+    packed,
+    parted,
+    sum_of,
+    unpacked,
+)
+from core.store.engine import Connection, Database
+from core.store.engine.words import ACTIVE
+from core.store.tables import insert_into
+
+ADD_LINK: Final = insert_into("link", "learner_id", *Link._fields)
+_PIECE: Final = 20_000
+"""Rows that are read at a time."""
+_HAS_SOURCE: Final = (
+    "NOT EXISTS (SELECT 1 FROM {0} e WHERE e.learner_id = ?1 AND e.{0}_no = t.{0}_no AND e.bare = 1"
+    f" AND NOT e.{ACTIVE} AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
+    " AND s.kind = '{0}' AND s.no = e.{0}_no))"
+)
+"""Condition: an import that never settled has not left the row."""
+_CONDITIONS: Final = {
+    "layer": _HAS_SOURCE.format("layer"),
+    "execution": _HAS_SOURCE.format("execution"),
+    "training_pair": _HAS_SOURCE.format("execution"),
+}
+
+
+class _Source(NamedTuple):
+    """A query of facts of one table: its columns, tables and condition, and the key that its rows are sorted by.
+
+    ``key_at`` are the positions of the key in a row.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    tables: str
+    condition: str
+    key: tuple[str, ...]
+    key_at: tuple[int, ...]
+
+    def sql(self, *, goes_on: bool) -> str:
+        marks = ", ".join("?" * len(self.key))
+        beyond = f" AND ({', '.join(self.key)}) > ({marks})" if goes_on else ""
+        condition = f" AND {self.condition}" if self.condition else ""
+        order = f" ORDER BY {', '.join(self.key)}" if self.key else ""
+        return (
+            f"SELECT {', '.join(self.columns)} FROM {self.tables} WHERE t.learner_id = ?1{condition}{beyond}"
+            f"{order} LIMIT ?"
+        )
+
+
+@cache
+def _sources() -> tuple[_Source, ...]:
+    """Return the queries of all facts; of a run with several sources each source is a fact."""
+    tables = [name for name in ENCODINGS[ENCODING] if name != "run"]
+    plain = [
+        _Source(
+            name,
+            tuple(f"t.{column}" for column in columns_of(name)),
+            f'"{name}" t',
+            _CONDITIONS.get(name, ""),
+            tuple(f"t.{column}" for column in key_of(name)),
+            tuple(columns_of(name).index(column) for column in key_of(name)),
+        )
+        for name in tables
+    ]
+    names = columns_of("run")
+    one = tuple(f"t.{name}" for name in names)
+    several = ("t.no", "r.uid", *(f"t.{name}" for name in names[2:]))
+    return (
+        *plain,
+        _Source("run", one, "run t", _RUNS, ("t.run_no",), (0,)),
+        _Source("run", several, _OF_RUNS, _SOURCES_OF_RUNS, ("t.no", "t.import_no"), (0, 2)),
+    )
+
+
+_RUNS: Final = (
+    "t.revision <= ? AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
+    " AND s.kind = 'run' AND s.no = t.run_no)"
+)
+_OF_RUNS: Final = "provenance t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.no"
+_SOURCES_OF_RUNS: Final = "t.kind = 'run' AND t.revision <= ?"
+
+
+class Subject(NamedTuple):
+    """The learner whose facts are added up: its number, name, key, and the revision up to which they count."""
+
+    learner_id: int
+    learner: str
+    key: bytes
+    revision: int
+
+
+def _piece(
+    connection: Connection, subject: Subject, source: _Source, after: Sequence[Any] | None, limit: int
+) -> tuple[list[Row], Row | None]:
+    """Return rows beyond a key, and the key of the last; None where these are all.
+
+    Rows with a digest together are in one piece.
+    """
+    until = [subject.revision] if source.table == "run" else []
+    rows = connection.rows(
+        source.sql(goes_on=after is not None), [subject.learner_id, *until, *(after or ()), limit]
+    )
+    if len(rows) < limit or not source.key:
+        return rows, None
+    if source.table in TOGETHER:
+        rows = _whole_revisions(source.table, rows)
+        if not rows:
+            return _piece(connection, subject, source, after, 4 * limit)
+    return rows, tuple([rows[-1][at] for at in source.key_at])
+
+
+def _whole_revisions(table: str, rows: list[Row]) -> list[Row]:
+    """Return rows without those of the last revision, of which there may be more."""
+    at = columns_of(table).index("revision")
+    together = [index for index, row in enumerate(rows) if is_together(table, row)]
+    last = [index for index in together if rows[index][at] == rows[together[-1]][at]]
+    return rows[: last[0]] if last else rows
+
+
+def _sum(subject: Subject, table: str, rows: Sequence[Row]) -> int:
+    together, single = parted(table, facts_of(table, rows, subject.learner))
+    digests = Together(subject.key)
+    if together:
+        digests.add(table, together)
+    return added(digests.close(), sum_of(subject.key, table, single))
+
+
+def sum_of_facts(connection: Connection, subject: Subject) -> int:
+    """Return the sum of the digests of all facts of a learner."""
+    total = 0
+    for source in _sources():
+        after, is_begun = None, False
+        while after is not None or not is_begun:
+            rows, after = _piece(connection, subject, source, after, _PIECE)
+            total, is_begun = added(total, _sum(subject, source.table, rows)), True
+    return total
+
+
+def tellings_from(connection: Connection, learner_id: int, revision: int) -> list[Row]:
+    """Return the sources of runs from a revision on: those that an import has staged."""
+    return [
+        row
+        for source in _sources()
+        if source.table == "run"
+        for row in connection.rows(
+            source.sql(goes_on=False).replace("revision <= ?", "revision >= ?"),
+            [learner_id, revision, 1 << 62],
+        )
+    ]
+
+
+# Comparison
+
+_LEARNER: Final = f"SELECT {', '.join(STATE)}, chain_at FROM learner WHERE learner_id = ?"
+_LINKS: Final = f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = ? ORDER BY link_no"
+
+
+def unlike_chain(
+    connection: Connection, learner_id: int, learner: str, revision: int
+) -> Iterator[Difference]:
+    """Check that the facts add up to the last link, and that each link follows from the earlier ones."""
+    row = connection.row(_LEARNER, [learner_id])
+    if row is None:
+        return
+    *columns, position = row
+    state = State(*columns)
+    if position:
+        yield Difference("learner", "chain_at", position, "a chain that is complete: run armscope upgrade")
+        return
+    yield from _unlike_links(connection, learner_id, state)
+    subject = Subject(learner_id, learner, state.key or b"", revision)
+    if sum_of_facts(connection, subject) != unpacked(state.sum):
+        yield Difference(
+            "link",
+            "the last",
+            "the sum of other facts",
+            "that of the rows: a fact was changed, added or lost",
+        )
+
+
+def _unlike_links(connection: Connection, learner_id: int, state: State) -> Iterator[Difference]:
+    before, last = None, None
+    for row in connection.each(_LINKS, [learner_id]):
+        last = Link(*row)
+        if last.encoding not in ENCODINGS or last.head != head_of(before, last):
+            yield Difference("link", str(last.link_no), f"head {shown(last.head)}", "that of its content")
+        before = last.head
+    if before != state.head:
+        yield Difference(
+            "learner", "chain_head", f"head {shown(state.head)}", f"{shown(before)} of the last link"
+        )
+    if unpacked(None if last is None else last.sum) != unpacked(state.sum):
+        yield Difference("learner", "chain_sum", "another sum", "that of the last link")
+
+
+def shown(head: bytes | None) -> str:
+    """Return a head as people read it; "none" for a learner without a link."""
+    return "none" if head is None else head.hex()
+
+
+# The chain of a database that has none
+
+BEGUN: Final = "begun"
+"""Position of a chain of which nothing is built."""
+
+
+def build(database: Database) -> None:
+    """Build the chains of learners that have none, piece by piece; a later call goes on after the last piece."""
+    with database.reading() as connection:
+        numbers = [
+            number
+            for (number,) in connection.rows(
+                "SELECT learner_id FROM learner WHERE chain_at <> '' ORDER BY learner_id"
+            )
+        ]
+    for number in numbers:
+        while database.write(partial(_build_on, learner_id=number)):
+            pass
+
+
+def _build_on(connection: Connection, *, learner_id: int) -> bool:
+    """Add the next piece of a learner's facts; return whether more is to come."""
+    row = connection.row(
+        "UPDATE learner SET chain_at = chain_at WHERE learner_id = ?"
+        f" RETURNING name, revision, chain_at, next_link_no, {', '.join(STATE)}",
+        [learner_id],
+    )
+    if row is None or not row[2]:
+        return False
+    name, revision, position, link_no, *columns = row
+    state = State(*columns)
+    index, after = (0, None) if position == BEGUN else msgspec.json.decode(position)
+    key = state.key or token_bytes(KEY_BYTES)
+    subject = Subject(learner_id, name, key, revision)
+    source = _sources()[index]
+    rows, after = _piece(connection, subject, source, after, _PIECE)
+    total = added(unpacked(state.sum), _sum(subject, source.table, rows))
+    if after is None:
+        index += 1
+    is_done = index == len(_sources())
+    head = None
+    if is_done and total:
+        link = Link(link_no, ENCODING, revision, 0, packed(total), b"")
+        head = head_of(None, link)
+        connection.run(ADD_LINK, [learner_id, *link._replace(head=head)])
+    connection.run(
+        "UPDATE learner SET chain_key = ?, chain_sum = ?, chain_head = ?, chain_at = ?, next_link_no = ?"
+        " WHERE learner_id = ?",
+        [
+            key,
+            packed(total),
+            head,
+            "" if is_done else msgspec.json.encode((index, after)).decode(),
+            link_no + (head is not None),
+            learner_id,
+        ],
+    )
+    return not is_done

@@ -1,0 +1,249 @@
+"""The chain of acts: links follow acts, erasing and upgrading; what is written past all flows breaks them.
+
+The state machines of the flows verify at their end, so they test that the sum follows each act.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.errors import SchemaMismatch
+from core.flows import maintenance, queries
+from core.flows.context import Context
+from core.flows.erase import erase
+from core.flows.importing import import_files
+from core.flows.learn import record, record_all
+from core.flows.note import note
+from core.flows.reward import reward, reward_all
+from core.flows.undo import redo, undo
+from core.records.reward import RewardOrder
+from core.store import links
+from core.store.chain import ENCODINGS, Link, head_of
+from core.store.tables import ACTS
+from tests.flows.test_erase import planted_world
+from tests.flows.world import IN_PARTS, context_at, run_of
+from tests.store.worlds import lines_file, run_line, told_context
+
+pytestmark = pytest.mark.of_file
+A = "tool:other:a"
+Rows = list[tuple[Any, ...]]
+
+
+def rows(context: Context, sql: str) -> Rows:
+    with context.store.database.reading() as connection:
+        return connection.rows(sql)
+
+
+def links_of(context: Context) -> list[Link]:
+    return [
+        Link(*row)
+        for row in rows(
+            context, f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = 1 ORDER BY link_no"
+        )
+    ]
+
+
+def is_clean(context: Context) -> bool:
+    return queries.verify(context).clean
+
+
+def execute(context: Context, *statements: str) -> None:
+    path = context.store.database.location
+    context.store.close()
+    with closing(sqlite3.connect(str(path))) as driver:
+        for statement in statements:
+            driver.execute(statement)
+        driver.commit()
+
+
+def test_the_first_encoding_is_what_it_was() -> None:
+    """Links of released versions have its number, so it can't change. A new column needs a new number."""
+    encoded = msgspec.json.encode(ENCODINGS[1], order="sorted")
+    assert blake2b(encoded, digest_size=8).hexdigest() == "f3bdf68dc9487289"
+
+
+def test_every_kind_of_act_is_encoded() -> None:
+    newest = ENCODINGS[max(ENCODINGS)]
+    assert {*ACTS.values()} - newest.keys() == set()
+    assert not any({"standing", "undone"} & {*columns.split()} for columns in newest.values())
+
+
+def test_an_act_makes_one_link_and_a_repeat_none(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record_all(context, [run_of(f"r{number}") for number in range(3)])
+    reward(context, A, 0.5, run="r1", reason="half", key="k")
+    undo(context, note(context, A, "slow").id)
+    assert [link.link_no for link in links_of(context)] == [1, 2, 3, 4]
+    reward(context, A, 0.5, run="r1", reason="half", key="k")
+    record(context, run_of("r1"))
+    assert len(links_of(context)) == 4
+
+
+def test_heads_follow_from_all_earlier_links(tmp_path: Path) -> None:
+    context = told_context(tmp_path)
+    before = None
+    for link in links_of(context):
+        assert link.head == head_of(before, link)
+        assert link.head != head_of(b"other", link)
+        before = link.head
+
+
+def test_an_import_in_parts_makes_one_link(tmp_path: Path) -> None:
+    """Its sum is that of the rows that are there in the end, in whatever parts they came."""
+    files = [lines_file(tmp_path / "runs.jsonl", *(run_line(f"r{number}") for number in range(20)))]
+    whole = context_at(tmp_path / "whole.db")
+    parts = replace(context_at(tmp_path / "parts.db"), pace=IN_PARTS)
+    for context in (whole, parts):
+        import_files(context, files)
+        assert len(links_of(context)) == 1
+        assert is_clean(context)
+
+
+def test_undoing_and_redoing_an_import_comes_back_to_the_same_facts(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("known"))
+    told = import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("known"), run_line("other"))])
+    for _ in range(2):
+        undo(context, told.id)
+        redo(context, told.id)
+        assert is_clean(context)
+
+
+CHANGED = {
+    "a reason": "UPDATE observation SET reason = 'other'",
+    "an actor": "UPDATE note SET actor = 'other'",
+    "an uid of an act": "UPDATE observation SET uid = 'x' WHERE observation_no = 1",
+    "an origin": "UPDATE learner SET origin = 'x' WHERE learner_id = 1",
+    "a whole act": "DELETE FROM reply",
+    "one more": (
+        "INSERT INTO reset_arm (learner_id, reset_no, arm_no) SELECT learner_id, reset_no, 99 FROM reset LIMIT 1"
+    ),
+    "the last link": "DELETE FROM link WHERE link_no = (SELECT max(link_no) FROM link)",
+    "a link in the middle": "UPDATE link SET at_ms = at_ms + 1 WHERE link_no = 2",
+    "the key": "UPDATE learner SET chain_key = zeroblob(16) WHERE learner_id = 1",
+    "all links": "DELETE FROM link",
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_an_edit_past_all_flows_is_found(tmp_path: Path, what: str) -> None:
+    context = told_context(tmp_path)
+    note(context, A, "slow")
+    reward(context, A, 0.5, reason="half", key="of its own")
+    execute(context, CHANGED[what])
+    found = queries.verify(context).differences
+    assert "link" in {difference.table for _, difference in found} or "chain_head" in str(found)
+
+
+def test_rewards_of_a_batch_have_one_digest_and_each_counts(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r"))
+    reward_all(context, [RewardOrder(arm=A, value=number / 100, reason=f"{number}") for number in range(70)])
+    assert is_clean(context)
+    execute(context, "UPDATE observation SET reason = '700' WHERE reason = '7'")
+    assert not is_clean(context)
+
+
+# Erasing
+
+
+@pytest.mark.parametrize(
+    "named", [{"run": "request-9"}, {"session": "session-of-PLANTED"}, {"rater": "Perdita"}]
+)
+def test_erasing_changes_no_link_and_leaves_no_key_of_theirs(tmp_path: Path, named: dict[str, str]) -> None:
+    context = planted_world(tmp_path)
+    before = links_of(context)
+    ((key,),) = rows(context, "SELECT chain_key FROM learner WHERE learner_id = 1")
+    erase(context, **named)
+    assert links_of(context)[: len(before)] == before
+    assert is_clean(context)
+    context.store.close()
+    for file in tmp_path.glob("a.db*"):
+        assert key not in file.read_bytes()
+
+
+def test_erased_rows_are_still_covered(tmp_path: Path) -> None:
+    context = planted_world(tmp_path)
+    erase(context, rater="Perdita")
+    execute(context, "UPDATE note SET actor = 'Perdita' WHERE actor LIKE 'rater-%'")
+    assert not is_clean(context)
+
+
+def test_damage_from_before_is_found_after_erasing(tmp_path: Path) -> None:
+    context = planted_world(tmp_path)
+    execute(context, "UPDATE reply SET payload = payload + 1")
+    erase(context, run="request-9")
+    assert not is_clean(context)
+
+
+# Upgrading
+
+_BEFORE = (
+    "DELETE FROM link WHERE learner_id = 1",
+    "UPDATE learner SET chain_key = NULL, chain_sum = NULL, chain_head = NULL, next_link_no = 1, chain_at = 'begun'"
+    " WHERE learner_id = 1",
+)
+
+
+def test_a_killed_upgrade_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = told_context(tmp_path)
+    execute(context, *_BEFORE)
+    path = tmp_path / "lively.db"
+    monkeypatch.setattr(links, "_PIECE", 3)
+    positions = list(_killed_on_the_way(path, context))
+    assert len({*positions}) == len(positions) > 2
+    with pytest.raises(SchemaMismatch):
+        reward(context, A, 0.5)
+    assert not is_clean(context)
+    maintenance.upgrade(path)
+    assert is_clean(context)
+    assert [link.link_no for link in links_of(context)] == [1]
+    reward(context, A, 0.5)
+    assert is_clean(context)
+
+
+def _killed_on_the_way(path: Path, context: Context) -> Iterator[object]:
+    """Positions at which processes that upgrade die, one after the other."""
+    for n_pieces in (2, 9, 20):
+        child = os.fork()
+        if child == 0:
+            _upgrade_and_die(path, n_pieces)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        yield rows(context, "SELECT chain_at FROM learner WHERE learner_id = 1")[0][0]
+
+
+def _upgrade_and_die(path: Path, n_pieces: int) -> None:
+    left, build_on = [n_pieces], links._build_on
+
+    def dying(*arguments: object, **named: object) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return build_on(*arguments, **named)  # type: ignore[arg-type]
+
+    links._build_on = dying
+    maintenance.upgrade(path)
+    os._exit(1)
+
+
+def test_pieces_of_any_size_come_to_the_same_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = told_context(tmp_path)
+    with context.reading() as snapshot:
+        subject = links.Subject(snapshot.learner_id, snapshot.name, b"key", snapshot.revision)
+        sums = set()
+        for size in (1, 2, 7, 20_000):
+            monkeypatch.setattr(links, "_PIECE", size)
+            sums.add(links.sum_of_facts(snapshot.connection, subject))
+    assert len(sums) == 1
