@@ -540,7 +540,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_240,
     "core/statistics": 11_830,
-    "core/store": 25_420,
+    "core/store": 25_495,
     "dashboard": 4_220,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

@@ -24,6 +24,7 @@ from core.records.actor import Actor
 from core.records.answers import RestoreAnswer
 from core.records.times import instant
 from core.settings import Located, Server, local_operator
+from core.store.engine.making import is_empty
 from core.store.engine.sqlite import Database, copy_file
 from core.store.files import make_file, make_folder
 from core.store.reads.across import n_acts_beyond, n_runs, n_runs_beyond
@@ -135,7 +136,7 @@ def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
         plan = RestorePlan(
             file=str(file), database=str(live.path), runs=n_runs(theirs), runs_lost=0, acts_lost=0
         )
-        if not live.path.exists():
+        if is_empty(live.path):
             return plan
         runs_lost: int | None = None
         acts_lost: int | None = None
@@ -146,7 +147,7 @@ def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
 
 def _replace(live: Database, copy: Path, now_ms: int) -> Path | None:
     """Store the present database, then overwrite it with the copy. An unreadable database is moved away as a file."""
-    if not live.path.exists():
+    if is_empty(live.path):
         live.give_way(copy, None)
         return None
     replaced = _free_name(live.path, now_ms)

@@ -15,6 +15,7 @@ import msgspec
 from core.errors import (
     ArmscopeError,
     InvalidInput,
+    NoDatabase,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -80,6 +81,14 @@ def damaged(path: Located, what: str) -> StoreDamaged:
     return StoreDamaged(f"{path} is damaged: {what}.", next_step=RESTORE)
 
 
+def missing(path: Located) -> NoDatabase:
+    """The error for a database that was there when this process opened it."""
+    return NoDatabase(
+        f"There is no database at {path} any more; nothing was written.",
+        next_step="Put it back, or start armscope again to make a new one.",
+    )
+
+
 def from_os(problem: OSError, path: Path, doing: Doing) -> StoreError:
     """The error for what the operating system refused, of the file that it names."""
     if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -113,7 +122,11 @@ def _from_driver(problem: sqlite3.Error, path: Path, doing: Doing) -> StoreError
             f"{path} is damaged, or no database of armscope: {problem}.",
             next_step=f"{RESTORE} Or name another file with --database.",
         )
-    if base == sqlite3.SQLITE_CORRUPT or code in _BAD_DISK or str(problem) == _UNKNOWN_FORMAT:
+    if (
+        base == sqlite3.SQLITE_CORRUPT
+        or str(problem) == _UNKNOWN_FORMAT
+        or (code in _BAD_DISK and path.is_file())
+    ):
         return damaged(path, str(problem))
     return StoreUnusable(
         f"{path} can't be used as a database: {problem}.",

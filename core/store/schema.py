@@ -7,8 +7,9 @@ brings them to the baseline.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.records.learner import INSTALLATION
@@ -24,6 +25,7 @@ HEAD: Final = max(
     for script in (Path(__file__).parent / "migrations/versions").glob("[0-9]*_*.py")
 )
 """Identifier of the newest migration."""
+STAMP: Final = "SELECT version_num FROM alembic_version"
 
 
 def prepare(database: Database, *, create: bool) -> None:
@@ -44,7 +46,7 @@ def prepare(database: Database, *, create: bool) -> None:
                 make(database)
         return
     if version != HEAD:
-        raise _mismatch(database.location, version)
+        raise mismatch(database.location, (version,))
 
 
 def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
@@ -57,8 +59,8 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
         version = _version(database)
         if version is None:
             make(database)
-        elif version < BASELINE:
-            raise _mismatch(database.location, version)
+        elif version < BASELINE or version > HEAD:
+            raise mismatch(database.location, (version,))
         elif version != HEAD:
             migrate(database)
         distribution = database.distribute() if distribute else None
@@ -74,17 +76,23 @@ class Upgraded(NamedTuple):
     distribution: Distribution | None = None
 
 
-def _mismatch(location: Located, version: str) -> SchemaMismatch:
-    """Return the error for a schema that is not the newest."""
+def mismatch(location: Located, stamp: Sequence[Any] | None) -> SchemaMismatch:
+    """Return the error for the stamp of a schema that is not the newest; it names the newer side."""
+    version = str(stamp[0]) if stamp else ""
     if version < BASELINE:
         return SchemaMismatch(
             f"The schema of {location} must be {BASELINE} or newer, got {version}.",
             next_step=f"In a clone of armscope, run: git checkout {UPGRADES_OLDER[:7]}, "
             f"then: armscope upgrade --database {location}. Return to this version afterwards.",
         )
+    if version > HEAD:
+        return SchemaMismatch(
+            f"The schema of {location} must be {HEAD}, got {version} of a newer armscope; nothing was changed.",
+            next_step="Install the newer armscope here, or restore a backup from before its upgrade.",
+        )
     return SchemaMismatch(
-        f"The schema of {location} must be {HEAD}, got {version}.",
-        next_step="Run: armscope upgrade (an older database), or install the newer armscope that wrote it.",
+        f"The schema of {location} must be {HEAD}, got {version} of an older armscope.",
+        next_step="Run: armscope upgrade",
     )
 
 
@@ -99,7 +107,7 @@ def _version(database: Database) -> str | None:
 
 def _stamp(connection: Connection, tables: frozenset[str], location: Located) -> str:
     """Return the schema identifier; raises `StoreUnusable` for a database of another program."""
-    row = connection.row("SELECT version_num FROM alembic_version") if "alembic_version" in tables else None
+    row = connection.row(STAMP) if "alembic_version" in tables else None
     if row is None or "learner" not in tables:
         some = ", ".join(sorted(tables)[:3])
         raise StoreUnusable(

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
-from core.errors import ArmscopeError, StoreDamaged, StoreError, StoreUnusable
+from core.errors import ArmscopeError, NoDatabase, SchemaMismatch, StoreError, StoreUnusable
 from core.records.actor import Actor
 from core.records.learner import Sticky
 from core.settings import Located
@@ -27,15 +27,17 @@ from core.store.denials import Refusals
 from core.store.engine import Connection, Database, sqlite
 from core.store.engine.opening import open_database
 from core.store.engine.sqlite import LOCK_TIMEOUT_S
-from core.store.failures import damaged
+from core.store.failures import damaged, missing
 from core.store.files import files_of
-from core.store.schema import prepare
+from core.store.schema import HEAD, STAMP, mismatch, prepare
 from core.store.staging import Part, Stage, sweep
 from core.store.standby import Standby
 from core.store.transaction import Memory, Snapshot, Transaction
 
 _T = TypeVar("_T")
 
+_OURS: Final = frozenset({(HEAD,), None})
+"""Stamps of a database that another version neither upgraded nor replaced while this process has it open."""
 _MAX_MEMORIES: Final = 8
 _BESIDE: Final = ("-shm", ".lock", ".lock.turn")
 
@@ -104,6 +106,7 @@ class Store:
 
         def act(connection: Connection) -> tuple[_T, Transaction]:
             self._look_over(connection, learner, now_ms)
+            schema = connection.row_later(STAMP)
             # Removed, because the transaction changes it: another call must read it again.
             memory = memories.pop(learner, None)
             txn = Transaction(
@@ -116,6 +119,8 @@ class Store:
                 sticky=sticky,
                 memory=memory,
             )
+            if (other := schema()) not in _OURS:
+                raise mismatch(self.location, other)
             answer = work(txn)
             txn.finish()
             return answer, txn
@@ -148,7 +153,10 @@ class Store:
 
         def act(connection: Connection) -> tuple[_T, Stage]:
             self._look_over(connection, learner, None)
+            schema = connection.row_later(STAMP)
             part = Part(connection, learner, stage, actor=actor)
+            if (other := schema()) not in _OURS:
+                raise mismatch(self.location, other)
             answer = work(part)
             part.finish()
             return answer, part.stage
@@ -191,7 +199,11 @@ class Store:
         number, standby = self._numbers.get(learner), self.standby if self._is_for_pages else None
         if standby is not None and (stale := standby.begin(block, learner, number)) is not None:
             return stale
-        snapshot = Snapshot(block.enter_context(self.database.reading()), learner, number)
+        connection = block.enter_context(self.database.reading())
+        schema = connection.row_later(STAMP)
+        snapshot = Snapshot(connection, learner, number)
+        if (other := schema()) not in _OURS:
+            raise mismatch(self.location, other)
         if standby is not None:
             standby.has_shown(learner, snapshot.revision)
         return snapshot
@@ -227,19 +239,24 @@ class Store:
         with self.database.reading() as connection:
             return connection.size()
 
-    def damage_behind(self, problem: Exception, learner: str) -> StoreDamaged | None:
-        """Return the damage of the file behind a failure, if damage can cause it; otherwise None."""
+    def damage_behind(self, problem: Exception, learner: str) -> StoreError | None:
+        """Return the state of the database behind a failure: moved away, replaced or damaged; None for another
+        cause.
+        """
         if isinstance(problem, ArmscopeError) and type(problem) is not StoreUnusable:
             return None
         if not isinstance(problem, (*UNREADABLE, StoreUnusable)):
             return None
         try:
+            prepare(self.database, create=False)
             with self.database.reading() as connection:
                 difference = next(
                     chain(damage(snapshot := Snapshot(connection, learner)), differences(snapshot)), None
                 )
-        except StoreDamaged as damaged_too:
-            return damaged_too
+        except NoDatabase:
+            return missing(self.location)
+        except (SchemaMismatch, StoreUnusable) as cause:
+            return cause
         except StoreError:
             return None
         return None if difference is None else damaged(self.location, words_of(difference))
@@ -268,6 +285,8 @@ class Store:
         """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
         if not self.database.is_due(now_ms if self._counts_days else None):
             return
+        if (other := connection.row(STAMP)) not in _OURS:
+            raise mismatch(self.location, other)
         difference = look_over(Snapshot(connection, learner))
         if difference is not None:
             raise damaged(self.location, words_of(difference))

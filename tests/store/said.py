@@ -140,7 +140,7 @@ def _amend(
 
 
 _TEXTS: Mapping[str, Callable[..., _Text]] = {
-    **dict.fromkeys(("row", "rows", "each", "columns", "run"), _plain),
+    **dict.fromkeys(("row", "row_later", "rows", "each", "columns", "run"), _plain),
     **dict.fromkeys(("rows_in", "run_in"), _listed),
     **dict.fromkeys(("many", "n_changed"), _many),
     "insert": _insert,

@@ -31,6 +31,7 @@ from core.demo.build import build
 from core.errors import (
     Conflict,
     InvalidInput,
+    SchemaMismatch,
     StoreBusy,
     StoreError,
     StoreReadOnly,
@@ -177,6 +178,25 @@ def test_a_reader_changes_nothing(context: Context) -> None:
     with pytest.raises(StoreError), context.store.database.reading() as reading:
         reading.run("UPDATE arm SET label = ?", ["x"])
     assert queries.verify(context).clean
+
+
+def test_a_newer_version_s_database_is_refused_by_who_has_it_open(context: Context) -> None:
+    """Upgraded meanwhile, it is neither written nor read by what doesn't know its tables."""
+    record(context, run_of("r"))
+
+    def stamp(version: str) -> None:
+        context.store.database.write(
+            lambda connection: connection.run("UPDATE alembic_version SET version_num = ?", [version])
+        )
+
+    stamp("9999")
+    with pytest.raises(SchemaMismatch, match="9999 of a newer"):
+        record(context, run_of("q"))
+    with pytest.raises(SchemaMismatch, match="9999 of a newer"):
+        queries.status(context)
+    stamp(HEAD)
+    assert queries.status(context).runs == 1
+    assert record(context, run_of("q")).told == "new"
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 127, 128, 129, 2_047, 2_048, 5_000])

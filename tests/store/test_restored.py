@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.learn import record
@@ -19,6 +22,7 @@ from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.store.child import answer
 
+SCHEMAS = Path(__file__).parent / "schemas"
 X, Y, Z = "tool:other:x", "tool:other:y", "tool:other:z"
 
 
@@ -192,3 +196,131 @@ def test_a_log_that_a_killed_process_left_is_read_into_its_own_file(tmp_path: Pa
         record(context, run_of("r2"))
         assert queries.status(context).runs == 4
         assert list(folder.glob("*.replaced-*")) == []
+
+
+# Gone, or of another version
+
+
+def beside(path: Path) -> dict[str, int]:
+    """Files of a database by name, with what tells one from another."""
+    return {one.name: one.stat().st_ino for one in path.parent.iterdir() if one.name.startswith(path.name)}
+
+
+def attempts(context: Context) -> list[Callable[[], object]]:
+    return [
+        lambda: reward(context, X, 1.0),
+        lambda: record(context, run_of("r9", arms=["x"])),
+        lambda: queries.status(context),
+        lambda: queries.verify(context),
+    ]
+
+
+def test_a_database_that_is_moved_away_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    """What is in its log alone would go with a new file that is made in its place."""
+    path = tmp_path / "a.db"
+    living, reader = context_at(path), context_at(path)
+    record(living, run_of("r1", arms=["x"], calls=["x"]))
+    assert queries.status(reader).runs == 1
+    path.rename(tmp_path / "b.db")
+    left = beside(path)
+    for context in (living, reader):
+        for attempt in attempts(context):
+            with pytest.raises(NoDatabase, match=r"a\.db any more") as refused:
+                attempt()
+            assert "Put it back" in refused.value.next_step
+    code, out = answer("limited", str(10**9), "--database", path, "upgrade", "--json")
+    assert (code, json.loads(out)["code"]) == (1, "store_unusable")
+    assert beside(path) == left
+    (tmp_path / "b.db").rename(path)
+    assert record(living, run_of("r2", arms=["x"], calls=["x"])).told == "new"
+    for context in (living, reader, context_at(path)):
+        assert queries.status(context).runs == 2
+        assert queries.verify(context).clean
+
+
+def deleted(path: Path) -> None:
+    for end in ("", "-wal", "-shm", ".lock"):
+        Path(f"{path}{end}").unlink()
+
+
+def emptied(path: Path) -> None:
+    deleted(path)
+    path.touch()
+
+
+def made_a_folder(path: Path) -> None:
+    deleted(path)
+    path.mkdir()
+
+
+def of_another_program(path: Path) -> None:
+    deleted(path)
+    with closing(sqlite3.connect(path)) as driver:
+        driver.execute("CREATE TABLE diary (day text)")
+
+
+def of_a_newer_version(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as driver, driver:
+        driver.execute("UPDATE alembic_version SET version_num = '9999'")
+
+
+def of_an_older_version(path: Path) -> None:
+    deleted(path)
+    path.write_bytes(gzip.decompress((SCHEMAS / "written-at-0020.db.gz").read_bytes()))
+
+
+def held_by(path: Path) -> object:
+    """The bytes of a file, or the rows of a database of ours, whose first bytes say that it has a log now."""
+    if not path.is_file():
+        return None
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as driver:
+        rows = list(driver.iterdump())
+    return rows if any("alembic_version" in row for row in rows) else path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("befall", "kind", "why"),
+    [
+        (deleted, NoDatabase, "any more"),
+        (emptied, NoDatabase, "any more"),
+        (made_a_folder, StoreUnusable, "got the folder"),
+        (of_another_program, StoreUnusable, "another program"),
+        (of_a_newer_version, SchemaMismatch, "9999 of a newer"),
+        (of_an_older_version, SchemaMismatch, "0020 of an older"),
+    ],
+)
+def test_what_takes_the_place_of_an_open_database_is_named_and_left_as_it_is(
+    befall: Callable[[Path], None], kind: type[Exception], why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.db"
+    living = context_at(path)
+    record(living, run_of("r1", arms=["x"], calls=["x"]))
+    maintenance.backup(living, tmp_path / "copy.db")
+    befall(path)
+    before = held_by(path)
+    for attempt in attempts(living):
+        with pytest.raises(kind, match=why):
+            attempt()
+    assert held_by(path) == before
+    if path.is_dir():
+        path.rmdir()
+    moved_over_with_the_log_left(tmp_path / "copy.db", path)
+    assert record(living, run_of("r2", arms=["x"], calls=["x"])).told == "new"
+    assert queries.status(living).runs == 2
+    assert queries.verify(living).clean
+
+
+def test_an_older_database_is_upgraded_under_a_living_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    living = context_at(path)
+    record(living, run_of("r1"))
+    of_an_older_version(path)
+    with pytest.raises(SchemaMismatch, match="older") as refused:
+        record(living, run_of("r2"))
+    assert refused.value.next_step == "Run: armscope upgrade"
+    code, out = answer("limited", str(10**9), "--database", path, "upgrade", "--json")
+    assert (code, json.loads(out)["before"]) == (0, "0020")
+    n_runs = queries.status(living).runs
+    assert record(living, run_of("r2")).told == "new"
+    assert queries.status(living).runs == n_runs + 1
+    assert queries.verify(living).clean

@@ -156,7 +156,7 @@ def test_an_older_schema_is_refused_with_the_command_that_upgrades_it(fresh: Pat
 def test_a_schema_nobody_here_knows_is_left_as_it_is(fresh: Path) -> None:
     execute(fresh, "UPDATE alembic_version SET version_num = '9999'")
     before = fresh.read_bytes()
-    with pytest.raises(SchemaMismatch, match="does not know") as refused:
+    with pytest.raises(SchemaMismatch, match="9999 of a newer") as refused:
         maintenance.upgrade(fresh)
     assert "newer armscope" in refused.value.next_step
     assert fresh.read_bytes() == before

@@ -29,12 +29,12 @@ def is_empty(path: Path) -> bool:
     if stat.S_ISDIR(info.st_mode):
         raise StoreUnusable(
             f"The database must be a file, got the folder {path}.",
-            next_step="Name a file in it, for example --database armscope.db.",
+            next_step="Name a file in it with --database.",
         )
     if not stat.S_ISREG(info.st_mode):
         raise StoreUnusable(
             f"The database must be a file on a disk, got {path}, which is a device, pipe or socket.",
-            next_step="Name a file, for example --database armscope.db.",
+            next_step="Name a file on a disk with --database.",
         )
     return info.st_size == 0
 

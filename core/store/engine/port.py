@@ -72,6 +72,10 @@ class Connection(ABC):
         """The first row; None where there is none."""
 
     @abstractmethod
+    def row_later(self, sql: str) -> Callable[[], Row | None]:
+        """Ask for a row that the next query brings along; what is returned then returns it, once."""
+
+    @abstractmethod
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows one by one, for results larger than memory should hold."""
 

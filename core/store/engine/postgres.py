@@ -189,9 +189,10 @@ class Connection(port.Connection):
         self._names = count()
         self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
         self._waiting: list[Query] = [] if begin is None else [(begin, ()), *_settings(driver)]
+        self._alongside: dict[bytes, RawCursor[Any] | None] = {}
+        """Queries that are sent with the first statement, and their cursors."""
         if begin == _WRITE:
-            self._waiting.append((_NUMBER, ()))
-        self._numbered: RawCursor[Any] | None = None
+            self._send_along(_NUMBER)
         self._under_way: ExitStack | None = None
         """Open pipeline of statements that were sent ahead; None if there is none."""
 
@@ -217,6 +218,8 @@ class Connection(port.Connection):
                 n_left = 0 if problem.sqlstate == _OF_POOLER else n_left - 1
                 self._driver = self._renewed()
                 self._waiting = [(_READ, ()), *_settings(self._driver)]
+                for query in self._alongside:
+                    self._send_along(query)
 
     def _send_all(self, queries: list[Query]) -> list[RawCursor[Any]]:
         if not self._waiting and self._under_way is None and len(queries) == 1:
@@ -248,8 +251,8 @@ class Connection(port.Connection):
         waiting, self._waiting = self._waiting, []
         for sql, values in waiting:
             cursor = _executed(self._driver, sql, values)
-            if sql == _NUMBER:
-                self._numbered = cursor
+            if sql in self._alongside:
+                self._alongside[sql] = cursor
 
     def _later(self, sql: bytes, values: Sequence[Any]) -> None:
         self._waiting.append((sql, tuple(values)))
@@ -280,7 +283,8 @@ class Connection(port.Connection):
     def number(self) -> str | None:
         """The number of the transaction, once the server has reported it."""
         with suppress(psycopg.Error):
-            row = None if self._numbered is None else self._numbered.fetchone()
+            cursor = self._alongside.get(_NUMBER)
+            row = None if cursor is None else cursor.fetchone()
             return None if row is None else str(row[0])
         return None
 
@@ -301,6 +305,20 @@ class Connection(port.Connection):
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         row: Row | None = self._ask(_translated(sql), values).fetchone()
         return row
+
+    def row_later(self, sql: str) -> Callable[[], Row | None]:
+        text = _translated(sql)
+        self._send_along(text)
+
+        def received() -> Row | None:
+            cursor = self._alongside[text]
+            return None if cursor is None else cursor.fetchone()
+
+        return received
+
+    def _send_along(self, query: bytes) -> None:
+        self._alongside[query] = None
+        self._waiting.append((query, ()))
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield rows of a server-side cursor, which ends with the transaction.

@@ -22,13 +22,13 @@ from sqlalchemy import Connection as Transacted
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
 
-from core.errors import InvalidInput, StoreBusy
+from core.errors import InvalidInput, StoreBusy, StoreUnusable
 from core.records.times import HOUR_MS
 from core.store.engine import port, words
 from core.store.engine.making import is_empty, migrating, roll_back
 from core.store.engine.port import Row, T
-from core.store.failures import damaged, from_os, is_damage, translated
-from core.store.files import make_file, make_folder, refuse_network, sync_names
+from core.store.failures import damaged, from_os, is_damage, missing, translated
+from core.store.files import make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
 from core.store.log import lost_acts
 from core.store.seen import (
@@ -99,6 +99,9 @@ class Connection(port.Connection):
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         row: Row | None = self._driver.execute(_spoken(sql), values).fetchone()
         return row
+
+    def row_later(self, sql: str) -> Callable[[], Row | None]:
+        return self._driver.execute(sql).fetchone
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         self._driver.execute(_spoken(sql), values)
@@ -407,6 +410,11 @@ class Database(port.Database):
         except OSError as problem:
             raise from_os(problem, self.path, "write") from problem
         with self.locked():
+            if is_empty(self.path) and holds_something(self._log):
+                raise StoreUnusable(
+                    f"{self._log} holds acts of a database that is no longer at {self.path}.",
+                    next_step="Put the database back, or move its log away and try again.",
+                )
             yield
 
     @contextmanager
@@ -419,9 +427,11 @@ class Database(port.Database):
     def _write_driver_at_path(self) -> sqlite3.Connection:
         """Return the open connection, if it has the file at the path and no other program has changed it."""
         now = look_at(self._file, self._log)
+        if self._write_driver is not None and now == self._ids:
+            return self._write_driver
+        if is_empty(self.path):  # a file made here would have its log, which the moved file needs, deleted
+            raise missing(self.path)
         if self._write_driver is not None:
-            if now == self._ids:
-                return self._write_driver
             note = note_at(self._lock_file)
             if (
                 note is not None and note.identity == now and now.opens_like(self._ids)
@@ -573,14 +583,11 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             flags = "mode=ro"
             if not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
                 flags += "&immutable=1"  # no process can be writing there, and no shared memory can be made
-            name = f"file:{quote(os.fsencode(path.absolute()))}?{flags}"
         else:
-            make_folder(path.parent)
-            make_file(path)
-            name = str(path)
+            flags = "mode=rw"
         return sqlite3.connect(
-            name,
-            uri=read_only,
+            f"file:{quote(os.fsencode(path.absolute()))}?{flags}",
+            uri=True,
             isolation_level=None,
             check_same_thread=False,
             timeout=_BUSY_TIMEOUT_S,
@@ -589,6 +596,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
+    driver.execute("SELECT 1 FROM learner LIMIT 0")  # another program's file is left as it is
     driver.execute("PRAGMA journal_mode=WAL").fetchall()
     driver.execute("PRAGMA synchronous=FULL")
     driver.execute("PRAGMA foreign_keys=ON")
