@@ -133,3 +133,18 @@ def _asked(context: Context, case: Asked) -> bool:
     checks = [not_a_server_error, *([response_schema_conformance] if response.status_code == 200 else [])]
     case.validate_response(response, checks=checks)
     return bool(response.status_code < 400)
+
+
+_ODD: Final[tuple[object, ...]] = (10**30, -(10**30), float("nan"), "\x00", [[10**30]], {"\x00": 10**30})
+"""The client's own reader takes them; a text that is no Unicode it refuses."""
+
+
+def test_values_that_json_allows_and_others_cannot_write_are_no_failure(context: Context) -> None:
+    with watching(context) as stored:
+        before = stored()
+        for name, tool in BY_NAME.items():
+            for field in (*tool.schema["properties"], "another"):
+                for odd in _ODD:
+                    answer = call(at_desk(context), MARA, name, {field: odd}, ALLOWED)
+                    assert answer.document is not None or stored() == before, (name, field, odd)
+                    before = stored()

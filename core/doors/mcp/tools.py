@@ -6,6 +6,7 @@ the tool's protocol, and no failure of MCP.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
@@ -164,11 +165,16 @@ def _kairos_refusal(tool: AgentTool, problem: ArmscopeError) -> Document:
 
 
 def _reward(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return _loaded(reward_call(service.context(actor), orjson.dumps(arguments)))
+    return _loaded(reward_call(service.context(actor), _body(arguments)))
 
 
 def _export(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return _loaded(export_call(service.context(actor), orjson.dumps(arguments)))
+    return _loaded(export_call(service.context(actor), _body(arguments)))
+
+
+def _body(arguments: Arguments) -> bytes:
+    """Return arguments as a body. Integers may have any size, which orjson does not write."""
+    return json.dumps(arguments).encode()
 
 
 def _loaded(answer: bytes) -> Document:
