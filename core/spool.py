@@ -249,22 +249,22 @@ class Spool:
 
         None: another process is sending, so nothing was searched.
         """
-        if not self._files():
+        if (run is None and session is None) or not self._files():
             return 0
+        n_erased = 0
         with self.sending(wait_s=5.0) as is_alone:
             if not is_alone:
                 return None
-            items = [item for path in self._files() if (item := self.read(path)) is not None]
-            matching = [
-                item
-                for item in items
-                if item.header.uid == run or (session is not None and item.header.session == session)
-            ]
-            for item in matching:
+            for path in self._files():
+                item = self.read(path)
+                if item is None or (item.header.uid != run and (session or run) != item.header.session):
+                    continue
                 body = _without_texts(item.body)
                 header = msgspec.structs.replace(item.header, session=None, digest=_digest(body))
-                self._rewrite(item, item.path, header, body)
-        return len(matching)
+                if header != item.header:
+                    self._rewrite(item, item.path, header, body)
+                    n_erased += 1
+        return n_erased
 
     def _rewrite(self, item: Item, path: Path, header: Header, body: bytes) -> None:
         with suppress(OSError):
@@ -320,8 +320,9 @@ def _locked(handle: int, deadline: float) -> bool:
 
 def _without_texts(body: bytes) -> bytes:
     document: dict[str, Any] = msgspec.json.decode(body)
-    document["references"] = [{**one, "excerpt": None} for one in document["references"]]
-    document["run"] |= {"prompt": None, "reply": "", "session": None}
+    if "run" in document:
+        document["references"] = [{**one, "excerpt": None} for one in document["references"]]
+        document["run"] |= {"prompt": None, "reply": "", "session": None}
     return msgspec.json.encode(document)
 
 

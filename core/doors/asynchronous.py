@@ -16,6 +16,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    NoReturn,
     ParamSpec,
     Protocol,
     Self,
@@ -24,7 +25,7 @@ from typing import (
     overload,
 )
 
-from core.doors.protocol import LearnerProtocol, RunOptions
+from core.doors.protocol import LearnerProtocol, RunOptions, not_sent
 from core.doors.running import RunUnderWay
 from core.records.learner import LearnerSettings
 from core.records.run_story import RunStory
@@ -57,6 +58,9 @@ class AsyncLearnerProtocol(Protocol):
     learner: LearnerProtocol
     _threads: ThreadPoolExecutor
     _run_threads: ThreadPoolExecutor
+
+    def __reduce__(self) -> NoReturn:
+        not_sent(self)
 
     async def __aenter__(self) -> Self:
         return self

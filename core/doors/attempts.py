@@ -32,6 +32,7 @@ from core.errors import (
     InvalidBatch,
     InvalidInput,
     NotFound,
+    StoreBusy,
     Unidentified,
 )
 from core.guidance import guidance
@@ -138,6 +139,7 @@ class Attempts:
         self._afterwards: dict[str, list[Callable[[], None]]] = {}
         self._logged: set[str] = set()
         self._has_looked = False
+        self._problem: Exception | None = None
 
     # Select
 
@@ -266,6 +268,13 @@ class Attempts:
     def later(self, run: Run) -> None:
         """Record a run within a second, or at the end of the process."""
         self._same_process()
+        if self._is_closing.is_set():
+            raise Closed(
+                f"Learner {self._learner.name!r} is closed; nothing was recorded.",
+                next_step="Open it again, or do this inside its with block.",
+            )
+        if run.ended_at_ms is None:
+            run = replace(run, ended_at_ms=self._learner._now_ms())
         with self._lock:
             self._queue.append(run)
             if self._flusher is None:
@@ -282,6 +291,7 @@ class Attempts:
 
     def flush(self, limit_s: float) -> None:
         """Record all runs that were to be recorded later; a run that can't be is kept in the spool."""
+        self._same_process()
         with self._lock:
             runs, self._queue = self._queue, []
         if not runs:
@@ -377,6 +387,21 @@ class Attempts:
                         return False
         return True
 
+    def send_all(self, *, rejected: bool) -> int:
+        """Send what waits, and on request what was ``rejected``; return how many runs. Raises without an answer."""
+        for path in self.spool.rejected() if rejected else ():
+            if (item := self.spool.read(path)) is not None:
+                self.spool.retry(item)
+        before = self.counts()
+        is_empty = self.send()
+        after = self.counts()
+        if not is_empty:
+            raise self._problem or StoreBusy(
+                "One process sends at a time, got another one that is sending.",
+                next_step="Wait for it to end.",
+            )
+        return before.waiting - after.waiting - (after.rejected - before.rejected)
+
     def _sent(self, path: Path) -> bool:
         """Send one run of the spool. Return False if there was no answer."""
         item = self.spool.read(path)
@@ -388,7 +413,8 @@ class Attempts:
         except _REJECTIONS as problem:
             self._log_once("Run %r was rejected: %s", item.header.uid, problem)
             self.spool.reject(item, problem)
-        except Exception:
+        except Exception as problem:
+            self._problem = problem
             return False
         else:
             self.spool.remove(item)
@@ -428,7 +454,8 @@ class Attempts:
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name="armscope-recovery", daemon=True)
-        thread.start()
+        with suppress(RuntimeError):  # at the end of the process
+            thread.start()
         return thread
 
     def _log_once(self, message: str, *values: object) -> None:

@@ -19,6 +19,8 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Final,
+    Literal,
+    NoReturn,
     Protocol,
     Self,
     TypedDict,
@@ -32,7 +34,7 @@ from msgspec.structs import replace
 from core.doors.attempts import Attempts, OnError, Request, RunOutcome
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
-from core.errors import ArmscopeError, Conflict, InvalidBatch, InvalidInput
+from core.errors import ArmscopeError, Conflict, InvalidBatch, InvalidInput, NotFound
 from core.records.agreement import AgreementReport
 from core.records.answers import (
     BackupAnswer,
@@ -77,6 +79,7 @@ from core.records.verification import Verification
 from core.records.view import EVERYTHING, View
 
 if TYPE_CHECKING:
+    from core.doors.asynchronous import AsyncLearnerProtocol
     from core.statistics.savings import Savings
 
 _T = TypeVar("_T")
@@ -160,6 +163,9 @@ class LearnerProtocol(Protocol):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        not_sent(self)
 
     def close(self) -> None:
         """Close the database or the connections; every later call raises `Closed`."""
@@ -293,7 +299,15 @@ class LearnerProtocol(Protocol):
         self._offers.add(selection, offered or ())
         return selection
 
-    def record(self, uid: str, **options: Unpack[RecordOptions]) -> RecordAnswer:
+    @overload
+    def record(
+        self, uid: str, *, wait: Literal[True] = True, **options: Unpack[RecordOptions]
+    ) -> RecordAnswer: ...
+
+    @overload
+    def record(self, uid: str, *, wait: Literal[False], **options: Unpack[RecordOptions]) -> None: ...
+
+    def record(self, uid: str, *, wait: bool = True, **options: Unpack[RecordOptions]) -> RecordAnswer | None:
         """Record one request, with the ``selection`` that it ran with or the ``arms`` in its prompt.
 
         The content, label and prior of offered arms are remembered from the latest selections of this object. A
@@ -304,8 +318,14 @@ class LearnerProtocol(Protocol):
         with the setting ``keep_texts`` and unless ``keep`` is False.
         ``ended_at`` is an aware time; by default the run ends when it is first recorded. A repeat with the same
         ``uid`` changes nothing; with other content it raises `Conflict`.
+
+        ``wait`` False returns at once. The run is recorded within a second, or at the end of the process: a process
+        that is killed before loses it. Errors are logged, and a run that can't be recorded waits in the spool.
         """
         run = _run_of(self._offers, uid, options)
+        if not wait:
+            self._attempts.later(run)
+            return None
         try:
             return self._call("record", RecordAnswer, run=run, ended_now=run.ended_at_ms is None)
         except Conflict as problem:
@@ -583,9 +603,22 @@ class LearnerProtocol(Protocol):
         ...     erased.places, learner.ledger()[0].reward, learner.ledger()[0].reason
         ({'audit.detail': 1, 'observation.reason': 1}, 0.5, None)
         """
-        return self._call(
-            "erase", EraseAnswer, run=run, session=session, execution=execution, episode=episode, rater=rater
-        )
+        n_waiting = self._attempts.spool.erase(run=run, session=session)
+        try:
+            answer = self._call(
+                "erase",
+                EraseAnswer,
+                run=run,
+                session=session,
+                execution=execution,
+                episode=episode,
+                rater=rater,
+            )
+        except NotFound:
+            if not n_waiting:
+                raise
+            answer = EraseAnswer(of="session" if run is None else "run", texts=0, places={}, not_reached=())
+        return answer.with_spool(n_waiting, str(self._attempts.spool.folder))
 
     def reset(
         self,
@@ -678,6 +711,14 @@ class LearnerProtocol(Protocol):
     def verify(self) -> Verification:
         """Recompute every cache from the recorded facts, and compare."""
         return self._call("verify", Verification)
+
+
+def not_sent(learner: LearnerProtocol | AsyncLearnerProtocol) -> NoReturn:
+    """Refuse to send a learner to another process: its connections and threads are of this one."""
+    raise InvalidInput(
+        f"Another process must open its own learner, got the {type(learner).__name__} {learner.name!r} of this one.",
+        next_step="Open it there, with open_learner(PATH) or Client(URL).",
+    )
 
 
 def arm_of(arm: object) -> Arm:

@@ -62,8 +62,8 @@ class Threads:
             if self._n_idle:
                 self._n_idle -= 1
             elif self._n_threads < _MOST:
-                self._n_threads += 1
                 threading.Thread(target=self._work, name="armscope-attempt", daemon=True).start()
+                self._n_threads += 1
             else:
                 return False
             self._jobs.put(job)

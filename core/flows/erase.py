@@ -12,10 +12,11 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from core.errors import InvalidInput, StoreBusy
+from core.errors import InvalidInput, NotFound, StoreBusy
 from core.flows.context import Context
 from core.records.answers import Erasable, EraseAnswer
 from core.settings import Located, Server
+from core.spool import Spool
 from core.store.erasing import (
     erase_rater,
     erase_words,
@@ -30,6 +31,7 @@ from core.store.transaction import Transaction
 _ELSEWHERE: Final = (
     "backups made before",
     "exports and reports made before",
+    "runs that wait on other machines to be recorded",
     "the names of members and tokens",
     "the ids of runs, executions and episodes",
     "the keys of requests",
@@ -78,13 +80,21 @@ def erase(
         the file: erase again.
     """
     of, name = _named(run, session, execution, episode, rater)
-    counts = context.write("erase", lambda txn: _erased(txn, of, name))
+    context.permit("erase")
+    spool = Spool.of_database(context.store.location, context.learner)
+    n_waiting = spool.erase(run=run, session=session)
+    try:
+        counts = context.write("erase", lambda txn: _erased(txn, of, name))
+    except NotFound:
+        if not n_waiting:
+            raise
+        return _answer(context, of, Counter()).with_spool(n_waiting, str(spool.folder))
     if not context.store.database.scour():
         raise StoreBusy(
             "The text is erased, but a long read kept it in the file's log.",
             next_step="Close the programs that read the database, and erase again.",
         )
-    return _answer(context, of, counts)
+    return _answer(context, of, counts).with_spool(n_waiting, str(spool.folder))
 
 
 def preview_erase(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from core.records.episode import Scale
 from core.records.parameters import ExportFormat
@@ -70,7 +71,8 @@ Erasable = Literal["run", "session", "execution", "episode", "rater"]
 class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Erased texts, or those that would be erased.
 
-    ``places`` counts texts by ``table.column`` (``session``: runs whose session is a number now). ``not_reached``
+    ``places`` counts texts by ``table.column`` (``session``: runs whose session is a number now; ``spool.run``: runs
+    that wait to be recorded). ``not_reached``
     names other copies: earlier backups, and replaced files of this database.
     """
 
@@ -79,6 +81,14 @@ class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, int]
     not_reached: tuple[str, ...]
     is_preview: bool = False
+
+    def with_spool(self, n_runs: int | None, folder: str) -> EraseAnswer:
+        """Return the answer with the runs of a spool whose texts are erased; None: it could not be searched."""
+        if n_runs is None:
+            return replace(self, not_reached=(*self.not_reached, folder))
+        if not n_runs:
+            return self
+        return replace(self, texts=self.texts + n_runs, places={**self.places, "spool.run": n_runs})
 
 
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):

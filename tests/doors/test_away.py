@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pickle
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,15 +25,31 @@ from core import AsyncClient, AsyncLearner, Client, Learner, LearnerProtocol, Ru
 from core.client import Unreachable
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import fallback
-from core.errors import Denied, InvalidArm, InvalidInput, InvalidSetting, StoreBusy, TimedOut
+from core.errors import (
+    Closed,
+    Denied,
+    InvalidArm,
+    InvalidInput,
+    InvalidSetting,
+    NotFound,
+    StoreBusy,
+    TimedOut,
+)
 from core.flows.context import Context
+from core.flows.erase import erase
 from core.flows.tokens import create_token
 from core.packing import fill
+from core.records.candidate import memory_candidate
 from core.records.learner import DEFAULT_SEEDS, LearnerSettings
 from core.records.run import Call
+from core.spool import Spool
+from tests.conftest import ROOT
 from tests.doors.front import AWAY, Front, Mode
 from tests.doors.http.test_served import served
+from tests.doors.test_cli import Shell, document, error, shell
 from tests.flows.world import context_at
+
+__all__ = ["shell"]
 
 TOOLS: list[dict[str, Any]] = [{"name": name, "input_schema": {}} for name in ("search", "fetch", "Read")]
 QUICK: dict[str, Any] = {"connect_s": 0.2, "select_s": 0.3, "record_s": 0.3}
@@ -351,3 +373,170 @@ def test_a_fallback_run_never_counts_in_the_comparison(tmp_path: Path) -> None:
         story = learner.why("f")
         assert story.replays
         assert learner.verify().clean
+
+
+# The spool
+
+
+def test_a_later_process_sends_what_waits(tmp_path: Path) -> None:
+    """The first one was killed; the next one sends in the background."""
+    context = context_at(tmp_path / "a.db")
+    with served(context) as url:
+        front = Front(url)
+        front.be("refused")
+        killed = (
+            "import os, sys\nfrom core import Client\nclient = Client(sys.argv[1])\n"
+            "for n in range(5):\n    with client.run(['tool:web:search'], uid=f'r{n}') as run:\n"
+            "        run.called('search')\nos.kill(os.getpid(), 9)"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARMSCOPE_SPOOL": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", killed, front.url], env=environment, check=False)
+        assert done.returncode == -signal.SIGKILL
+        front.be("passing")
+        with Client(front.url, spool=tmp_path) as client:
+            assert client.status().spool.waiting == 5
+            request(client, "after")
+            until(lambda: client.status().spool.waiting == 0)
+            assert client.status().runs == 6
+            assert client.verify().clean
+        front.close()
+    context.store.close()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_texts_are_spooled_only_where_the_learner_keeps_them(
+    keeps: bool, front: Front, tmp_path: Path
+) -> None:
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        client.change("keep_texts", keeps)
+        request(client, "before")
+        until(lambda: client._attempts._known.settings is not None)
+        front.be("silent")
+        with client.run(
+            [*TOOLS, memory_candidate("plan", "PLANTED content of a memory, long enough")]
+        ) as run:
+            run.asked("PLANTED request")
+            run.called("search", {"q": "PLANTED argument"})
+            run.said("PLANTED text: content of a memory, long enough")
+            run.said("PLANTED reply")
+        (path,) = client._attempts.spool.waiting()
+        stored = path.read_bytes()
+        assert [word in stored for word in (b"request", b"PLANTED reply")] == [keeps, keeps]
+        assert b"PLANTED argument" not in stored
+        assert b"memory:fact:plan" in msgspec.json.encode(
+            msgspec.json.decode(stored.partition(b"\n")[2])["run"]
+        )
+        front.be("passing")
+        until(lambda: client.status().spool.waiting == 0)
+        (memory,) = [one for one in client.why(run.uid).arms if one.arm == "memory:fact:plan"]
+        assert memory.referenced
+
+
+def test_what_is_erased_is_erased_in_the_spool_too(front: Front, tmp_path: Path) -> None:
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        client.change("keep_texts", True)
+        request(client, "before")
+        until(lambda: client._attempts._known.settings is not None)
+        front.be("refused")
+        for uid in ("r1", "r2"):
+            with client.run(TOOLS, uid=uid, session=f"PLANTED {uid}") as run:
+                run.called("search")
+                run.asked("PLANTED")
+        spool = client._attempts.spool
+        spool_of = {item.header.uid: item.body for path in spool.waiting() if (item := spool.read(path))}
+        assert [b"PLANTED" in body for body in spool_of.values()] == [True, True]
+        assert spool.erase(run="r1") == 1
+        assert spool.erase(session="PLANTED r2") == 1
+        assert not any(b"PLANTED" in path.read_bytes() for path in spool.folder.iterdir())
+        front.be("passing")
+        until(lambda: client.status().spool.waiting == 0)
+        assert (client.status().runs, client.status().spool.rejected) == (3, 0)
+
+
+@pytest.mark.of_file
+def test_a_run_that_only_the_spool_has_can_be_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path))
+    context = context_at(tmp_path / "a.db")
+    body = msgspec.json.encode({"run": {"uid": "r", "prompt": "PLANTED"}, "references": []})
+    spool = Spool.of_database(context.store.location, context.learner)
+    spool.add("r", body, now_ms=0, session="s")
+    erased = erase(context, run="r")
+    assert (erased.texts, erased.places) == (1, {"spool.run": 1})
+    assert b"PLANTED" not in spool.waiting()[0].read_bytes()
+    with pytest.raises(NotFound):
+        erase(context, run="r")
+    context.store.close()
+
+
+def test_the_command_lists_and_sends(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
+    context = context_at(tmp_path / "a.db")
+    with served(context) as url:
+        front = Front(url)
+        front.be("refused")
+        with Client(front.url) as client:
+            for number in range(3):
+                assert request(client, f"r{number}").outcome == "spooled"
+        (row,) = document(shell("spool", "--json"))
+        assert (row["address"], row["counts"]) == (front.url, {"waiting": 3, "rejected": 0, "dropped": 0})
+        assert error(shell("spool", "send", "--server", front.url, "--json"), 1, "unreachable")
+        front.be("passing")
+        sent = document(shell("spool", "send", "--server", front.url, "--json"))
+        assert (sent["sent"], sent["left"]["waiting"]) == (3, 0)
+        front.close()
+    with closing(Learner(context)) as learner:
+        assert learner.status().runs == 3
+
+
+# Record later
+
+
+def test_a_record_that_is_not_waited_for_comes_within_a_second(front: Front, tmp_path: Path) -> None:
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        for number in range(5):
+            client.record(f"r{number}", arms=TOOLS, calls=["search"], wait=False)
+        until(lambda: client.status().runs == 5)
+        client.record("r0", arms=TOOLS, calls=["fetch"], wait=False)
+        client.record("r5", arms=TOOLS, calls=["search"], wait=False)
+        until(lambda: client.status().runs == 6)
+        until(lambda: client.status().spool.rejected == 1)
+        with pytest.raises(InvalidInput):
+            client.record("r6", wait=False)
+        front.be("refused")
+        client.record("r7", arms=TOOLS, calls=["search"], wait=False)
+    front.be("passing")
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        with pytest.raises(InvalidInput):
+            client.record("r8", wait=False)
+        request(client, "r9")
+        until(lambda: client.status().runs == 8)
+        assert client.verify().clean
+    with pytest.raises(Closed):
+        client.record("r10", arms=TOOLS, wait=False)
+
+
+# Processes
+
+
+def test_a_child_goes_on_and_what_is_not_waited_for_is_recorded_at_the_end(tmp_path: Path) -> None:
+    """A child made by fork has none of the parent's threads."""
+    program = (
+        "import os\nfrom core import open_learner\nlearner = open_learner('a.db')\n"
+        "def go(uid):\n    with learner.run(['tool:web:search'], uid=uid) as run:\n        run.called('search')\n"
+        "    assert run.outcome == 'recorded', uid\n"
+        "go('parent')\nchild = os.fork()\ngo('child' if child == 0 else 'both')\n"
+        "os._exit(0) if child == 0 else None\nassert os.waitpid(child, 0)[1] == 0\n"
+        "for n in range(3):\n    learner.record(f'r{n}', arms=['tool:web:search'], calls=['search'], wait=False)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
+    )
+    with open_learner(tmp_path / "a.db") as learner:
+        assert (learner.status().runs, learner.verify().clean) == (6, True)
+
+
+def test_no_learner_goes_to_another_process(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner, Client("http://127.0.0.1:1") as client:
+        for one in (learner, client, AsyncLearner(learner), AsyncClient("http://127.0.0.1:1")):
+            with pytest.raises(InvalidInput, match=r"open_learner\(PATH\)"):
+                pickle.dumps(one)

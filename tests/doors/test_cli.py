@@ -82,6 +82,7 @@ NO_VERBS = {
     "report",
     "restore",
     "rubric",
+    "spool",
     "savings",
     "serve",
     "token",

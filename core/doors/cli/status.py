@@ -9,10 +9,11 @@ import typer
 
 from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
 from core.doors.cli.savings import VERDICTS, compared, figure, money_rows
+from core.doors.cli.spool import spool_words
 from core.doors.terminal import say, say_facts
 from core.doors.verbs import verb
 from core.records.estimate import Estimate
-from core.records.status import Baseline
+from core.records.status import Baseline, SpoolCounts
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -45,6 +46,7 @@ def _say_status(result: queries.Status) -> None:
         ),
         ("arms", f"{result.arms:,} with {result.pulls:,} pulls{_judged(result)}"),
         *([("offers", _offers(result))] if result.offers else []),
+        *([("not recorded", spool_words(result.spool))] if result.spool != SpoolCounts() else []),
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),

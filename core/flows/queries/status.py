@@ -12,6 +12,7 @@ from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.status import Baseline, Status
 from core.records.times import iso
 from core.records.view import View
+from core.spool import Spool
 from core.statistics import savings as savings_of
 from core.statistics.judgement import alarms, stale_arms
 from core.store import reads
@@ -61,6 +62,7 @@ def status(context: Context) -> Status:
         read_database=None if standby is None else str(standby.place),
         read_standing=read_standing,
         read_problem=None if standby is None or standby.problem is None else standby.problem.problem,
+        spool=Spool.of_database(context.store.location, context.learner).counts(),
     )
 
 

@@ -18,7 +18,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Select and exchange": ("select", "export", "api", "mcp", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),
     "Operate": (
-        *("learners", "config", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase"),
+        *("learners", "config", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase", "spool"),
     ),
 }
 """Commands by section of the help. A command that is in none comes last, below `OTHER`."""

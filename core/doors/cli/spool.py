@@ -1,0 +1,108 @@
+"""Spool: runs of agents on this machine that wait to be recorded."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from core.doors.cli.program.app import answer, command, context_of, done, global_options, group
+from core.doors.terminal import say, say_table
+from core.records.counts import number_of
+from core.records.status import SpoolCounts
+from core.settings import DEFAULT_LEARNER, secret
+from core.spool import Spool, spools
+
+if TYPE_CHECKING:
+    from core.doors.protocol import LearnerProtocol
+
+SPOOL = group("spool", words="List the runs that wait to be recorded, or send them.")
+_SHOWN: Final = 5
+
+
+class SpoolRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Spool of one learner at one address; ``reasons`` are those of its latest rejected runs, by uid."""
+
+    address: str
+    learner: str
+    folder: str
+    counts: SpoolCounts
+    reasons: dict[str, str]
+
+
+class SpoolSent(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that were sent from a spool, and those that are left; they count like a late import."""
+
+    sent: int
+    left: SpoolCounts
+
+
+@command(
+    "list", inside=SPOOL, words="List the spools of this user, by address.", examples=["spool", "spool list"]
+)
+def list_spools(line: typer.Context) -> None:
+    """A run waits in a spool when its agent could not reach the database or server."""
+    rows = [_row(one) for one in spools()]
+    answer(line, rows, lambda: _say(rows))
+
+
+@command(
+    "send",
+    inside=SPOOL,
+    words="Send the runs that wait for a database or server.",
+    examples=["spool send", "spool send --server http://127.0.0.1:8502 --rejected"],
+)
+def send(
+    line: typer.Context,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="URL", help="Server to send to; the token is in ARMSCOPE_TOKEN."),
+    ] = None,
+    rejected: Annotated[bool, typer.Option("--rejected", help="Send rejected runs once more.")] = False,
+) -> None:
+    """Runs without an answer go on waiting. A repeat counts once."""
+    options = global_options(line).settings()
+    learner: LearnerProtocol
+    if server is None:
+        learner = resolve_name("core.doors.python:Learner")(context_of(line))
+    else:
+        client: Any = resolve_name("core.client:Client")
+        learner = client(server, secret("ARMSCOPE_TOKEN"), learner=options.learner or DEFAULT_LEARNER)
+    with learner:
+        result = SpoolSent(
+            sent=learner._attempts.send_all(rejected=rejected), left=learner._attempts.counts()
+        )
+    done(line, result, lambda: say(f"{number_of(result.sent, 'run')} sent; {spool_words(result.left)}."))
+
+
+def spool_words(counts: SpoolCounts) -> str:
+    """Return the numbers of a spool in words.
+
+    >>> spool_words(SpoolCounts(waiting=2, dropped=1))
+    '2 runs wait, 0 rejected, 1 dropped'
+    """
+    waiting = "1 run waits" if counts.waiting == 1 else f"{counts.waiting:,} runs wait"
+    return f"{waiting}, {counts.rejected:,} rejected, {counts.dropped:,} dropped"
+
+
+def _row(spool: Spool) -> SpoolRow:
+    items = [item for path in spool.rejected()[-_SHOWN:] if (item := spool.read(path)) is not None]
+    return SpoolRow(
+        address=spool.about.address,
+        learner=spool.about.learner,
+        folder=str(spool.folder),
+        counts=spool.counts(),
+        reasons={item.header.uid: item.header.reason or "" for item in items},
+    )
+
+
+def _say(rows: list[SpoolRow]) -> None:
+    table = [
+        (one.address, one.learner, *(f"{n:,}" for n in msgspec.structs.astuple(one.counts))) for one in rows
+    ]
+    say_table(("address", "learner", "waiting", "rejected", "dropped"), table, numbers=(2, 3, 4))
+    for row in rows:
+        for uid, reason in row.reasons.items():
+            say(f"{uid}: {reason}")

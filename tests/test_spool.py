@@ -1,0 +1,160 @@
+"""Spool: what is added is there once until it is sent, and nothing that happens to a file reaches another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import Conflict
+from core.records.status import SpoolCounts
+from core.records.times import DAY_MS
+from core.spool import MAX_AGE_MS, Spool, spools
+from tests.conftest import ROOT
+
+NOW_MS = 1_790_000_000_000
+WHY = Conflict("It is taken.", next_step="Take another.")
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool("address", "default", parent=tmp_path)
+
+
+def bodies(spool: Spool) -> list[bytes]:
+    return [item.body for path in spool.waiting() if (item := spool.read(path)) is not None]
+
+
+@given(contents=st.lists(st.binary(max_size=200), max_size=8))
+def test_runs_wait_in_their_order_as_they_are(
+    contents: list[bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    spool = Spool("address", "default", parent=tmp_path_factory.mktemp("spool"))
+    for number, content in enumerate(contents):
+        assert spool.add(f"r{number}", content, now_ms=NOW_MS)
+    assert bodies(spool) == contents
+    assert bodies(Spool("address", "default", parent=spool.folder.parent)) == contents
+    for path in spool.waiting():
+        item = spool.read(path)
+        assert item is not None
+        spool.remove(item)
+    assert spool.counts() == SpoolCounts()
+
+
+def test_each_address_and_learner_has_a_spool_of_its_own(tmp_path: Path) -> None:
+    first = Spool.of_server("https://u:secret@host:1/base/", "a", parent=tmp_path)
+    first.add("r", b"1", now_ms=NOW_MS)
+    others = [
+        Spool.of_server("https://host:1/base", "b", parent=tmp_path),
+        Spool.of_server("https://host:2/base", "a", parent=tmp_path),
+        Spool.of_database(tmp_path / "a.db", "a", parent=tmp_path),
+    ]
+    assert [one.waiting() for one in others] == [[], [], []]
+    assert len(Spool.of_server("https://host:1/base", "a", parent=tmp_path).waiting()) == 1
+    (listed,) = spools(tmp_path)
+    assert (listed.about.address, listed.about.learner) == ("https://host:1/base", "a")
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"secret" not in stored
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")} == {0}
+
+
+@given(cut=st.integers(0, 200), byte=st.integers(0, 255), seed=st.integers(0, 10_000))
+def test_a_damaged_file_loses_itself_alone(
+    cut: int, byte: int, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    spool = Spool("address", "default", parent=tmp_path_factory.mktemp("spool"))
+    for number in range(3):
+        spool.add(f"r{number}", b"body of %d" % number, now_ms=NOW_MS)
+    victim = spool.waiting()[seed % 3]
+    content = bytearray(victim.read_bytes())
+    if cut < len(content):
+        del content[cut:]
+    else:
+        content[seed % len(content)] = byte
+    is_same = bytes(content) == victim.read_bytes()
+    victim.write_bytes(bytes(content))
+    left = bodies(spool)
+    assert len(left) == (3 if is_same else 2) or {b"body of 0", b"body of 1", b"body of 2"} >= set(left)
+    assert spool.counts().waiting + spool.counts().dropped == 3
+
+
+def test_the_oldest_are_dropped_and_counted(tmp_path: Path) -> None:
+    spool = Spool("address", "default", parent=tmp_path, max_bytes=2_000)
+    for number in range(50):
+        assert spool.add(f"r{number}", b"%3d" % number * 30, now_ms=NOW_MS + number)
+    left = bodies(spool)
+    assert left == [b"%3d" % number * 30 for number in range(50 - len(left), 50)]
+    assert 5 < len(left) < 25
+    assert spool.counts() == SpoolCounts(waiting=len(left), dropped=50 - len(left))
+    again = Spool("address", "default", parent=tmp_path, max_bytes=2_000)
+    again.add("later", b"x", now_ms=NOW_MS + MAX_AGE_MS + DAY_MS)
+    assert bodies(again) == [b"x"]
+    assert again.counts() == SpoolCounts(waiting=1, dropped=50)
+
+
+def test_a_rejected_run_is_kept_with_its_reason_and_may_wait_again(spool: Spool) -> None:
+    spool.add("r", b"body", now_ms=NOW_MS)
+    item = spool.read(spool.waiting()[0])
+    assert item is not None
+    spool.reject(item, WHY)
+    assert (bodies(spool), spool.counts()) == ([], SpoolCounts(rejected=1))
+    rejected = spool.read(spool.rejected()[0])
+    assert rejected is not None
+    assert (rejected.body, rejected.header.code) == (b"body", "conflict")
+    assert "It is taken." in str(rejected.header.reason)
+    spool.retry(rejected)
+    assert (bodies(spool), spool.counts()) == ([b"body"], SpoolCounts(waiting=1))
+
+
+def test_one_sends_at_a_time(spool: Spool) -> None:
+    other = Spool("address", "default", parent=spool.folder.parent)
+    with spool.sending() as first, other.sending() as second:
+        assert (first, second) == (True, False)
+    with other.sending() as is_alone:
+        assert is_alone
+
+
+def test_what_the_disk_refuses_is_dropped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    spool = Spool("address", "default", parent=tmp_path / "file")
+    assert not spool.add("r", b"body", now_ms=NOW_MS)
+    assert spool.counts() == SpoolCounts(dropped=1)
+    with spool.sending() as is_alone:
+        assert not is_alone
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from core.spool import Spool
+
+spool = Spool("address", "default", parent=Path(sys.argv[1]))
+for number in range(100_000):
+    spool.add(f"r{number}", b"%d" % number, now_ms=number)
+    print(number, flush=True)
+"""
+
+
+def test_what_was_added_outlives_a_kill(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    acknowledged = [int(process.stdout.readline()) for _ in range(40)]
+    process.send_signal(signal.SIGKILL)
+    acknowledged += [int(line) for line in process.stdout.read().splitlines()]
+    process.wait()
+    process.stdout.close()
+    spool = Spool("address", "default", parent=tmp_path)
+    left = [int(body) for body in bodies(spool)]
+    assert left[: len(acknowledged)] == acknowledged
+    assert len(left) <= len(acknowledged) + 1
+    assert spool.counts() == SpoolCounts(waiting=len(left))
