@@ -42,6 +42,7 @@ from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading
 from dashboard.sentences.alerts import tried as tried_words
+from dashboard.wording import Markdown
 
 _FLASHES: Final = "armscope flashes"
 _LAST_ACT: Final = "armscope last act"
@@ -56,7 +57,7 @@ _DOUBLE_CLICK_S: Final = 0.8
 class Flash:
     """Message after an act, as escaped Markdown; ``act`` is the id that undoes it."""
 
-    text: str
+    text: Markdown
     failed: bool = False
     act: str | None = None
 
@@ -73,7 +74,7 @@ def say(flash: Flash) -> None:
 
 
 def tried(
-    otherwise: str,
+    otherwise: Markdown,
     act: Callable[[], Flash],
     *,
     reported_elsewhere: Callable[[ArmscopeError], bool] = lambda _: False,
@@ -134,7 +135,7 @@ def last_act() -> str | None:
     return act
 
 
-def failure(otherwise: str, problem: ArmscopeError) -> Flash:
+def failure(otherwise: Markdown, problem: ArmscopeError) -> Flash:
     """Return the words for an act that failed, and the reason."""
     return Flash(text=f"{otherwise} {wording.literal(str(problem))}", failed=True)
 
@@ -373,7 +374,9 @@ def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
 
     def act() -> Flash:
         created.append(put(reading().context))
-        return Flash(text=f"{created[0].id} receives alerts from now on. A test shows whether they arrive.")
+        return Flash(
+            text=f"{wording.literal(created[0].id)} receives alerts from now on. A test shows whether they arrive."
+        )
 
     tried("No webhook was added.", act)
     return bool(created)
@@ -385,7 +388,7 @@ def remove_webhook(webhook: str) -> bool:
 
     def act() -> Flash:
         gone.append(webhooks.remove_webhook(reading().context, webhook))
-        return Flash(text=f"{webhook} no longer receives alerts.")
+        return Flash(text=f"{wording.literal(webhook)} no longer receives alerts.")
 
     tried("The webhook was not removed.", act)
     return bool(gone)
@@ -396,7 +399,7 @@ def try_webhook(webhook: str) -> None:
 
     def act() -> Flash:
         result = send_test(reading().context, webhook)
-        return Flash(text=f"{webhook}: {tried_words(result.result)}.", failed=not result.ok)
+        return Flash(text=f"{wording.literal(webhook)}: {tried_words(result.result)}.", failed=not result.ok)
 
     tried("Nothing was sent.", act)
 

@@ -31,6 +31,7 @@ from dashboard.reading import opened
 from dashboard.sentences.sign_in import SignInMessage, Standing, button, next_step, refused
 from dashboard.sign_in import SignIn, address_of, session_ms
 from dashboard.sign_in_page import sign_in_page
+from dashboard.wording import Words
 
 SIGN_IN: Final = "/sign-in"
 _SIGN_OUT: Final = "/auth/logout"
@@ -133,7 +134,7 @@ class Gate:
             for name in self._sign_in.providers
         ]
         if session is not None:
-            links.append(("Sign out", f"{path}{_SIGN_OUT}"))
+            links.append((Words("Sign out"), f"{path}{_SIGN_OUT}"))
         return HTMLResponse(sign_in_page(message, links), status_code=status)
 
     def _to_provider(self, name: str) -> Response:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from core.permissions import Action
 from dashboard.widgets import address
+from dashboard.wording import Words
 
 Named = Literal["arm", "run", "episode", "environment", "topic"]
 
@@ -27,7 +28,7 @@ class Page:
     """
 
     name: str
-    title: str
+    title: Words
     group: str = ""
     needs: Action = "read"
     is_hidden: bool = False

@@ -23,6 +23,7 @@ from core.records.run import Phase, Unit
 from dashboard import wording
 from dashboard.actions import Flash, failure, say
 from dashboard.reading import acting
+from dashboard.wording import Words
 
 _JOB: Final = "armscope import"
 log = logging.getLogger(__name__)
@@ -117,9 +118,9 @@ def hear_import() -> None:
         say(Flash(text="Nothing was imported. The log of the server has the details.", failed=True))
 
 
-def _result_of(answer: ImportAnswer) -> str:
+def _result_of(answer: ImportAnswer) -> Words:
     if answer.id is None:
-        return "Nothing new: all of it was known already, so there is no import to undo."
+        return Words("Nothing new: all of it was known already, so there is no import to undo.")
     new = answer.runs - answer.duplicates - answer.updated
     rejected = f" {wording.things(answer.rejected_count, 'line')} rejected." if answer.rejected_count else ""
     return f"{wording.things(new, 'new run')}, {wording.count(answer.updated)} grown.{rejected}"

@@ -12,13 +12,30 @@ import string
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from core.records.arm import ArmType, arm_type
 from core.records.posterior import BANDS, Band
 from core.records.times import DAY_MS, instant
 
-MISSING: Final = "–"
+if TYPE_CHECKING:
+
+    class Markdown(str):
+        """Text for Markdown: what is foreign in it has passed `literal`."""
+
+    class PlotText(str):
+        """Text for Plotly: what is foreign in it has passed `plot_literal`."""
+
+    class Words(Markdown, PlotText):
+        """Our own words and numbers alone."""
+
+else:
+    Markdown = PlotText = Words = str
+
+Text = TypeVar("Text", str, Markdown, Words)
+Rendered = TypeVar("Rendered", Markdown, Words)
+
+MISSING: Final = Words("–")
 MINUS: Final = "−"
 NAME_CHARS: Final = 30
 _NO_CATEGORY: Final = "other:"
@@ -35,6 +52,7 @@ _PLOTLY_ENTITIES: Final = {
     "}": "&#125;",
     "$": "&#36;",
 }
+_HARMLESS: Final = re.compile(r"[^\W_]+(-[^\W_]+)*")
 _SPOKEN: Final = re.compile(r"[^\W_]+")
 _WHITE: Final = re.compile(r"\s+")
 _DIRECTIONAL: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C))
@@ -64,7 +82,7 @@ TYPE_PLURALS: Final[dict[ArmType, str]] = {
 # Foreign text
 
 
-def literal(text: str) -> str:
+def literal(text: str) -> Markdown:
     r"""Foreign text for Markdown: shown character by character, nothing interpreted.
 
     A backslash takes the meaning from ASCII punctuation while Markdown is parsed, and ``<`` and ``&`` become
@@ -76,8 +94,15 @@ def literal(text: str) -> str:
     ('a\\_b &lt;i\\>', True)
     """
     folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
+    if _HARMLESS.fullmatch(folded):  # an act's id: buttons are called by it
+        return cast("Markdown", _isolated(folded))
     broken = _LATE.sub(lambda match: f"{match.group()}{_JOINER}", folded)
-    return _isolated("".join(_markdown_char(char) for char in broken))
+    return cast("Markdown", _isolated("".join(_markdown_char(char) for char in broken)))
+
+
+def of_guide(text: str) -> Markdown:
+    """Return Markdown that the guide has written: it comes with the product."""
+    return cast("Markdown", text)
 
 
 def _isolated(text: str) -> str:
@@ -94,7 +119,7 @@ def _markdown_char(char: str) -> str:
     return f"\\{char}" if char in _MARKDOWN_SPECIALS else char
 
 
-def spoken(text: str) -> str:
+def spoken(text: str) -> Markdown:
     """Foreign text for a label that only a screen reader reads: its words, without a character of markup.
 
     A label is read aloud as it is written, with the backslashes of `literal`.
@@ -102,17 +127,17 @@ def spoken(text: str) -> str:
     >>> spoken("tool:fs:Read"), spoken("skill:$x^2$:![i](http://a.b/c)")
     ('tool fs Read', 'skill x 2 i http a b c')
     """
-    return " ".join(_SPOKEN.findall(text.translate(_DIRECTIONAL)))
+    return cast("Markdown", " ".join(_SPOKEN.findall(text.translate(_DIRECTIONAL))))
 
 
-def plot_literal(text: str) -> str:
+def plot_literal(text: str) -> PlotText:
     """Foreign text for Plotly: no tags, no entities, no ``%{}`` templates, no TeX.
 
     >>> plot_literal("<i>%{x} & $co$")
     '&lt;i&gt;%&#123;x&#125; &amp; &#36;co&#36;'
     """
     folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
-    return _isolated("".join(_PLOTLY_ENTITIES.get(char, char) for char in folded))
+    return cast("PlotText", _isolated("".join(_PLOTLY_ENTITIES.get(char, char) for char in folded)))
 
 
 def plain(text: str) -> str:
@@ -185,7 +210,7 @@ def _cut_path(name: str) -> str:
     return f"{name[:front]}…{tail}" if front >= 4 else cut_middle(name)
 
 
-def chip(key_type: ArmType, colour: str) -> str:
+def chip(key_type: ArmType, colour: Words) -> Words:
     """Return the type as a chip in Markdown; both parts are our own words.
 
     >>> chip("tool", "blue")
@@ -202,7 +227,7 @@ def type_of(key: str) -> ArmType:
 # Numbers
 
 
-def count(number: float) -> str:
+def count(number: float) -> Words:
     """Return a count with thousands separated.
 
     >>> count(3012), count(-4), count(0)
@@ -211,25 +236,26 @@ def count(number: float) -> str:
     return signed_minus(f"{number:,.0f}")
 
 
-def number_word(number: int) -> str:
+def number_word(number: int) -> Words:
     """Return small counts as words, for sentences.
 
     >>> number_word(3), number_word(12)
     ('three', '12')
     """
-    return _WORDS[number] if 0 <= number < len(_WORDS) else count(number)
+    return Words(_WORDS[number] if 0 <= number < len(_WORDS) else count(number))
 
 
-def capital(text: str) -> str:
+def capital(text: Rendered) -> Rendered:
     """Return the text with a capital first letter, the rest as it is.
 
     >>> capital("three have")
     'Three have'
     """
-    return text[:1].upper() + text[1:]
+    raised: Any = text[:1].upper() + text[1:]
+    return cast("Rendered", raised)
 
 
-def things(number: int, one: str, many: str | None = None) -> str:
+def things(number: int, one: Words, many: Words | None = None) -> Words:
     """Return a count with its noun.
 
     >>> things(1, "arm"), things(3012, "run"), things(2, "memory", "memories")
@@ -238,7 +264,7 @@ def things(number: int, one: str, many: str | None = None) -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
-def mean(value: float, decimals: int = 2) -> str:
+def mean(value: float, decimals: int = 2) -> Words:
     """Return a posterior mean, which is never quite 0 or 1.
 
     >>> mean(0.5166), mean(0.9987), mean(0.9987, 3), mean(0.001)
@@ -253,7 +279,7 @@ def mean(value: float, decimals: int = 2) -> str:
     return f"< {step:.{decimals}f}" if float(written) <= 0 else written
 
 
-def means(before: float, after: float) -> tuple[str, str]:
+def means(before: float, after: float) -> tuple[Words, Words]:
     """Return two means to compare: two decimals, three or four where two would make them look the same.
 
     >>> means(0.52, 0.5), means(0.5234, 0.5226), means(0.5, 0.5)
@@ -266,7 +292,7 @@ def means(before: float, after: float) -> tuple[str, str]:
     return mean(before), mean(after)
 
 
-def interval(lower: float, upper: float, decimals: int = 2) -> str:
+def interval(lower: float, upper: float, decimals: int = 2) -> Words:
     """Return limits of a probability, rounded outwards.
 
     >>> interval(0.3267, 0.7241), interval(0.292, 0.9921)
@@ -290,7 +316,7 @@ def outwards(lower: float, upper: float, decimals: int) -> tuple[float, float]:
     return low + 0.0, high + 0.0
 
 
-def percent(share: float, decimals: int = 1) -> str:
+def percent(share: float, decimals: int = 1) -> Words:
     """Return a share as per cent, without a space.
 
     >>> percent(0.3519), percent(0.1, 0), percent(-0.118)
@@ -299,7 +325,7 @@ def percent(share: float, decimals: int = 1) -> str:
     return signed_minus(f"{share * 100:.{decimals}f}%")
 
 
-def percent_interval(lower_percent: float, upper_percent: float, decimals: int = 1) -> str:
+def percent_interval(lower_percent: float, upper_percent: float, decimals: int = 1) -> Words:
     """Return limits in per cent with their units, rounded outwards.
 
     >>> percent_interval(31.74, 38.46), percent_interval(-16.0, -7.41)
@@ -309,7 +335,7 @@ def percent_interval(lower_percent: float, upper_percent: float, decimals: int =
     return signed_minus(f"{low:.{decimals}f}% to {high:.{decimals}f}%")
 
 
-def count_interval(lower: float, upper: float) -> str:
+def count_interval(lower: float, upper: float) -> Words:
     """Return limits of an amount, rounded outwards to whole ones.
 
     >>> count_interval(5_540.2, 7_429.6), count_interval(-3.2, 10)
@@ -318,7 +344,7 @@ def count_interval(lower: float, upper: float) -> str:
     return f"{count(math.floor(lower))} to {count(math.ceil(upper))}"
 
 
-def money(amount: float) -> str:
+def money(amount: float) -> Words:
     """Return an amount of money in the currency of the prices: two decimals, more for small amounts.
 
     >>> money(1234.5), money(0.02134), money(-12), money(0), money(0.3)
@@ -327,7 +353,7 @@ def money(amount: float) -> str:
     return signed_minus(f"{amount:,.{_money_decimals(amount)}f}")
 
 
-def money_interval(lower: float, upper: float) -> str:
+def money_interval(lower: float, upper: float) -> Words:
     """Return limits of an amount of money, rounded outwards.
 
     >>> money_interval(130.221, 175.099), money_interval(0.0111, 0.0199)
@@ -348,17 +374,17 @@ def _money_decimals(amount: float) -> int:
     return 2 if size >= 0.1 or size == 0 else min(1 - math.floor(math.log10(size)), 9)
 
 
-def signed_minus(text: str) -> str:
+def signed_minus(text: Words) -> Words:
     """Return hyphens before digits become real minus signs; a rounded zero loses its sign.
 
     >>> signed_minus("-3"), signed_minus("-0.0%")
     ('−3', '0.0%')
     """
     unsigned = re.sub(r"-(?=0(\.0+)?(?![\d.]))", "", text)
-    return re.sub(r"-(?=[\d.])", MINUS, unsigned)
+    return cast("Words", re.sub(r"-(?=[\d.])", MINUS, unsigned))
 
 
-def change(delta: float, decimals: int = 0, unit: str = "") -> str:
+def change(delta: float, decimals: int = 0, unit: Literal["", "%"] = "") -> Words:
     """Return a change with its sign; none is 0.
 
     >>> change(118), change(-0.02, 2), change(0.0, 2), change(-4.1, 1, "%")
@@ -370,20 +396,20 @@ def change(delta: float, decimals: int = 0, unit: str = "") -> str:
     return f"{'+' if delta > 0 else MINUS}{written}{unit}"
 
 
-def small_change(delta: float) -> str:
+def small_change(delta: float) -> Words:
     """Return a change of a mean: three decimals, more where they would hide it, "0" only for none.
 
     >>> small_change(0.0123), small_change(-0.0004), small_change(1e-7), small_change(0)
     ('+0.012', '−0.0004', 'under 0.0001', '0')
     """
     if delta == 0:
-        return "0"
+        return Words("0")
     if abs(delta) < 0.00005:
-        return "under 0.0001"
+        return Words("under 0.0001")
     return change(delta, 3 if abs(delta) >= 0.0005 else 4)
 
 
-def beta(alpha: float, beta_: float) -> str:
+def beta(alpha: float, beta_: float) -> Words:
     """Return a Beta distribution's parameters.
 
     >>> beta(1.0, 1.0), beta(2.5, 1.25)
@@ -392,7 +418,7 @@ def beta(alpha: float, beta_: float) -> str:
     return f"Beta({alpha:g}, {beta_:g})"
 
 
-def band(name: Band) -> str:
+def band(name: Band) -> Words:
     """Return a confidence band as dots and word.
 
     >>> band("medium")
@@ -401,7 +427,7 @@ def band(name: Band) -> str:
     return f"{BAND_DOTS[name]} {BAND_WORDS[name]}"
 
 
-def size(n_bytes: int) -> str:
+def size(n_bytes: int) -> Words:
     """Return a file's size.
 
     >>> size(812), size(1_240_000)
@@ -415,7 +441,7 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes / 1e3:,.1f} kB"
 
 
-def reward(value: float) -> str:
+def reward(value: float) -> Words:
     """Return a reward with its mark: filled for 1, a cross for 0, a diamond for anything between.
 
     >>> reward(1.0), reward(0.0), reward(0.5)
@@ -425,7 +451,7 @@ def reward(value: float) -> str:
     return f"{mark} {value:.1f}" if round(value, 1) == value else f"{mark} {value:g}"
 
 
-def paid(value: float) -> str:
+def paid(value: float) -> Words:
     """Return an environment's payment or sum: two decimals, more where needed, six at most.
 
     >>> paid(1.0), paid(-0.05), paid(0.6714285714), paid(2_140_000), paid(1e-9), paid(0.0)
@@ -433,14 +459,14 @@ def paid(value: float) -> str:
     """
     if value and not 1e-6 <= abs(value) < 1e9:
         return signed_minus(f"{value:.4g}").replace("e-", f"e{MINUS}")
-    whole, _, decimals = f"{value:,.6f}".partition(".")
-    return signed_minus(f"{whole}.{decimals.rstrip('0').ljust(2, '0')}")
+    written = f"{value:,.6f}"
+    return signed_minus(written[:-6] + written[-6:].rstrip("0").ljust(2, "0"))
 
 
 # Time
 
 
-def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
+def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> Words:
     """Return day and minute in UTC, with the year where it differs. A header names the zone once.
 
     >>> minute(1_763_630_000_000), minute(None)
@@ -454,7 +480,7 @@ def minute(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     return f"{day(at_ms, year_of_ms=year_of_ms)} {at:%H:%M}"
 
 
-def written_minute(at: str | None, *, year_of_ms: int | None = None) -> str:
+def written_minute(at: str | None, *, year_of_ms: int | None = None) -> Words:
     """Return the same of a time in ISO 8601, as answers have it.
 
     >>> written_minute("2025-11-20T09:13:20.000Z"), written_minute(None)
@@ -464,7 +490,7 @@ def written_minute(at: str | None, *, year_of_ms: int | None = None) -> str:
     return minute(at_ms, year_of_ms=year_of_ms)
 
 
-def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
+def day(at_ms: int | None, *, year_of_ms: int | None = None) -> Words:
     """Return a day in UTC.
 
     >>> day(1_763_630_000_000, year_of_ms=1_763_000_000_000)
@@ -478,7 +504,7 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> str:
     return written if same_year else f"{written} {at.year}"
 
 
-def ago(at_ms: int, now_ms: int) -> str:
+def ago(at_ms: int, now_ms: int) -> Words:
     """Return how long ago a time was; after some hours its day and minute.
 
     >>> now = 1_763_630_000_000
@@ -487,15 +513,15 @@ def ago(at_ms: int, now_ms: int) -> str:
     """
     minutes = max(now_ms - at_ms, 0) // 60_000
     if minutes < 1:
-        return "just now"
+        return Words("just now")
     if minutes < 60:
-        return "a minute ago" if minutes == 1 else f"{minutes} minutes ago"
+        return Words("a minute ago" if minutes == 1 else f"{minutes} minutes ago")
     if minutes < 12 * 60:
-        return "an hour ago" if minutes < 120 else f"{minutes // 60} hours ago"
+        return Words("an hour ago" if minutes < 120 else f"{minutes // 60} hours ago")
     return f"on {minute(at_ms, year_of_ms=now_ms)} UTC"
 
 
-def days(n: int) -> str:
+def days(n: int) -> Words:
     """Return so many days, in the largest unit of which there are two or more.
 
     >>> days(9), days(27), days(245), days(800)
@@ -507,7 +533,7 @@ def days(n: int) -> str:
     return f"{number_word(n)} day{'' if n == 1 else 's'}"
 
 
-def since(at_ms: int, *, year_of_ms: int | None = None) -> str:
+def since(at_ms: int, *, year_of_ms: int | None = None) -> Words:
     """Return the time from which something holds: a day where it began with one, else with its minute.
 
     >>> since(1_763_596_800_000, year_of_ms=0), since(1_763_632_800_000, year_of_ms=1_763_000_000_000)
@@ -520,7 +546,7 @@ def since(at_ms: int, *, year_of_ms: int | None = None) -> str:
 # Lists
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[Text]) -> Text:
     """Return names joined as in a sentence.
 
     >>> listed(["a"]), listed(["a", "b", "c"])

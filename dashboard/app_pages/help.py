@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core import guide
+from dashboard import wording
 from dashboard.reading import reading
 from dashboard.sentences.phrase import Phrase
 from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC
@@ -58,7 +59,7 @@ def _show() -> None:
         listing.index()
         return
     with title:
-        sentence((topic.title,), here.tokens)
+        sentence((wording.literal(topic.title),), here.tokens)
     with panel("The topic"):
         listing.show_topic(topic, st.query_params.get(HELP_PART, ""))
 

@@ -16,6 +16,7 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 _STEP: Final = 0.25
 _ROOM_PX: Final = 10
@@ -72,7 +73,7 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
     return chart_of(_traces(shown, look, shift), layout, alt=alt, table=_table(shown))
 
 
-def figure(value: float) -> str:
+def figure(value: float) -> Words:
     """Return an alpha, which may be below 0.
 
     >>> figure(0.7), figure(-0.25)
@@ -81,7 +82,7 @@ def figure(value: float) -> str:
     return wording.signed_minus(f"{value:.2f}")
 
 
-def span(result: Agreement) -> str:
+def span(result: Agreement) -> Words:
     """Return the limits of its interval, rounded outwards; – without one."""
     if result.lower is None or result.upper is None:
         return wording.MISSING

@@ -12,6 +12,7 @@ from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, single
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 _POINTS: Final = 240
 _LEAST_OCTAVES: Final = 1 / 4
@@ -108,7 +109,7 @@ def _token_axis(look: Tokens, end: float, title: str) -> dict[str, Any]:
     )
 
 
-def thousands(tokens: float) -> str:
+def thousands(tokens: float) -> Words:
     """Return an axis label.
 
     >>> thousands(0), thousands(500), thousands(10_000), thousands(2_000_000)

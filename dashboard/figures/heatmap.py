@@ -21,6 +21,7 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, single
 from dashboard.figures.marks_image import CELL_PX, Mark, Marks, marks_image
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 ROW_PX: Final = CELL_PX
 _HEAD_ROWS: Final = 1
@@ -121,7 +122,7 @@ def _run_axis(look: Tokens, columns: Sequence[RunRow], n_ticks: int) -> dict[str
     )
 
 
-def _ended(runs: Sequence[RunRow]) -> list[str]:
+def _ended(runs: Sequence[RunRow]) -> list[Words]:
     """Return labels of the ends of runs: the day, above the minute where days repeat; without a time the number.
 
     Numbers follow the order of recording, which can differ from the order of time for imported runs.

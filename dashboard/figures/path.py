@@ -18,6 +18,7 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
 from dashboard.figures.days import day_axis
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 MAX_LETTERS: Final = 8
 _HEIGHT_PX: Final = 326
@@ -25,14 +26,14 @@ _MARGIN: Final = (44, 56, 30, 46)
 _MAX_DAYS: Final = 400
 _APART: Final = 0.035
 """Marks closer than this part of the days shown share a letter."""
-_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ALPHABET: Final = Words("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 @dataclass(frozen=True)
 class Lettered:
     """A letter over the chart with its event, in order of time."""
 
-    letter: str
+    letter: Words
     marks: tuple[HistoryMark, ...]
 
     @property
@@ -52,7 +53,7 @@ def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
             groups.append([mark])
     by_weight = sorted(groups, key=lambda group: (_weight(group), group[0].at_ms), reverse=True)
     heaviest = sorted(by_weight[:MAX_LETTERS], key=lambda group: group[0].at_ms)
-    events = tuple(Lettered(letter, tuple(group)) for letter, group in zip(_ALPHABET, heaviest, strict=False))
+    events = tuple(Lettered(_ALPHABET[at], tuple(group)) for at, group in enumerate(heaviest))
     return events, len(arm_path.marks) - sum(len(one.marks) for one in events)
 
 

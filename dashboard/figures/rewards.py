@@ -16,6 +16,7 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 _NAME_CHARS: Final = 24
 _QUARTERS: Final = (0, 0.25, 0.5, 0.75, 1)
@@ -182,7 +183,7 @@ def progress(story: EnvironmentStory, look: Tokens, *, compact: bool = False) ->
     return chart_of(traces, layout, alt=f"{alt}.", table=_progress_table(stretches))
 
 
-def _begins(stretches: Sequence[EpisodeSegment]) -> list[str]:
+def _begins(stretches: Sequence[EpisodeSegment]) -> list[Words]:
     """Return labels for the beginnings of spans: days where they differ, else minutes."""
     year = stretches[-1].last_ms if stretches else None
     days = [wording.day(one.first_ms, year_of_ms=year) for one in stretches]

@@ -272,7 +272,7 @@ def _hover(path: _Path, at: int) -> str:
 def _alt(path: _Path, shown: Ints) -> str:
     known = _known(path, shown)
     if not len(known):
-        return f"{wording.capital(path.name)} over time: no day has enough runs yet."
+        return f"{path.name.capitalize()} over time: no day has enough runs yet."
     first, last = int(known[0]), int(known[-1])
     return (
         f"Cumulative {path.name} from {wording.day(int(path.day[first]) * DAY_MS)} "

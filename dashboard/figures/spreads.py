@@ -18,6 +18,7 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
 from dashboard.figures.ladder import COMPACT_ROW_PX
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 MOST_ROWS: Final = 12
 _ROW_PX: Final = 32
@@ -34,7 +35,7 @@ class SpreadRow:
     spread: GroupSpread
 
 
-def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: str, compact: bool = False) -> Chart:
+def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: Words, compact: bool = False) -> Chart:
     """Return scores by tenths with their mean; ``of`` says what a row is of, in the plural."""
     shown = rows[:MOST_ROWS]
     row_px = COMPACT_ROW_PX + 6 if compact else _ROW_PX

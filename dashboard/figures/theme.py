@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from core.records.arm import ArmType
+from dashboard.wording import Words
 
 ThemeName = Literal["light", "dark"]
 Severity = Literal["critical", "warning", "notice", "info"]
@@ -31,11 +32,11 @@ RIBBON: Final = 0.17
 class TypeTokens:
     """Look of one arm type: glyph in text, symbol and size in charts, and its three colours."""
 
-    glyph: str
+    glyph: Words
     symbol: str
     size: int
-    mark: str
-    text: str
+    mark: Words
+    text: Words
     chip: str
     streamlit: StreamlitColour
 
@@ -58,31 +59,31 @@ class Tokens:
     other_arms: str
     ghost: str
     fill: str
-    accent_text: str
+    accent_text: Words
     chart_accent: str
     red: str
     red_ground: str
     gray: str
     gray_ground: str
     types: Mapping[ArmType, TypeTokens]
-    bands: tuple[str, str, str, str, str]
+    bands: tuple[Words, Words, Words, Words, Words]
     band_text: tuple[str, str, str, str, str]
     runs: Mapping[str, str]
-    severities: Mapping[Severity, str]
-    heat_rewarded: str
+    severities: Mapping[Severity, Words]
+    heat_rewarded: Words
     heat_penalised: str
     heat_unjudged: str
     heat_mark: str
 
 
-def _types(*rows: tuple[str, str, str]) -> Mapping[ArmType, TypeTokens]:
+def _types(*rows: tuple[Words, Words, Words]) -> Mapping[ArmType, TypeTokens]:
     """Return the five types in their fixed order, with (mark, text, chip ground) of one theme."""
-    shapes: tuple[tuple[ArmType, str, str, int, StreamlitColour], ...] = (
-        ("tool", "●", "circle", 10, "blue"),
-        ("skill", "◆", "diamond", 11, "orange"),
-        ("file", "■", "square", 9, "green"),
-        ("memory", "▲", "triangle-up", 12, "violet"),
-        ("section", "+", "cross", 12, "yellow"),
+    shapes: tuple[tuple[ArmType, Words, str, int, StreamlitColour], ...] = (
+        ("tool", Words("●"), "circle", 10, "blue"),
+        ("skill", Words("◆"), "diamond", 11, "orange"),
+        ("file", Words("■"), "square", 9, "green"),
+        ("memory", Words("▲"), "triangle-up", 12, "violet"),
+        ("section", Words("+"), "cross", 12, "yellow"),
     )
     return MappingProxyType(
         {

@@ -8,10 +8,11 @@ from core.flows.queries import BatchPreview
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
-from dashboard.sentences.phrase import Belief, Phrase, Sentence
+from dashboard.sentences.phrase import Belief, Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 
-def rewarded_by_hand(row: Observation, now_ms: int) -> str:
+def rewarded_by_hand(row: Observation, now_ms: int) -> Markdown:
     """Return who rewarded an arm in a run, how and when, as Markdown.
 
     >>> row = Observation(id="reward-1", row_no=1, arm="tool:fs:Read", kind="correction", reward=0.5, weight=1.0,
@@ -23,7 +24,7 @@ def rewarded_by_hand(row: Observation, now_ms: int) -> str:
     return f"{wording.literal(row.actor)} {did} {row.reward:g} {wording.ago(row.at_ms, now_ms)}"
 
 
-def batch(preview: BatchPreview) -> str:
+def batch(preview: BatchPreview) -> Words:
     """Return number and kind of a batch's rewards, as Markdown."""
     n_lines, n_corrections = len(preview.lines), preview.n_corrections
     parts = [
@@ -48,24 +49,21 @@ def replaced_reward(automatic: float | None, reward: float) -> str:
     return value if automatic is None else f"{wording.reward(automatic)} → {value}"
 
 
-def effect(before_mean: float, after_mean: float, ranks: tuple[int, int], *, is_done: bool = False) -> str:
+def effect(
+    before_mean: float, after_mean: float, ranks: tuple[int, int], *, is_done: bool = False
+) -> Markdown:
     """Return the effect of a reward, before or after it is sent."""
     move, leave = ("moved", "left") if is_done else ("move", "leave")
     before, after = wording.means(before_mean, after_mean)
-    ranked = tuple(wording.count(rank) for rank in ranks)
-    mean = (
-        (move, f"the mean from {before} to {after}") if before != after else (leave, f"the mean at {after}")
-    )
-    rank = (
-        (move, f"the rank from {ranked[0]} to {ranked[1]}")
-        if ranks[0] != ranks[1]
-        else (leave, f"the rank at {ranked[1]}")
-    )
-    did = f"{mean[0]} {mean[1]} and {rank[1] if rank[0] == mean[0] else ' '.join(rank)}"
-    return f"This {did}." if is_done else f"This would {did}. Nothing is sent yet."
+    was, now = (wording.count(rank) for rank in ranks)
+    mean = f"the mean from {before} to {after}" if before != after else f"the mean at {after}"
+    rank = f"the rank from {was} to {now}" if was != now else f"the rank at {now}"
+    verb, other = (move if changed else leave for changed in (before != after, was != now))
+    did = f"{verb} {mean} and {rank if verb == other else f'{other} {rank}'}"
+    return Markdown(f"This {did}." if is_done else f"This would {did}. Nothing is sent yet.")
 
 
-def scope_words(columns: ArmColumns) -> str:
+def scope_words(columns: ArmColumns) -> Words:
     """Return the arms of a reset in words: 14 tools, 45 arms."""
     kinds = set(columns.types)
     if len(kinds) == 1:
@@ -82,10 +80,10 @@ def reset(columns: ArmColumns, *, uniform: bool) -> Sentence:
     pulls = columns.n_pulls
     whose = "Its" if len(columns) == 1 else "Their"
     stay = f"{whose} {wording.things(pulls, 'pull')} stay{'s' if pulls == 1 else ''} readable"
-    return ("Reset ", Phrase(scope_words(columns)), f" {target}. {stay}, and you can undo it.")
+    return composed("Reset ", Phrase(scope_words(columns)), f" {target}. {stay}, and you can undo it.")
 
 
-def consequence(columns: ArmColumns, settings: LearnerSettings) -> str:
+def consequence(columns: ArmColumns, settings: LearnerSettings) -> Words:
     """Return the consequence of a reset for the next runs, as Markdown.
 
     An arm below the minimum of pulls precedes every drawn arm. So each of these is in the next selected runs until it
@@ -93,9 +91,11 @@ def consequence(columns: ArmColumns, settings: LearnerSettings) -> str:
     """
     n_tried = len(columns) - sum(key in columns.places for key in set(settings.seed_arms))
     if settings.phase == "passive":
-        return "**Nothing is selected while the learner is passive**; the arms stay at their new start."
+        return Words(
+            "**Nothing is selected while the learner is passive**; the arms stay at their new start."
+        )
     if n_tried == 0:
-        return "**These are seed arms**: they stay in every prompt and begin to learn again."
+        return Words("**These are seed arms**: they stay in every prompt and begin to learn again.")
     arms = "this arm" if len(columns) == 1 else "these arms"
     pulls = wording.number_word(settings.min_pulls)
     each = "until it has" if len(columns) == 1 else "until each has"
@@ -105,19 +105,23 @@ def consequence(columns: ArmColumns, settings: LearnerSettings) -> str:
     )
 
 
-def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, list[str]]:
+def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, list[Markdown]]:
     """Before, after and change of one arm, as the small table of the reward form says it, in Markdown."""
     widths = (before.upper - before.lower, after.upper - after.lower)
-    rows = [
-        ("mean", *wording.means(before.mean, after.mean), wording.small_change(after.mean - before.mean)),
+    rows: list[tuple[Words, ...]] = [
         (
-            "95% interval",
+            Words("mean"),
+            *wording.means(before.mean, after.mean),
+            wording.small_change(after.mean - before.mean),
+        ),
+        (
+            Words("95% interval"),
             wording.interval(before.lower, before.upper),
             wording.interval(after.lower, after.upper),
             f"width {wording.small_change(widths[1] - widths[0])}",
         ),
         (
-            "confidence",
+            Words("confidence"),
             f"{wording.band(before.band)}, {wording.things(before.pulls, 'pull')}",
             f"{wording.band(after.band)}, {wording.things(after.pulls, 'pull')}",
             _pulls_change(after.pulls - before.pulls),
@@ -135,9 +139,9 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
             chance_words(before.chance, before.chance_error),
             chance_words(after.chance, after.chance_error),
         )
-        rows.append(("chance of inclusion ± standard error", *chances, f"{points} points"))
+        rows.append((Words("chance of inclusion ± standard error"), *chances, f"{points} points"))
     else:
-        rows.append(("chance of inclusion", NOT_OFFERED, NOT_OFFERED, "none"))
+        rows.append((Words("chance of inclusion"), Words(NOT_OFFERED), Words(NOT_OFFERED), Words("none")))
     return {
         "what": [row[0] for row in rows],
         "before": [row[1] for row in rows],
@@ -146,16 +150,16 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
     }
 
 
-def _pulls_change(delta: int) -> str:
-    return "none" if delta == 0 else f"{wording.change(delta)} pull{'' if abs(delta) == 1 else 's'}"
+def _pulls_change(delta: int) -> Words:
+    return Words("none" if delta == 0 else f"{wording.change(delta)} pull{'' if abs(delta) == 1 else 's'}")
 
 
-def _places(delta: int) -> str:
+def _places(delta: int) -> Words:
     """Return a change of rank; down is a larger number.
 
     >>> _places(2), _places(-1), _places(0)
     ('2 places down', '1 place up', 'none')
     """
     if delta == 0:
-        return "none"
+        return Words("none")
     return f"{wording.things(abs(delta), 'place')} {'down' if delta > 0 else 'up'}"

@@ -6,6 +6,7 @@ from typing import Final
 
 from core.records.alert import AlertKind, AlertRow, WebhookRow
 from dashboard import wording
+from dashboard.wording import Markdown, Words
 
 WHAT: Final[dict[AlertKind, str]] = {
     "poisoned": "arms look poisoned",
@@ -37,14 +38,14 @@ _RESULTS: Final = {
 }
 
 
-def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str:
+def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> Markdown:
     """Return a webhook's alerts and its state; Markdown."""
     about = "of everything" if one.learner is None else f"of {wording.literal(one.learner)}"
     parts = [f"notified {about}"]
     if one.last_ms is not None:
         parts.append(f"{tried(one.last_result)}, {wording.minute(one.last_ms, year_of_ms=year_of_ms)} UTC")
     else:
-        parts.append("never tried")
+        parts.append(Words("never tried"))
     if one.n_waiting:
         parts.append(
             f"{wording.things(one.n_waiting, 'message')} {'waits' if one.n_waiting == 1 else 'wait'}"
@@ -56,13 +57,13 @@ def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> str
     return " · ".join(parts)
 
 
-def tried(result: str | None) -> str:
+def tried(result: str | None) -> Markdown:
     """Return the result of a try."""
     if result is None:
-        return "being sent"
+        return Words("being sent")
     if result in _RESULTS:
         return _RESULTS[result]
-    return f"taken ({result})" if result.startswith("2") else f"refused ({result})"
+    return f"{'taken' if result.startswith('2') else 'refused'} ({wording.literal(result)})"
 
 
 def condition(one: AlertRow) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from dashboard.figures.arms import METHOD_WORDS
 from dashboard.figures.path import Lettered
 from dashboard.sentences.judgement import pulls
 from dashboard.sentences.settings import setting_value
+from dashboard.wording import Markdown, Words
 
 _REASONS_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
     {"k": "enough arms were in", "budget": "the budget had no room for it"}
@@ -35,7 +36,7 @@ _SOURCES: Final[dict[Kind, str]] = {
 }
 
 
-def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | None) -> str:
+def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | None) -> Markdown:
     """Return mean, interval, pulls, confidence and chance of inclusion on one line."""
     low, high = wording.interval(one.interval.lower, one.interval.upper).split("–")
     since = (
@@ -52,24 +53,24 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
     )
 
 
-def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> str:
+def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> Markdown:
     """Return the legend of the letters over the path, as Markdown; foreign text is escaped."""
     if not letters:
-        return "No reset, setting or new model in these days."
+        return Words("No reset, setting or new model in these days.")
     parts = [
         f"**{one.letter}** {'; '.join(_mark(mark, year_of_ms=year_of_ms) for mark in one.marks)}"
         for one in letters
     ]
     more = f" · {wording.things(n_more, 'other change')} without a letter" if n_more else ""
-    return " · ".join(parts) + more
+    return Markdown(" · ".join(parts) + more)
 
 
-def _mark(mark: HistoryMark, *, year_of_ms: int) -> str:
+def _mark(mark: HistoryMark, *, year_of_ms: int) -> Markdown:
     undone = ", undone" if mark.undone else ""
     return f"{wording.day(mark.at_ms, year_of_ms=year_of_ms)} {_happened(mark)}{undone}"
 
 
-def _happened(mark: HistoryMark) -> str:
+def _happened(mark: HistoryMark) -> Markdown:
     if mark.kind == "model":
         return f"first run of {_literal(mark.name)}"
     if mark.kind == "reset":
@@ -78,10 +79,12 @@ def _happened(mark: HistoryMark) -> str:
         return f"reset to {target}{why}"
     name = wording.literal(mark.name.replace("_", " "))
     before, after = (setting_value(mark.name, value) for value in (mark.before, mark.after))
-    return f"{name} {before} → {after}" if len(before) + len(after) <= _VALUE_CHARS else f"{name} changed"
+    return Markdown(
+        f"{name} {before} → {after}" if len(before) + len(after) <= _VALUE_CHARS else f"{name} changed"
+    )
 
 
-def _literal(text: str) -> str:
+def _literal(text: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(text), _VALUE_CHARS))
 
 
@@ -161,10 +164,10 @@ def mean_moved(one: ArmObservation) -> str:
 # Runs
 
 
-def lately(rows: Sequence[ArmInRun]) -> str:
+def lately(rows: Sequence[ArmInRun]) -> Words:
     """Return how often the arm was included lately, and the main reason against; "" where no run offered it."""
     if not rows:
-        return ""
+        return Words("")
     n_in = sum(row.in_prompt for row in rows)
     words = f"In {wording.count(n_in)} of the latest {wording.things(len(rows), 'run')} that offered it"
     reasons = Counter(_REASONS_OUT[row.reason] for row in rows if row.reason in _REASONS_OUT)
@@ -174,7 +177,7 @@ def lately(rows: Sequence[ArmInRun]) -> str:
     return f"{words}; out of the others {'mostly ' if others else ''}because {why}."
 
 
-def in_or_out(rows: Sequence[ArmInRun]) -> str:
+def in_or_out(rows: Sequence[ArmInRun]) -> Words:
     """Return how many of these runs included the arm."""
     n_in = sum(row.in_prompt for row in rows)
     return f"in {wording.count(n_in)} of these {wording.things(len(rows), 'run')}; a click on a run opens it"

@@ -8,7 +8,8 @@ from typing import Final
 from core.records.audit import AuditEntry, Denial
 from dashboard import wording
 from dashboard.sentences.changes import act as changed
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown
 
 UNKNOWN: Final = "unknown"
 _NAME_CHARS: Final = 40
@@ -76,18 +77,24 @@ def audit(entry: AuditEntry | None, learner: str | None, now_ms: int, *, filtere
     """Return the latest act at a learner (``learner``) or (None) the installation."""
     about = "on the installation" if learner is None else f"at {_short(learner)}"
     if entry is None:
-        return (f"No act {about} passes the filters." if filtered else f"Nothing was done {about} yet.",)
+        return composed(
+            f"No act {about} passes the filters." if filtered else f"Nothing was done {about} yet.",
+        )
     last = "The last of these acts" if filtered else "The last act"
-    return (f"{last} {about} was by ", Phrase(_short(entry.actor)), f", {wording.ago(entry.at_ms, now_ms)}.")
+    return composed(
+        f"{last} {about} was by ", Phrase(_short(entry.actor)), f", {wording.ago(entry.at_ms, now_ms)}."
+    )
 
 
 def refused(denial: Denial | None, now_ms: int, *, filtered: bool) -> Sentence:
     """Return the latest refusal."""
     if denial is None:
-        return ("No refusal passes the filters." if filtered else "No request was refused yet.",)
+        return composed(
+            "No refusal passes the filters." if filtered else "No request was refused yet.",
+        )
     who = _short(denial.actor) if denial.actor else "An unknown caller"
     times = "" if denial.n == 1 else f" {wording.count(denial.n)} times in a minute"
-    return (
+    return composed(
         Phrase(who),
         f" was refused {_short(refusal(denial.action))}{times}, {wording.ago(denial.at_ms, now_ms)}.",
     )
@@ -98,5 +105,5 @@ def refusal(action: str) -> str:
     return wording.plain(action.replace("_", " "))
 
 
-def _short(name: str) -> str:
+def _short(name: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from core.records.audit import ActionName, AuditEntry
 from core.records.times import DAY_MS
 from dashboard import wording
+from dashboard.wording import Markdown, Words
 
 Detail = dict[str, str | int | float | bool | None]
+
+Shown = TypeVar("Shown", str, Markdown)
+Made_co = TypeVar("Made_co", covariant=True)
 
 _VALUE_CHARS: Final = 40
 _FOLDED_FROM: Final = 3
@@ -35,7 +39,7 @@ def _group(entry: AuditEntry) -> tuple[str, ActionName, int]:
     return entry.actor, entry.action, entry.at_ms // DAY_MS
 
 
-def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> str:
+def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> Words:
     """Return a repeated act by one person, as Markdown; ``or_more``: earlier entries may exist.
 
     >>> one = AuditEntry(at_ms=0, actor="Mara", action="reward", act="reward-1", detail={}, revision=1)
@@ -70,112 +74,130 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
 }
 
 
-def change(entry: AuditEntry) -> str:
+def change(entry: AuditEntry) -> Markdown:
     """Return one entry of the change log in Markdown."""
-    words = _worded(entry, marked=True)
+    words = _worded(entry, _marked)
     return f"{words}; undone" if entry.undone else words
 
 
 def act(entry: AuditEntry) -> str:
     """Return one entry without its state, as plain text for a table's cell; foreign text is as it came."""
-    return _worded(entry, marked=False)
+    return _worded(entry, _plain)
 
 
-def _worded(entry: AuditEntry, *, marked: bool) -> str:  # noqa: PLR0911, PLR0912 - one per action
+class _Foreign(Protocol[Made_co]):
+    """How foreign text is shown, and whether it is the key word of its line."""
+
+    def __call__(self, text: str, *, is_key: bool = False) -> Made_co: ...
+
+
+def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0911, PLR0912 - one per action
     detail = entry.detail
     match entry.action:
         case "reward":
-            verb = "corrected" if detail.get("kind") == "correction" else "rewarded"
-            return f"{verb} {_arm_of(detail, marked)} {_reward_of(detail)} by hand".replace("  ", " ")
+            verb = Words("corrected" if detail.get("kind") == "correction" else "rewarded")
+            return f"{verb} {_arm_of(detail, foreign)}{_reward_of(detail)} by hand"
         case "reset":
             number = _int_of(detail, "arms")
-            arms = "arms" if number is None else wording.things(number, "arm")
-            to = {"uniform": " to Beta(1, 1)", "prior": " to their priors"}.get(str(detail.get("to")), "")
-            return f"reset {arms}{to}"
+            return f"reset {'arms' if number is None else wording.things(number, 'arm')}{_to(detail)}"
         case "undo":
-            return _undo_of(detail, marked)
+            return _undo_of(detail, foreign)
         case "import":
-            number = _int_of(detail, "runs", "n_runs")
-            runs = "imported runs" if number is None else f"imported {wording.things(number, 'run')}"
-            files = _int_of(detail, "files")
-            return runs if files is None else f"{runs} from {wording.things(files, 'file')}"
+            return _imported(detail)
         case "setting":
-            return _setting_of(detail, marked)
+            return _setting_of(detail, foreign)
         case "note":
-            return f"wrote a note about {_arm_of(detail, marked)}"
+            return f"wrote a note about {_arm_of(detail, foreign)}"
         case "evaluation":
-            return _judged(detail, marked)
+            return _judged(detail, foreign)
         case "create":
             learner = detail.get("learner")
-            return f"created {_arm_of(detail, marked) if learner is None else 'this learner'}"
+            return f"created {_arm_of(detail, foreign) if learner is None else 'this learner'}"
         case "queue":
             number = _int_of(detail, "items")
-            return "made a queue" if number is None else f"made a queue of {wording.things(number, 'item')}"
+            items = Words("" if number is None else f" of {wording.things(number, 'item')}")
+            return f"made a queue{items}"
         case "scale":
             ends = f"{detail.get('lo')} to {detail.get('hi')}"
-            return f"declared that {_foreign(str(detail.get('environment')), marked)} pays {ends}"
+            return f"declared that {foreign(str(detail.get('environment')))} pays {foreign(ends)}"
         case "credit":
-            return _credited(detail, marked)
+            return _credited(detail, foreign)
         case "aside":
-            return "set an item of a queue aside"
+            return Words("set an item of a queue aside")
         case "assign":
             number = _int_of(detail, "items")
             return f"assigned {'items' if number is None else wording.things(number, 'item')} of a queue"
         case _:  # a kind of act without words of its own
-            about = f" about {_arm_of(detail, marked)}" if "arm" in detail else ""
-            return f"added {_act(entry.action, marked)}{about}"
+            if "arm" in detail:
+                return f"added {_act(entry.action, foreign)} about {_arm_of(detail, foreign)}"
+            return f"added {_act(entry.action, foreign)}"
 
 
-def _foreign(text: str, marked: bool) -> str:
-    return wording.literal(text) if marked else text
+def _marked(text: str, *, is_key: bool = False) -> Markdown:
+    return f"**{wording.literal(text)}**" if is_key else wording.literal(text)
 
 
-def _arm_of(detail: Detail, marked: bool) -> str:
+def _plain(text: str, *, is_key: bool = False) -> str:  # noqa: ARG001 - a cell has no bold words
+    return text
+
+
+def _arm_of(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
     arm = detail.get("arm")
     if not isinstance(arm, str):
-        return "an arm"
-    name = _foreign(wording.short_name(arm), marked)
-    return f"**{name}**" if marked else name
+        return Words("an arm")
+    return foreign(wording.short_name(arm), is_key=True)
 
 
-def _judged(detail: Detail, marked: bool) -> str:
+def _judged(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
     subject, outcome = detail.get("subject"), detail.get("outcome")
     what = wording.cut_middle(wording.plain(str(subject or "something")), _SUBJECT_CHARS)
-    name = _foreign(what, marked)
-    return f"judged {f'**{name}**' if marked else name} a {'success' if outcome == 'success' else 'failure'}"
+    return f"judged {foreign(what, is_key=True)} a {'success' if outcome == 'success' else 'failure'}"
 
 
-def _credited(detail: Detail, marked: bool) -> str:
-    name = _foreign(wording.cut_middle(wording.plain(str(detail.get("episode"))), _SUBJECT_CHARS), marked)
-    number, to = _int_of(detail, "arms"), "no arm"
-    if detail.get("rule") != "off":
-        to = "arms" if number is None else f"{wording.things(number, 'arm')}"
-    return f"credited episode {f'**{name}**' if marked else name} to {to}"
+def _credited(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
+    name = wording.cut_middle(wording.plain(str(detail.get("episode"))), _SUBJECT_CHARS)
+    return f"credited episode {foreign(name, is_key=True)} to {_credited_arms(detail)}"
 
 
-def _reward_of(detail: Detail) -> str:
+def _credited_arms(detail: Detail) -> Words:
+    number = _int_of(detail, "arms")
+    arms = "arms" if number is None else wording.things(number, "arm")
+    return Words("no arm" if detail.get("rule") == "off" else arms)
+
+
+def _to(detail: Detail) -> Words:
+    return {"uniform": " to Beta(1, 1)", "prior": " to their priors"}.get(str(detail.get("to")), "")
+
+
+def _imported(detail: Detail) -> Words:
+    number, files = _int_of(detail, "runs", "n_runs"), _int_of(detail, "files")
+    runs = "imported runs" if number is None else f"imported {wording.things(number, 'run')}"
+    return Words(runs if files is None else f"{runs} from {wording.things(files, 'file')}")
+
+
+def _reward_of(detail: Detail) -> Words:
     value = detail.get("reward")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return ""
+        return Words("")
     words = f"{value:.1f}" if round(value, 1) == value else f"{value:g}"
-    return f"to {words}" if detail.get("kind") == "correction" else words
+    return f" {'to ' if detail.get('kind') == 'correction' else ''}{words}"
 
 
-def _undo_of(detail: Detail, marked: bool) -> str:
+def _undo_of(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
     redone = detail.get("redone")
     if isinstance(redone, str):
-        return f"restored {_act(redone.rpartition('-')[0], marked)}"
-    return f"took back {_act(str(detail.get('kind', 'change')), marked)}"
+        return f"restored {_act(redone.rpartition('-')[0], foreign)}"
+    return f"took back {_act(str(detail.get('kind', 'change')), foreign)}"
 
 
-def _act(kind: str, marked: bool) -> str:
+def _act(kind: str, foreign: _Foreign[Shown]) -> Shown:
     """Return a kind of act with its article.
 
-    >>> _act("reward", True), _act("import", True), _act("setting", True)
+    >>> _act("reward", _plain), _act("import", _plain), _act("setting", _plain)
     ('a reward', 'an import', 'a setting')
     """
-    word = _foreign(kind.replace("-", " ") or "change", marked)
-    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+    word = kind.replace("-", " ") or "change"
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {foreign(word)}"
 
 
 def _int_of(detail: Detail, *names: str) -> int | None:
@@ -186,14 +208,14 @@ def _int_of(detail: Detail, *names: str) -> int | None:
     return None
 
 
-def _setting_of(detail: Detail, marked: bool) -> str:
-    name = _foreign(str(detail.get("name", "a setting")).replace("_", " "), marked)
+def _setting_of(detail: Detail, foreign: _Foreign[Shown]) -> Shown:
+    name = foreign(str(detail.get("name", "a setting")).replace("_", " "))
     before, after = detail.get("before"), detail.get("value")
     if before is None or after is None:
         return f"changed {name}"
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-        listed = _foreign(wording.cut_middle(", ".join(map(str, keys)), _SUBJECT_CHARS), marked)
+        listed = foreign(wording.cut_middle(", ".join(map(str, keys)), _SUBJECT_CHARS))
         return f"changed {name} of {listed}"
-    was, now = (_foreign(wording.cut_middle(str(value), _VALUE_CHARS), marked) for value in (before, after))
+    was, now = (foreign(wording.cut_middle(str(value), _VALUE_CHARS)) for value in (before, after))
     return f"changed {name} {was} → {now}"

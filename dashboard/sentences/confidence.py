@@ -14,7 +14,8 @@ from core.records.posterior import BANDS, Band
 from core.statistics.confidence import Confidence
 from core.statistics.needed import UNREACHABLE
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 NEXT_SHOWN: Final = 9
 
@@ -30,14 +31,14 @@ def confidence(known: Confidence) -> Sentence:
     """Return how many arms are well known, and which come first."""
     well, few = sum(known.counts[3:]), len(known.under_explored)
     first = Phrase(f"{wording.count(well)} of {wording.count(known.n_arms)}")
-    start: Sentence = (first, f" arms have at least {ENOUGH_PULLS} pulls.")
+    start: Sentence = composed(first, f" arms have at least {ENOUGH_PULLS} pulls.")
     if few == 0:
-        return (*start, " None has fewer than ", f"{wording.number_word(known.min_pulls)}.")
+        return composed(*start, " None has fewer than ", f"{wording.number_word(known.min_pulls)}.")
     number = wording.capital(wording.number_word(few))
     verb = "has" if few == 1 else "have"
     goes = "goes" if few == 1 else "go"
     least = wording.number_word(known.min_pulls)
-    return (
+    return composed(
         *start,
         " ",
         Phrase(number),
@@ -45,7 +46,7 @@ def confidence(known: Confidence) -> Sentence:
     )
 
 
-def wider(known: Confidence) -> str:
+def wider(known: Confidence) -> Words:
     """Return how many observed arms exceed the documented width of their band, as Markdown."""
     n_observed = sum(known.counts[1:])
     n_wider = int((known.wider & (known.pulls > 0)).sum())
@@ -55,12 +56,12 @@ def wider(known: Confidence) -> str:
     )
 
 
-def unread(counts: UnreadReport) -> str:
+def unread(counts: UnreadReport) -> Words:
     """Return the number of unread observations, as Markdown; 0 is a finding, not an assumption."""
     return f"Unread observations: **{wording.count(counts.n_unread)}**."
 
 
-def unread_counts(counts: UnreadReport) -> str:
+def unread_counts(counts: UnreadReport) -> Words:
     """Return what was examined for that count, as Markdown."""
     held = f"The posteriors hold {wording.things(counts.n_pulls, 'pull')}."
     if counts.n_rewards == 0 and counts.n_unread == 0:
@@ -85,12 +86,12 @@ def unread_table(counts: UnreadReport) -> dict[str, list[object]]:
     }
 
 
-def next_band_note(n_open: int, n_arms: int) -> str:
+def next_band_note(n_open: int, n_arms: int) -> Markdown:
     """Return how many arms approach their next band, and whether the table shows all."""
     if n_open == 0:
-        return ""
+        return Words("")
     of_all = f"{wording.count(n_open)} of {wording.things(n_arms, 'arm')}"
-    return f"the nearest {NEXT_SHOWN}, {of_all}" if n_open > NEXT_SHOWN else of_all
+    return Markdown(f"the nearest {NEXT_SHOWN}, {of_all}" if n_open > NEXT_SHOWN else of_all)
 
 
 def to_reach(known: Confidence, index: int) -> str:
@@ -140,7 +141,7 @@ def documented(band: Band) -> str:
     return f"below {high:.2f}" if low == 0 else f"{low:.2f}–{high:.2f}"
 
 
-def narrow(known: Confidence, needed: Ints, width: float) -> str:
+def narrow(known: Confidence, needed: Ints, width: float) -> Words:
     """Return the distance of all arms from the requested width, as Markdown."""
     reached = int((needed == 0).sum())
     arms = wording.things(known.n_arms, "arm")

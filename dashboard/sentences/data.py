@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, Unread
 from core.flows.queries import MovedArm, PastImport, UndoPreview
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown
 
 _NAMED = 10
 """Tools outside the prompt that a sentence names."""
@@ -22,25 +23,25 @@ _SKIPPED = {
 def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
     """Return what is stored, and its origin."""
     if not n_runs and not done:
-        return ("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
+        return composed("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
     here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
     standing = [one for one in done if not one.undone]
     if not standing:
-        return (f"{here} are here, recorded directly; ", Phrase("no import is active"), ".")
+        return composed(f"{here} are here, recorded directly; ", Phrase("no import is active"), ".")
     rejected = sum(one.answer.rejected_count for one in standing)
     came = f"{here} are here; "
     imports = wording.things(len(standing), "import")
     are = "is" if len(standing) == 1 else "are"
     if not rejected:
-        return (f"{came}{imports} {are} active, and ", Phrase("no line was rejected"), ".")
+        return composed(f"{came}{imports} {are} active, and ", Phrase("no line was rejected"), ".")
     were = "line was rejected" if rejected == 1 else "lines were rejected"
-    return (f"{came}{imports} {are} active, and ", Phrase(f"{wording.count(rejected)} {were}"), ".")
+    return composed(f"{came}{imports} {are} active, and ", Phrase(f"{wording.count(rejected)} {were}"), ".")
 
 
-def import_line(answer: ImportAnswer) -> str:
+def import_line(answer: ImportAnswer) -> Markdown:
     """Return an import in one line, in Markdown."""
     if answer.runs == 0:
-        return f"No runs; {answer.other_facts}."
+        return f"No runs; {wording.literal(answer.other_facts)}."
     new = answer.runs - answer.duplicates - answer.updated
     paid = answer.episodes - answer.episode_duplicates - answer.episodes_updated
     episodes = f" and **{wording.things(paid, 'new episode')}**" if answer.episodes else ""
@@ -124,16 +125,16 @@ def differences_table(differences: Sequence[BeliefDifference]) -> dict[str, list
     }
 
 
-def undo_effect(shown: UndoPreview) -> str:
+def undo_effect(shown: UndoPreview) -> Markdown:
     """Return the effect of undoing or redoing an import, as Markdown."""
     runs, arms, pulls = (after - before for before, after in (shown.n_runs, shown.n_arms, shown.n_pulls))
-    moved = [
+    moved: list[Markdown] = [
         f"{wording.change(delta)} {noun}{'' if abs(delta) == 1 else 's'}"
         for delta, noun in ((runs, "run"), (arms, "arm"), (pulls, "pull"))
         if delta
     ]
     if shown.settings:
-        names = wording.listed([name.replace("_", " ") for name in shown.settings])
+        names = wording.listed([wording.literal(name.replace("_", " ")) for name in shown.settings])
         moved.append(f"another value of {names}")
     what = "Restoring it" if shown.again else "Undoing it"
     if not moved and not shown.n_moved:

@@ -7,7 +7,8 @@ from typing import Final
 from core.flows.queries import EpisodeView, StepView
 from core.records.episode import Scale, StepKind, StepNote
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 _NAME_CHARS: Final = 40
 _KINDS: Final[dict[StepKind, str]] = {
@@ -35,21 +36,21 @@ def episode(view: EpisodeView) -> Sentence:
     """Return total, number of steps, state, and number of steps without a reward."""
     name = f"Episode {short(view.uid)} "
     if not view.n_steps:
-        return (name, "has no step that counts.")
+        return composed(name, "has no step that counts.")
     in_steps = f" in {wording.things(view.n_steps, 'step')}"
     left = _LEFT[view.status]
     if view.total is None:
-        return (name, "was paid ", Phrase(f"nothing{in_steps}"), f"{left}; no reward is not a zero.")
+        return composed(name, "was paid ", Phrase(f"nothing{in_steps}"), f"{left}; no reward is not a zero.")
     n_none = view.n_steps - view.n_paid
     none = (
         f"; {wording.number_word(n_none)} step{'' if n_none == 1 else 's'} sent no reward, which is not a zero."
         if n_none
         else "."
     )
-    return (name, "reached ", Phrase(f"{wording.paid(view.total)}{in_steps}"), f"{left}{none}")
+    return composed(name, "reached ", Phrase(f"{wording.paid(view.total)}{in_steps}"), f"{left}{none}")
 
 
-def episode_verdict(view: EpisodeView) -> str:
+def episode_verdict(view: EpisodeView) -> Words:
     """Return whether it counts as a success, and by which rule."""
     rule = threshold(view.scale)
     reached = view.total if view.scale.base == "total" else view.final
@@ -65,13 +66,13 @@ def episode_verdict(view: EpisodeView) -> str:
     return f"Success means {rule}: {wording.paid(reached)} is {'one' if view.success else 'none'}{beside}."
 
 
-def threshold(scale: Scale) -> str:
+def threshold(scale: Scale) -> Words:
     """Return the rule of success."""
     base = "a total" if scale.base == "total" else "a final reward"
     return f"{base} above {wording.paid(scale.threshold)}"
 
 
-def ends(scale: Scale) -> str:
+def ends(scale: Scale) -> Words:
     """Return the declared scale of totals.
 
     >>> ends(Scale(lo=-1))
@@ -80,7 +81,7 @@ def ends(scale: Scale) -> str:
     return f"the scale {wording.signed_minus(f'{scale.lo:g}')} to {wording.signed_minus(f'{scale.hi:g}')}"
 
 
-def episode_facts(view: EpisodeView, *, year_of_ms: int | None) -> str:
+def episode_facts(view: EpisodeView, *, year_of_ms: int | None) -> Markdown:
     """Return time, task, model and actor on one line; foreign text is escaped."""
     at = (
         "time unknown" if view.at is None else f"{wording.written_minute(view.at, year_of_ms=year_of_ms)} UTC"
@@ -96,7 +97,7 @@ def episode_facts(view: EpisodeView, *, year_of_ms: int | None) -> str:
     return " · ".join([at, *parts])
 
 
-def short(text: str, room: int = _NAME_CHARS) -> str:
+def short(text: str, room: int = _NAME_CHARS) -> Markdown:
     """Foreign text for Markdown, the middle left out where it is long."""
     return wording.literal(wording.cut_middle(wording.plain(text), room))
 
@@ -127,7 +128,7 @@ def step_state(step: StepView) -> str:
     return "; ".join(parts)
 
 
-def steps_note(view: EpisodeView) -> str:
+def steps_note(view: EpisodeView) -> Words:
     """Return the number of steps by kind."""
     n_refused = sum(one.refused for one in view.steps)
     parts = [wording.things(view.n_steps, "step"), f"{wording.count(view.n_paid)} paid"]
@@ -138,7 +139,7 @@ def steps_note(view: EpisodeView) -> str:
     return ", ".join(parts)
 
 
-def picture_note(view: EpisodeView, *, each: int) -> str:
+def picture_note(view: EpisodeView, *, each: int) -> Words:
     """Return the legend of the marks that occur; ``each`` steps are a column."""
     counted = [one for one in view.steps if not one.refused]
     marks = [

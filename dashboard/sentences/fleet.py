@@ -9,7 +9,8 @@ from typing import Final
 from core.records.alert import ALERT_KINDS, AlertKind
 from core.records.learner import LearnerState, LearnerSummary
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 STATES: Final[dict[LearnerState, str]] = {
     "unreadable": "✕ can’t be read",
@@ -42,15 +43,17 @@ def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
     needing = [one for one in rows if one.needs_attention]
     if len(rows) == 1:
         need = "needs attention" if needing else "needs no attention"
-        return (f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
+        return composed(f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
     of = f"Of {wording.things(len(rows), 'learner')} "
     if not needing:
-        return (of, Phrase("none needs attention"), ".")
+        return composed(of, Phrase("none needs attention"), ".")
     need = "needs" if len(needing) == 1 else "need"
-    return (of, Phrase(f"{wording.number_word(len(needing))} {need} attention"), f"{_reasons(needing)}.")
+    return composed(
+        of, Phrase(f"{wording.number_word(len(needing))} {need} attention"), f"{_reasons(needing)}."
+    )
 
 
-def _reasons(needing: Sequence[LearnerSummary]) -> str:
+def _reasons(needing: Sequence[LearnerSummary]) -> Words:
     counts = Counter(kind for one in needing for kind in one.alarms)
     parts = [
         f"{wording.number_word(counts[kind])} {_WHY[kind][counts[kind] > 1]}"
@@ -60,7 +63,7 @@ def _reasons(needing: Sequence[LearnerSummary]) -> str:
     n_unreadable = sum(one.state == "unreadable" for one in needing)
     if n_unreadable:
         parts.append(f"{wording.number_word(n_unreadable)} can’t be read")
-    return f": {wording.listed(parts)}" if parts else ""
+    return Words(f": {wording.listed(parts)}" if parts else "")
 
 
 def alarms(one: LearnerSummary) -> str:
@@ -68,12 +71,12 @@ def alarms(one: LearnerSummary) -> str:
     return ", ".join(ALARMS[kind] for kind in one.alarms) or wording.MISSING
 
 
-def name(text: str) -> str:
+def name(text: str) -> Markdown:
     """Return a learner's name in Markdown, the middle left out where it is long."""
     return wording.literal(wording.cut_middle(wording.plain(text), 40))
 
 
-def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> str:
+def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> Markdown:
     """Return the unreadable learners, and why; Markdown."""
     names = [name(one.name) for one in rows[:at_most]]
     if len(rows) > at_most:
@@ -85,7 +88,7 @@ def unreadable(rows: Sequence[LearnerSummary], *, at_most: int = 10) -> str:
     )
 
 
-def counted(n_shown: int, n_all: int, first: int, last: int) -> str:
+def counted(n_shown: int, n_all: int, first: int, last: int) -> Words:
     """Return which of how many rows are on the page."""
     of = wording.things(n_shown, "learner")
     narrowed = "" if n_shown == n_all else f" of {wording.count(n_all)}"

@@ -7,7 +7,8 @@ from typing import Final
 from core.statistics.savings import Comparison, Estimate
 from core.statistics.savings.verdict import CLAIMS, VerdictReason
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Words
 
 ONE_LOOK: Final = "for one look"
 """Words for intervals of a single look; the verdict's holds at every look."""
@@ -25,7 +26,7 @@ AGAINST: Final = "with as much in its prompt as fits"
 """The comparison group: baseline runs have as many arms in the prompt as fit."""
 
 
-def compared(saved: Comparison, n_runs: int) -> str:
+def compared(saved: Comparison, n_runs: int) -> Words:
     """Return the number of runs that were compared, and of how many."""
     n = sum(saved.n_compared)
     if n == n_runs:
@@ -40,23 +41,23 @@ def gain(saved: Comparison) -> Sentence:
     direction = "fewer" if value >= 0 else "more"
     if saved.verdict == "proven":
         amount = Phrase(f"{share} fewer tokens")
-        return ("the agent uses ", amount, f" than {AGAINST}{counted(saved)}{failures(saved)}")
+        return composed("the agent uses ", amount, f" than {AGAINST}{counted(saved)}{failures(saved)}")
     if saved.verdict == "costs_more":
-        return ("the agent uses ", Phrase(f"{share} more tokens"), f" than {AGAINST}{counted(saved)}")
+        return composed("the agent uses ", Phrase(f"{share} more tokens"), f" than {AGAINST}{counted(saved)}")
     if saved.verdict == "mixed":
         return apart(saved)
     why = withheld(saved)
     because = f": {why}" if why else ""
-    return (
+    return composed(
         f"the agent uses {share} {direction} tokens{counted(saved)}, ",
         Phrase("which is not proven yet"),
         because,
     )
 
 
-def counted(saved: Comparison) -> str:
+def counted(saved: Comparison) -> Words:
     """Return how runs are counted, where that needs saying."""
-    return "" if saved.is_narrow else ", each run counted up to a cap"
+    return Words("" if saved.is_narrow else ", each run counted up to a cap")
 
 
 def apart(saved: Comparison) -> Sentence:
@@ -65,10 +66,12 @@ def apart(saved: Comparison) -> Sentence:
     less = f"{wording.percent(abs(ordinary) / 100)} {'fewer' if ordinary >= 0 else 'more'} tokens"
     in_all = f"{wording.percent(abs(whole) / 100)} {'fewer' if whole >= 0 else 'more'}"
     runaways = "cost more" if saved.reason == "runaways_cost" else "cost less"
-    return ("ordinary runs use ", Phrase(less), f", but runaway runs {runaways}: in all ", Phrase(in_all))
+    return composed(
+        "ordinary runs use ", Phrase(less), f", but runaway runs {runaways}: in all ", Phrase(in_all)
+    )
 
 
-def withheld(saved: Comparison) -> str:
+def withheld(saved: Comparison) -> Words:
     """Return why a claim is withheld although tokens allow it; empty otherwise."""
     base, chosen = saved.baseline, saved.selected
     if saved.reason in _NO_DESIGN:
@@ -80,14 +83,14 @@ def withheld(saved: Comparison) -> str:
     if saved.reason == "unknown_differ":
         more = "more" if (saved.unknown_difference.value or 0.0) > 0 else "less"
         return f"the tokens of selected runs are unknown {more} often than those of baseline runs"
-    return ""
+    return Words("")
 
 
-def failures(saved: Comparison) -> str:
+def failures(saved: Comparison) -> Words:
     """Return the claim about failures beside savings, with their possible increase; begins with a comma."""
     difference = saved.error_difference
     if difference.lower is None or difference.upper is None:
-        return "; nothing is known of its failures yet"
+        return Words("; nothing is known of its failures yet")
     rates = f"{rate(saved.selected.error_rate)} against {rate(saved.baseline.error_rate)}"
     if difference.lower > 0:
         return f", but fails more often, {rates}"
@@ -100,7 +103,7 @@ def failures(saved: Comparison) -> str:
     return f", and fails no more often so far ({at_most(difference)} more)"
 
 
-def at_most(difference: Estimate) -> str:
+def at_most(difference: Estimate) -> Words:
     """Return the limit of more failures, rounded up.
 
     >>> at_most(Estimate(value=1.9, lower=-1.0, upper=2.91))
@@ -110,26 +113,26 @@ def at_most(difference: Estimate) -> str:
     return f"at most {high:.1f} points"
 
 
-def rate(share: float | None) -> str:
+def rate(share: float | None) -> Words:
     """Return a share of runs in per cent, if it is known."""
     return wording.MISSING if share is None else wording.percent(share)
 
 
-def points(difference: Estimate) -> tuple[str, str]:
+def points(difference: Estimate) -> tuple[Words, Words]:
     """Return a difference of shares, and its interval, in percentage points."""
     value, low, high = difference.value, difference.lower, difference.upper
-    words = wording.MISSING if value is None else f"{wording.change(value, 1)} points"
+    words = Words(wording.MISSING if value is None else f"{wording.change(value, 1)} points")
     if low is None or high is None:
         return words, wording.MISSING
     low, high = wording.outwards(low, high, 1)
     return words, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
 
 
-def error_line(saved: Comparison) -> str:
+def error_line(saved: Comparison) -> Words:
     """Return error rates of both groups, their possible increase, and the runs that would decide."""
     of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
     if of_selected is None or of_baseline is None:
-        return ""
+        return Words("")
     line = f"Error rate {wording.percent(of_selected)} against {wording.percent(of_baseline)}"
     difference = saved.error_difference
     if difference.lower is None or difference.upper is None:
@@ -144,7 +147,7 @@ def error_line(saved: Comparison) -> str:
     return f"{line}; it takes about {_about(saved.runs_to_tell_errors)} runs to detect such a difference (power 0.8)."
 
 
-def _about(number: int) -> str:
+def _about(number: int) -> Words:
     """Return a number of runs, to two digits.
 
     >>> _about(2606), _about(87)
@@ -153,11 +156,11 @@ def _about(number: int) -> str:
     return wording.count(float(f"{number:.2g}"))
 
 
-def proof(saved: Comparison) -> str:
+def proof(saved: Comparison) -> Words:
     """Return the basis of the verdict, as Markdown, with its source; empty where no claim was possible."""
     always = saved.always_percent
     if always.lower is None or always.upper is None:
-        return ""
+        return Words("")
     limits = wording.percent_interval(always.lower, always.upper)
     held = f"an interval that holds however often one looks, {limits} for runs counted up to a cap,"
     side = "above" if always.lower > 0 else "below"
@@ -171,7 +174,7 @@ def proof(saved: Comparison) -> str:
     return f"**Proven** takes {held} to lie above 0, and nothing to contradict it. {SOURCE}"
 
 
-def method(saved: Comparison) -> str:
+def method(saved: Comparison) -> Words:
     """Return the method of the intervals, and the number of sessions."""
     sessions = (
         f"{wording.count(saved.n_sessions[0])} baseline and {wording.count(saved.n_sessions[1])} selected sessions "

@@ -10,14 +10,17 @@ from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
 from dashboard import wording
 from dashboard.sentences.judgement import interval
+from dashboard.wording import Words
 
 
-def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> str:
+def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> Words:
     """Return the break-even of an arm at its cost, as Markdown."""
     cost = "its unknown cost" if token_cost is None else wording.things(token_cost, "token")
     stands = f" Its chance of inclusion is **{chance_words(one.chance, one.chance_error)}**."
     if one.no_break_even == "not_offered":
-        return "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
+        return Words(
+            "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
+        )
     if one.no_break_even == "unknown_cost":
         return f"Its cost is unknown, so **no break-even** can be found under a budget.{stands}"
     if one.no_break_even == "always_in":
@@ -30,10 +33,10 @@ def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = No
     )
 
 
-def _mean_words(one: Judgement, year_of_ms: int | None) -> str:
+def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:
     """Return the arm's mean and interval, for comparison with its break-even."""
     if one.name == "section":
-        return "It is always counted as used, so its position means nothing."
+        return Words("It is always counted as used, so its position means nothing.")
     words = f"Its mean is {wording.mean(one.mean)}, 95% interval {interval(one)} by effective pulls"
     if one.recent is None:
         return f"{words}."
@@ -41,7 +44,7 @@ def _mean_words(one: Judgement, year_of_ms: int | None) -> str:
     return f"{words}, over all its time; at {wording.mean(one.recent.mean)} since {since}."
 
 
-def worth_note(chance: Chance, inclusion: Inclusion) -> str:
+def worth_note(chance: Chance, inclusion: Inclusion) -> Words:
     """Among whose candidates, and how break-even was found."""
     if chance.break_even_mean is None:
         return _offered(chance.n_offering, inclusion)
@@ -52,25 +55,25 @@ def worth_note(chance: Chance, inclusion: Inclusion) -> str:
     )
 
 
-def _offered(n_offering: int, inclusion: Inclusion) -> str:
+def _offered(n_offering: int, inclusion: Inclusion) -> Words:
     """Return how many of the runs behind the candidates offered an arm."""
     if inclusion.of == "none":
-        return "No run is known yet, so every arm is taken for a candidate."
+        return Words("No run is known yet, so every arm is taken for a candidate.")
     if inclusion.n_runs == 1:
         return f"{wording.capital(_runs(inclusion))} {'offered it' if n_offering else 'did not offer it'}."
     return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(inclusion)} offered it."
 
 
-def _runs(inclusion: Inclusion) -> str:
+def _runs(inclusion: Inclusion) -> Words:
     """Return the runs whose candidates represent those of the next one."""
     runs = "the latest run" if inclusion.n_runs == 1 else f"the latest {wording.count(inclusion.n_runs)} runs"
-    return f"{runs} that armscope chose for" if inclusion.of == "chosen" else runs
+    return Words(f"{runs} that armscope chose for" if inclusion.of == "chosen" else runs)
 
 
-def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> str:
+def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> Words:
     """Return the candidates behind these chances, and the reason for each missing one."""
     if inclusion.of == "none":
-        return "Chance of inclusion: no run is known yet, so every arm is taken for a candidate."
+        return Words("Chance of inclusion: no run is known yet, so every arm is taken for a candidate.")
     words = (
         "Chance of inclusion ± its standard error in points: in a run that offers the arm, among the candidates of "
         f"{_runs(inclusion)}."

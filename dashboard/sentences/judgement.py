@@ -17,7 +17,8 @@ from core.records.judgement import (
 )
 from core.records.observation import Source
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 _FEW: Final = 12
 """So many arms are spoken of one by one, more are counted."""
@@ -55,8 +56,8 @@ def judgement(one: Judgement, *, year_of_ms: int | None = None) -> str:
     return wording.plain(explained.judgement(one, since=_since(one, year_of_ms)))
 
 
-def _since(one: Judgement, year_of_ms: int | None) -> str:
-    return "" if one.since_ms is None else wording.since(one.since_ms, year_of_ms=year_of_ms)
+def _since(one: Judgement, year_of_ms: int | None) -> Words:
+    return Words("" if one.since_ms is None else wording.since(one.since_ms, year_of_ms=year_of_ms))
 
 
 # One arm
@@ -66,34 +67,38 @@ def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None
     """Return what runs showed of the arm, what people and graders gave, the belief, and the consequence."""
     inside = f"; in the prompt of {wording.things(one.inclusions, 'run')}."
     if one.name == "section":
-        return (Phrase("Always counted as used"), " when it is in, which says nothing of its worth", inside)
+        return composed(
+            Phrase("Always counted as used"), " when it is in, which says nothing of its worth", inside
+        )
     if one.pulls == 0 and not any(part.n for part in one.sources):
         share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
-        return ("Nothing is observed of it yet: ", share, " runs is its prior, not a finding", inside)
+        return composed("Nothing is observed of it yet: ", share, " runs is its prior, not a finding", inside)
     since = _since(one, year_of_ms)
     is_changed = one.recent is not None and one.name != "too_early"
     runs = _changed(one.recent, since) if is_changed and one.recent is not None else _referenced(one)
     belief = (" Believed useful: ", Phrase(wording.mean(one.mean)), ", prior included.")
     verdict = _too_early(one) if one.name == "too_early" else _verdict(one, token_cost, since)
-    return (*runs, inside, _beside(one), *belief, " " if verdict else "", *verdict)
+    return composed(*runs, inside, _beside(one), *belief, " " if verdict else "", *verdict)
 
 
 def _referenced(one: Judgement) -> Sentence:
     """Return the runs that referenced the arm, of those that observed it."""
     if not one.n_observed:
-        return (Phrase("Observed in no run"),)
+        return composed(
+            Phrase("Observed in no run"),
+        )
     share = f"{wording.count(one.n_referenced) if one.n_referenced else 'none'} of {wording.count(one.n_observed)}"
-    return ("Referenced in ", Phrase(share), f" {_TOOL_CALLED}")
+    return composed("Referenced in ", Phrase(share), f" {_TOOL_CALLED}")
 
 
-def _beside(one: Judgement) -> str:
+def _beside(one: Judgement) -> Markdown:
     """Return what people, graders, episodes and agents gave; "" = nothing."""
     gave = [part for part in one.sources if part.n > 0 and part.source in _GAVE]
     parts = [_part(part) for part in gave if part.source != "detector" or not one.n_observed]
-    return f" {wording.capital('; '.join(parts))}." if parts else ""
+    return Markdown(f" {wording.capital('; '.join(parts))}." if parts else "")
 
 
-def _part(part: SourceSum) -> str:
+def _part(part: SourceSum) -> Words:
     """Return the number and the mean of one source.
 
     >>> _part(SourceSum(source="person", n=40, alpha_micro=40_000_000, beta_micro=0))
@@ -101,7 +106,7 @@ def _part(part: SourceSum) -> str:
     """
     noun, origin = _GAVE[part.source]
     if part.source == "person":
-        noun = (
+        noun = Words(
             "reward"
             if part.alpha_micro and part.beta_micro
             else "accept"
@@ -130,43 +135,47 @@ def _too_early(one: Judgement) -> Sentence:
         f"{wording.count(one.missing_pulls)} more" if is_plain else wording.things(one.missing_pulls, noun)
     )
     weight = wording.things(round(one.prior_weight), "pull")
-    return (Phrase("Too early"), so_far, missing, f" needed. Its prior weighs {weight}.")
+    return composed(Phrase("Too early"), so_far, missing, f" needed. Its prior weighs {weight}.")
 
 
-def _changed(recent: RecentMean, since: str) -> Sentence:
+def _changed(recent: RecentMean, since: Markdown) -> Sentence:
     """Return the recent figure, then the one before."""
     before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(recent.mean_before)} of 100 before"
     if recent.mean == 0:
-        return ("Referenced in ", Phrase(f"none of {wording.count(recent.n)}"), f" {before}")
-    return ("Referenced in ", Phrase(f"{explained.of_hundred(recent.mean)} of 100"), f" of the {before}")
+        return composed("Referenced in ", Phrase(f"none of {wording.count(recent.n)}"), f" {before}")
+    return composed(
+        "Referenced in ", Phrase(f"{explained.of_hundred(recent.mean)} of 100"), f" of the {before}"
+    )
 
 
-def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  # noqa: PLR0911 - one a name
+def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentence:  # noqa: PLR0911 - one a name
     """Return the consequence for its place in the prompt."""
     match one.name:
         case "poisoned":
             many = f"{wording.number_word(len(one.others))} more"
             beside = f", as does {_name(one.others[0])}" if len(one.others) == 1 else f", as do {many}"
-            return ("It ", Phrase("looks poisoned"), f"{beside}.")
+            return composed("It ", Phrase("looks poisoned"), f"{beside}.")
         case "rival":
             names = wording.listed([_name(key) for key in one.others[:_NAMES]])
-            return (f"Since {names} joined the prompt, it ", Phrase("gives way"), ".")
+            return composed(f"Since {names} joined the prompt, it ", Phrase("gives way"), ".")
         case "drifting":
             fell = one.recent is not None and one.recent.mean == 0
-            return ("It ", Phrase("fell to nothing" if fell else "is drifting"), ".")
+            return composed("It ", Phrase("fell to nothing" if fell else "is drifting"), ".")
         case "rising":
-            return ("It ", Phrase("is used more"), " than before.")
+            return composed("It ", Phrase("is used more"), " than before.")
         case "stale":
-            return ("It ", Phrase("is stale"), f": not observed since {since}, and still put in.")
+            return composed("It ", Phrase("is stale"), f": not observed since {since}, and still put in.")
         case "seed":
-            return ("It is ", Phrase("a seed"), ", always in by rule.")
+            return composed("It is ", Phrase("a seed"), ", always in by rule.")
         case "never_referenced" | "section" | "too_early":
-            return ()
+            return composed()
         case "called_only":
-            return (Phrase("Only called tools are known"), f": its mean is too high. Last use: {since}.")
+            return composed(
+                Phrase("Only called tools are known"), f": its mean is too high. Last use: {since}."
+            )
         case "few_sessions":
             sessions = f"{wording.things(one.n_sessions, 'session')}, {ENOUGH_SESSIONS} are needed"
-            return (Phrase("Too few sessions"), f" to say what it is worth: {sessions}.")
+            return composed(Phrase("Too few sessions"), f" to say what it is worth: {sessions}.")
         case "worth" | "not_worth" | "open" | "unopposed" | "useful" | "not_useful":
             return _worth(one, token_cost)
         case _:
@@ -176,35 +185,37 @@ def _verdict(one: Judgement, token_cost: int | None, since: str) -> Sentence:  #
 def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     """Return the position of its interval against its break-even."""
     if one.name == "unopposed":
-        return ("It goes in ", Phrase("at any value"), ".")
+        return composed("It goes in ", Phrase("at any value"), ".")
     if one.break_even is None and one.name != "not_worth":
-        return ("It is ", Phrase(explained.used_in(one)), f": {explained.NOT_WEIGHED}.")
+        return composed("It is ", Phrase(explained.used_in(one)), f": {explained.NOT_WEIGHED}.")
     cost = "" if token_cost is None else f" at {wording.things(token_cost, 'token')}"
     if one.break_even is None:
-        return ("It ", Phrase("does not earn its place"), f": no usefulness brings it in{cost}.")
+        return composed("It ", Phrase("does not earn its place"), f": no usefulness brings it in{cost}.")
     between = interval(one)
     even = f"{wording.mean(one.break_even)}, where it breaks even{cost}"
     if one.name == "open":
-        return ("Whether it earns its place ", Phrase("is open"), f": its interval, {between}, holds {even}.")
+        return composed(
+            "Whether it earns its place ", Phrase("is open"), f": its interval, {between}, holds {even}."
+        )
     words, lies = (
         ("earns its place", "above") if one.name == "worth" else ("does not earn its place", "below")
     )
-    return ("It ", Phrase(words), f": its interval, {between}, lies {lies} {even}.")
+    return composed("It ", Phrase(words), f": its interval, {between}, lies {lies} {even}.")
 
 
-def interval(one: Judgement) -> str:
+def interval(one: Judgement) -> Words:
     """Return the interval that an arm is judged by: of its effective pulls, where they are known."""
     by = one.judged_by or one.interval
     return wording.interval(by.lower, by.upper)
 
 
-def pulls(one: Judgement) -> str:
+def pulls(one: Judgement) -> Markdown:
     """Return the whole pulls of an arm, and beside them the exact sum and the effective ones where they differ."""
     parts = [] if one.pulls_exact is None else [f"exactly {f'{one.pulls_exact:,.6f}'.rstrip('0')}"]
     if one.effective_pulls is not None and round(one.effective_pulls) < one.pulls:
         parts.append(f"{wording.count(round(one.effective_pulls))} effective")
     whole = wording.things(one.pulls, "pull")
-    return f"{whole} ({', '.join(parts)})" if parts else whole
+    return Markdown(f"{whole} ({', '.join(parts)})" if parts else whole)
 
 
 # Many arms
@@ -218,7 +229,7 @@ def posteriors(judged: Sequence[Judgement]) -> Sentence:
     return _counted(groups, len(judged))
 
 
-def only_called(judged: Sequence[Judgement]) -> tuple[str, ...]:
+def only_called(judged: Sequence[Judgement]) -> tuple[Words, ...]:
     """Return a warning if some of these arms have inventories inferred from calls."""
     n_called = sum(one.called_only for one in judged)
     return (f"{wording.things(n_called, 'arm')}: {explained.ONLY_CALLED}",) if n_called else ()
@@ -229,13 +240,14 @@ def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int
     parts: list[str | Phrase] = []
     for name, members in shown:
         verb = _OF_ONE_AND_MANY[name][len(members) > 1]
-        names = wording.listed([_name(one.arm) for one in members]) if len(members) <= _NAMES else ""
-        who = names or f"{wording.number_word(len(members))} of {wording.number_word(n_arms)}"
-        parts += ["; " if parts else "", Phrase(who if parts else wording.capital(who) if not names else who)]
+        many = f"{wording.number_word(len(members))} of {wording.number_word(n_arms)}"
+        names = [_name(one.arm) for one in members] if len(members) <= _NAMES else []
+        who = wording.listed(names) if names else many if parts else wording.capital(many)
+        parts += ["; " if parts else "", Phrase(who)]
         parts.append(f" {verb}")
     rest = n_arms - sum(len(members) for _, members in shown)
     more = f"; the table covers {wording.number_word(rest)} more" if rest else ""
-    return (*parts, f"{more}.")
+    return composed(*parts, f"{more}.")
 
 
 def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
@@ -263,8 +275,8 @@ def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -
             words = f"{wording.number_word(number)} {one if number == 1 else more}"
             is_key = len(parts) == 1 or one == _LOOK[0]
             parts += ["" if len(parts) == 1 else ", ", Phrase(words) if is_key else words]
-    return (*parts, ".")
+    return composed(*parts, ".")
 
 
-def _name(key: str) -> str:
+def _name(key: str) -> Markdown:
     return wording.literal(wording.last_name(key))

@@ -12,7 +12,8 @@ from core.statistics.agreement import Agreement
 from core.statistics.parting import Parting, PartingGrader
 from dashboard import wording
 from dashboard.figures.agreement import alpha_words, figure, span
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 BLOCKER_WORDS: Final[dict[Blocker, str]] = {
     "missing_rubric_version": "no rubric version",
@@ -51,25 +52,27 @@ def rubric_name(version: str) -> str:
 
 def evaluations(watch: BiasWatch, report: AgreementReport) -> Sentence:
     """Return the number of evaluations, and the agreement of raters on outcomes."""
-    start: Sentence = (Phrase(wording.things(watch.n, "evaluation")), f" by {_graders(watch)}")
+    start: Sentence = composed(Phrase(wording.things(watch.n, "evaluation")), f" by {_graders(watch)}")
     outcome = report.outcome
     if watch.n == 0:
-        return ("No evaluation ", Phrase("passes the filters"), ".")
+        return composed("No evaluation ", Phrase("passes the filters"), ".")
     if outcome.missing == "no_pairs":
-        return (*start, "; nothing was judged by two, so ", Phrase("agreement is not known"), ".")
+        return composed(*start, "; nothing was judged by two, so ", Phrase("agreement is not known"), ".")
     if outcome.missing == "no_variation":
-        return (*start, "; all say the same of what two judged, so ", Phrase("agreement is undefined"), ".")
+        return composed(
+            *start, "; all say the same of what two judged, so ", Phrase("agreement is undefined"), "."
+        )
     if outcome.word is None:
-        return (*start, "; two judged the same too seldom to say how far they agree.")
-    return (*start, "; on the outcome their agreement is ", Phrase(outcome.word), ".")
+        return composed(*start, "; two judged the same too seldom to say how far they agree.")
+    return composed(*start, "; on the outcome their agreement is ", Phrase(outcome.word), ".")
 
 
-def _graders(watch: BiasWatch) -> str:
+def _graders(watch: BiasWatch) -> Words:
     n = sum(one.grader.kind != "unknown" for one in watch.by_grader)
-    return UNNAMED if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}"
+    return Words(UNNAMED if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}")
 
 
-def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> str:
+def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> Words:
     """Return the numbers of that sentence, and whose evaluations they are, in Markdown."""
     parts = [_alpha(report.outcome)]
     shares = watch.kinds.shares
@@ -83,9 +86,9 @@ def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _alpha(agreement: Agreement) -> str:
+def _alpha(agreement: Agreement) -> Words:
     if agreement.alpha is None:
-        return ""
+        return Words("")
     limits = "" if agreement.lower is None else f", 95% interval {span(agreement)}"
     same = (
         "" if agreement.raw is None else f"; the same outcome in {wording.percent(agreement.raw, 0)} of pairs"
@@ -96,10 +99,10 @@ def _alpha(agreement: Agreement) -> str:
     )
 
 
-def agreement_note(report: AgreementReport) -> str:
+def agreement_note(report: AgreementReport) -> Words:
     """Return what takes part in the comparison, as Markdown."""
     if report.n_panel == report.n:
-        return ""
+        return Words("")
     left = report.n - report.n_panel
     return (
         f"{wording.things(left, 'evaluation')} can’t be compared: of a layer as such, without a rater, or a second "
@@ -107,20 +110,20 @@ def agreement_note(report: AgreementReport) -> str:
     )
 
 
-def parting(one: PartingGrader) -> str:
+def parting(one: PartingGrader) -> Markdown:
     """Return outlier raters with direction and size, as Markdown."""
     outlier, name = one.parting, wording.literal(grader_name(one.grader))
     either = " Two raters can’t show which of them is off." if outlier.divided else ""
     return f"**{name} {_way(outlier)}**: {parting_numbers(outlier)}.{either}"
 
 
-def _way(outlier: Parting) -> str:
+def _way(outlier: Parting) -> Words:
     if outlier.way == "stands_alone":
-        return "disagrees with all others more often than they do"
+        return Words("disagrees with all others more often than they do")
     return f"says success {'more' if outlier.way == 'more_success' else 'less'} often than the others"
 
 
-def parting_numbers(outlier: Parting) -> str:
+def parting_numbers(outlier: Parting) -> Words:
     """Return the shares behind a claim about a rater."""
     mine, others = wording.percent(outlier.share, 0), wording.percent(outlier.others, 0)
     things = wording.things(outlier.n_items, "thing")
@@ -129,26 +132,23 @@ def parting_numbers(outlier: Parting) -> str:
     return f"{mine} against {others} on the same {things}"
 
 
-def parting_claim(first: PartingGrader, n: int) -> tuple[str, str]:
+def parting_claim(first: PartingGrader, n: int) -> tuple[Markdown, Markdown]:
     """Return the same for the list of what needs a look: claim and evidence, in Markdown."""
     name = wording.literal(grader_name(first.grader))
-    claim = (
-        f"{name} {_way(first.parting)}"
-        if n == 1
-        else f"{wording.capital(wording.number_word(n))} raters part from the others"
-    )
+    many = f"{wording.capital(wording.number_word(n))} raters part from the others"
+    claim = Markdown(f"{name} {_way(first.parting)}" if n == 1 else many)
     who = "" if n == 1 else f"{name}: "
     return claim, f"{who}{parting_numbers(first.parting)}"
 
 
-def no_outliers(report: AgreementReport) -> str:
+def no_outliers(report: AgreementReport) -> Words:
     """Return the sentence where no rater is an outlier, as Markdown."""
     if report.n_items == 0:
-        return "Who parts from the others shows once two have judged the same."
-    return "No rater is known to differ from the others on the same things."
+        return Words("Who parts from the others shows once two have judged the same.")
+    return Words("No rater is known to differ from the others on the same things.")
 
 
-def ready(watch: BiasWatch) -> str:
+def ready(watch: BiasWatch) -> Words:
     """Return how many are good enough for training, as Markdown."""
     readiness = watch.readiness
     pairs = f"{wording.count(readiness.n_chosen)} to choose, {wording.count(readiness.n_rejected)} to reject"
@@ -254,9 +254,9 @@ def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, li
     }
 
 
-def shown_of(n_shown: int, n_all: int) -> str:
+def shown_of(n_shown: int, n_all: int) -> Words:
     """Return whether a list is complete."""
-    return "" if n_shown == n_all else f"the first {wording.count(n_shown)} of {wording.count(n_all)}"
+    return Words("" if n_shown == n_all else f"the first {wording.count(n_shown)} of {wording.count(n_all)}")
 
 
 def names(listed: Sequence[str]) -> str:

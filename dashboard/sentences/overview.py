@@ -14,8 +14,9 @@ from dashboard.sentences.episode import short
 from dashboard.sentences.gain import compared, gain
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.money import money_gain
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.sentences.savings import groups, limits, more_for_proof, named
+from dashboard.wording import Markdown, Words
 
 
 def overview(summary: Overview) -> Sentence:
@@ -23,18 +24,18 @@ def overview(summary: Overview) -> Sentence:
     saved = summary.savings
     money = summary.money
     if money is not None and money.is_known:
-        tokens: Sentence = ("; ", *gain(saved)) if saved.shown.lower is not None else ()
-        words: Sentence = (
+        tokens: Sentence = composed("; ", *gain(saved)) if saved.shown.lower is not None else ()
+        words: Sentence = composed(
             f"By {wording.things(sum(money.n_compared), 'compared bill')} ",
             *money_gain(money),
             *tokens,
             ".",
         )
     elif saved.shown.lower is None:
-        words = (f"After {wording.things(summary.n_runs, 'run')} ", *_learned(saved, summary))
+        words = composed(f"After {wording.things(summary.n_runs, 'run')} ", *_learned(saved, summary))
     else:
-        words = (f"By {compared(saved, summary.n_runs)} ", *gain(saved), ".")
-    return (*words, " ", needs(len(summary.attention)))
+        words = composed(f"By {compared(saved, summary.n_runs)} ", *gain(saved), ".")
+    return composed(*words, " ", needs(len(summary.attention)))
 
 
 def _learned(saved: Comparison, summary: Overview) -> Sentence:
@@ -44,20 +45,22 @@ def _learned(saved: Comparison, summary: Overview) -> Sentence:
     has = "has" if total == 1 else "have"
     if known == 0:
         well = ", none of them well"
-        return ("the learner knows ", Phrase(wording.things(total, "arm")), f"{well}; {_no_savings(saved)}")
-    return (Phrase(arms), f" {has} at least {ENOUGH_PULLS} pulls; {_no_savings(saved)}")
+        return composed(
+            "the learner knows ", Phrase(wording.things(total, "arm")), f"{well}; {_no_savings(saved)}"
+        )
+    return composed(Phrase(arms), f" {has} at least {ENOUGH_PULLS} pulls; {_no_savings(saved)}")
 
 
-def _no_savings(saved: Comparison) -> str:
+def _no_savings(saved: Comparison) -> Words:
     if all(saved.n_compared):
         return f"{groups(saved)} are too few to claim savings."
     return f"savings cannot be claimed {'without baseline runs' if saved.baseline.n_runs == 0 else 'yet'}."
 
 
-def needs(n_things: int) -> str:
+def needs(n_things: int) -> Words:
     """Return how many things need attention."""
     if n_things == 0:
-        return "Nothing needs a look."
+        return Words("Nothing needs a look.")
     word = wording.capital(wording.number_word(n_things))
     return f"{word} thing{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a look."
 
@@ -66,9 +69,9 @@ def needs(n_things: int) -> str:
 class Claim:
     """One row of the attention list: a bold claim, its evidence, and the label of the link there."""
 
-    claim: str
-    evidence: str
-    label: str
+    claim: Markdown
+    evidence: Markdown
+    label: Words
 
 
 def attention(  # noqa: PLR0911, PLR0912 - one per kind
@@ -149,12 +152,12 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             assert_never(item.kind)
 
 
-def _common(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+def _common(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
     """Return what several arms' changes have in common, and how far they moved."""
     cause, evidence = item.cause, item.evidence
     arms = wording.things(item.count, "arm")
     if cause is None or evidence is None or evidence.mean_before is None:
-        return f"{arms} changed", ""
+        return f"{arms} changed", Words("")
     day = wording.day(cause.since_ms, year_of_ms=year_of_ms)
     n_fell = sum(shift.fell for shift in cause.shifts)
     n_rose = item.count - n_fell
@@ -175,7 +178,7 @@ def _common(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
     return f"The mix changed: {cause.of or 'channel'} {name} {shares} of the runs", f"since {day}; {within}"
 
 
-def _stopped(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+def _stopped(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
     """Return the feeds that stopped, for how long, and how many runs were due."""
     words = [
         f"{feed.kind} {wording.literal(wording.cut_middle(wording.plain(feed.name), 40))}"
@@ -190,7 +193,7 @@ def _stopped(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
     return claim, f"{due} {were} expected since {since}; others still arrive"
 
 
-def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+def _overdue(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
     """Return the number of overdue items, and their queue."""
     left = wording.things(item.count, "item")
     since = wording.minute(item.since_ms, year_of_ms=year_of_ms)
@@ -200,14 +203,14 @@ def _overdue(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
         else wording.literal(wording.cut_middle(wording.plain(item.overdue[0].name), 40))
     )
     waits = "waits" if item.count == 1 else "wait"
-    return "A review queue is overdue", f"{left} {waits} to be judged, due since {since}: {name}"
+    return Words("A review queue is overdue"), f"{left} {waits} to be judged, due since {since}: {name}"
 
 
-def _paid(item: Attention) -> tuple[str, str]:
+def _paid(item: Attention) -> tuple[Markdown, Markdown]:
     """Return an environment's finding that needs attention."""
     finding = item.paid
     if finding is None:
-        return "An environment needs a look", ""
+        return Words("An environment needs a look"), Words("")
     name = short(finding.environment)
     if finding.before is None or finding.after is None:
         return f"The reward of {name} looks hacked", wording.literal(finding.evidence)
@@ -215,17 +218,17 @@ def _paid(item: Attention) -> tuple[str, str]:
     return f"Success in {name} fell", f"{fell} of the last, of {wording.things(finding.n, 'episode')}"
 
 
-def _parting(item: Attention) -> tuple[str, str]:
+def _parting(item: Attention) -> tuple[Markdown, Markdown]:
     if item.parting is None:
-        return f"{wording.capital(wording.number_word(item.count))} raters part from the others", ""
+        return f"{wording.capital(wording.number_word(item.count))} raters part from the others", Words("")
     return parting_claim(item.parting, item.count)
 
 
-def _manual(item: Attention, year_of_ms: int | None) -> tuple[str, str]:
+def _manual(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
     """Return the account behind manual rewards, and their effect on its most affected arm."""
     one = item.manual
     if one is None:
-        return "Manual rewards need a look", ""
+        return Words("Manual rewards need a look"), Words("")
     who, arm = short(one.actor), wording.literal(wording.short_name(one.arms[0]))
     moved = f"moved {arm} from {' to '.join(wording.means(one.before, one.after))}"
     more = f"; {wording.things(len(one.arms) - 1, 'more arm')}" if len(one.arms) > 1 else ""
@@ -263,7 +266,7 @@ def changed(item: Attention, year_of_ms: int | None) -> Claim:
     return Claim(f"{arms} {was} never referenced", zeros, "Show arms")
 
 
-def _zeros(evidence: ArmEvidence, year_of_ms: int | None) -> str:
+def _zeros(evidence: ArmEvidence, year_of_ms: int | None) -> Words:
     """Return the observations since then; counted as 0 only where nothing was earned."""
     since = (
         ""
@@ -276,11 +279,11 @@ def _zeros(evidence: ArmEvidence, year_of_ms: int | None) -> str:
     return f"{wording.things(evidence.n, 'observation')}{since} have a mean of {wording.mean(evidence.mean)}{before}"
 
 
-def _all_of(n: int) -> str:
+def _all_of(n: int) -> Words:
     return f"{wording.count(n)} of {wording.things(n, 'observation')}"
 
 
-def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple[str, str]:
+def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple[Markdown, Markdown]:
     """Return one arm that is used less or more, and its observations since then and before."""
     name = wording.literal(wording.short_name(item.arms[0]))
     since = "" if arm.since_ms is None else f" since {wording.since(arm.since_ms, year_of_ms=year_of_ms)}"
@@ -294,32 +297,34 @@ def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple
     return f"{name} {'fell to nothing' if arm.reward == 0 else 'is drifting'}", evidence
 
 
-def _share_claim(saved: Savings) -> tuple[str, str]:
+def _share_claim(saved: Savings) -> tuple[Words, Words]:
     observed, expected = saved.share.observed, saved.share.expected
     share = wording.MISSING if observed.value is None else wording.percent(observed.value)
-    words = "" if expected is None else f"configured {wording.percent(expected)}"
+    words = Words("" if expected is None else f"configured {wording.percent(expected)}")
     if observed.lower is not None and observed.upper is not None:
         words += f"; {named(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
     return f"Baseline share is {share}", words
 
 
-def _first_names(keys: Sequence[str], at_most: int = 3) -> str:
+def _first_names(keys: Sequence[str], at_most: int = 3) -> Markdown:
     names = [wording.literal(wording.short_name(key)) for key in keys[:at_most]]
     more = len(keys) - at_most
-    return wording.listed(names) if more <= 0 else f"{', '.join(names)} and {wording.count(more)} more"
+    return Markdown(
+        wording.listed(names) if more <= 0 else f"{', '.join(names)} and {wording.count(more)} more"
+    )
 
 
-def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
+def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | None]:
     """Return label, value and change of a key figure; a change that is not known is left out."""
     value, change = figure.value, figure.change
     match figure.name:
         case "runs" | "pulls":
             new = None if figure.last_week is None else wording.change(figure.last_week)
-            return figure.name.capitalize(), _whole(value), new
+            return Words(figure.name.capitalize()), _whole(value), new
         case "arms_in_use":
             shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
             a_day = None if figure.last_week is None else f"{wording.count(round(figure.last_week))} a day"
-            return "Arms in use", shown, a_day
+            return Words("Arms in use"), shown, a_day
         case "tokens_per_selected_run" | "tokens_per_run":
             relative = None
             if change is not None and figure.week_before:
@@ -327,10 +332,10 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[str, str, str | None]:
             which = "selected run" if figure.name == "tokens_per_selected_run" else "run"
             return f"Tokens per {which}", _whole(value), relative
         case "calls_per_run":
-            return "Calls per run", wording.MISSING if value is None else f"{value:.1f}", None
+            return Words("Calls per run"), Words(wording.MISSING if value is None else f"{value:.1f}"), None
         case "saved_percent":
             shown = wording.MISSING if value is None else wording.percent(value / 100)
-            return "Savings", shown, None
+            return Words("Savings"), shown, None
 
 
 def by_day(name: FigureName, values: Sequence[float]) -> str:
@@ -351,7 +356,7 @@ def by_day(name: FigureName, values: Sequence[float]) -> str:
     return f"{label} by day, the last {len(values)} days: between {low} and {high}, {last} on the last."
 
 
-def figure_card(figure: KeyFigure, summary: Overview) -> tuple[str, str, str | None]:
+def figure_card(figure: KeyFigure, summary: Overview) -> tuple[Words, Words, Words | None]:
     """Return the same of a card, which has the limits of the savings in the place of a change, and names them."""
     label, value, change = figure_words(figure, summary.n_arms)
     estimate = summary.savings.shown
@@ -362,11 +367,11 @@ def figure_card(figure: KeyFigure, summary: Overview) -> tuple[str, str, str | N
     return f"{label}, {capped}{named(estimate)}", value, limits
 
 
-def _whole(value: float | None) -> str:
+def _whole(value: float | None) -> Words:
     return wording.MISSING if value is None else wording.count(value)
 
 
-def bands(counts: Sequence[int], min_pulls: int) -> str:
+def bands(counts: Sequence[int], min_pulls: int) -> Words:
     """Return how many arms are well known and how many hardly, as Markdown."""
     total, known, few = sum(counts), sum(counts[3:]), sum(counts[:2])
     tail = (

@@ -8,7 +8,8 @@ from core.records.actor import Grant
 from core.records.member import MemberAnswer, MemberRow
 from core.records.token import TokenRow
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 EVERY_LEARNER = "Every learner"
 _NAME_CHARS = 40
@@ -19,16 +20,18 @@ def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
     members = [one for one in rows if is_in(one)]
     invited = [one for one in rows if is_invited(one, now_ms)]
     if not members and not invited:
-        return ("No member yet; every user of this machine is the operator.",)
+        return composed(
+            "No member yet; every user of this machine is the operator.",
+        )
     n_govern = sum(map(governs, members))
     govern = "none of them" if n_govern == 0 else wording.number_word(n_govern)
     more = f"; {wording.number_word(len(invited))} more {'is' if len(invited) == 1 else 'are'} invited"
     if not members:
-        return (
+        return composed(
             Phrase(wording.things(len(invited), "person", "people")),
             " invited; no one has signed in yet.",
         )
-    return (
+    return composed(
         Phrase(wording.things(len(members), "person", "people")),
         f" may come in, {govern} as operator of all learners{more if invited else ''}.",
     )
@@ -89,20 +92,20 @@ def state(one: MemberRow, rows: Sequence[MemberRow], now_ms: int) -> str:
     return "may sign in, the last operator" if one == last_operator(rows) else "may sign in"
 
 
-def name(text: str) -> str:
+def name(text: str) -> Markdown:
     """Return a person's name in Markdown; a long one loses its middle."""
     return wording.literal(wording.cut_middle(wording.plain(text), _NAME_CHARS))
 
 
-def effects(was: MemberRow | None, now: MemberRow) -> list[str]:
+def effects(was: MemberRow | None, now: MemberRow) -> list[Markdown]:
     """Return the effects on a member, as Markdown: a paragraph for each change."""
     who = f"**{name(now.name)}**"
     if now.removed_ms is not None:
         return [
             f"{who} can sign in no longer, in no process, from the next request on. Every session of theirs ends.",
-            "What they did stays, under their name. Letting them in again is one click.",
+            Words("What they did stays, under their name. Letting them in again is one click."),
         ]
-    parts = []
+    parts: list[Markdown] = []
     if was is None or was.removed_ms is not None or was.invited_until_ms != now.invited_until_ms:
         parts.append(_let_in(who, now))
     before = () if was is None or was.removed_ms is not None else was.roles
@@ -112,7 +115,7 @@ def effects(was: MemberRow | None, now: MemberRow) -> list[str]:
     return parts
 
 
-def _let_in(who: str, now: MemberRow) -> str:
+def _let_in(who: Markdown, now: MemberRow) -> Markdown:
     issuer = name(now.issuer)
     if now.subject is None:
         until = wording.minute(now.invited_until_ms)
@@ -123,7 +126,7 @@ def _let_in(who: str, now: MemberRow) -> str:
     return f"The person that {issuer} knows as {name(now.subject)} may sign in at once, and acts as {who}."
 
 
-def sessions_end(who: str) -> str:
+def sessions_end(who: str) -> Markdown:
     """Return the effect of ending a person's sessions, as Markdown."""
     return (
         f"Every session of **{name(who)}** ends with the next request, also one whose cookie was copied. They may "
@@ -131,13 +134,13 @@ def sessions_end(who: str) -> str:
     )
 
 
-def ended_tokens(answer: MemberAnswer, tokens: Sequence[TokenRow]) -> str:
+def ended_tokens(answer: MemberAnswer, tokens: Sequence[TokenRow]) -> Markdown:
     """Return the tokens that would end with a change, by name and number, in Markdown."""
     names = {one.id: one.name for one in tokens}
-    return wording.listed([f"{name(names.get(one, one))} ({one})" for one in answer.revoked])
+    return wording.listed([f"{name(names.get(one, one))} ({wording.literal(one)})" for one in answer.revoked])
 
 
-def done(was: MemberRow | None, answer: MemberAnswer) -> str:
+def done(was: MemberRow | None, answer: MemberAnswer) -> Markdown:
     """Return the change of a member, as Markdown."""
     now = answer.member
     who = f"**{name(now.name)}**"

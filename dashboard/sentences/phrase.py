@@ -6,16 +6,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.records.posterior import Band
+from dashboard.wording import Markdown
 
 
 @dataclass(frozen=True)
 class Phrase:
     """A key phrase of a sentence."""
 
-    text: str
+    text: Markdown
 
 
-Sentence = tuple[str | Phrase, ...]
+Sentence = tuple[Markdown | Phrase, ...]
+
+
+def composed(*parts: Markdown | Phrase) -> Sentence:
+    """Return a sentence of its parts."""
+    return parts
 
 
 class Belief(Protocol):

@@ -22,7 +22,8 @@ from core.records.rubric import Level
 from core.records.times import instant
 from core.records.view import RunFilter
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 SOURCE_WORDS: Final[Mapping[Source, str]] = {
     "unjudged": "not judged by a person",
@@ -46,22 +47,22 @@ def review(known: Progress) -> Sentence:
     """Return a queue's progress, and the caller's time for the rest."""
     done = known.done + known.set_aside
     if known.total and done == known.total:
-        return ("All ", Phrase(wording.things(known.total, "item")), " of this queue are done.")
-    start: Sentence = (Phrase(f"{wording.count(done)} of {wording.count(known.total)}"), " done")
+        return composed("All ", Phrase(wording.things(known.total, "item")), " of this queue are done.")
+    start: Sentence = composed(Phrase(f"{wording.count(done)} of {wording.count(known.total)}"), " done")
     if not known.left_for_me:
         skipped = f" but {wording.things(known.skipped_by_me, 'item')} you skipped"
-        return (*start, f", nothing is left for you{skipped if known.skipped_by_me else ''}.")
+        return composed(*start, f", nothing is left for you{skipped if known.skipped_by_me else ''}.")
     if known.seconds_each is None:
-        return (*start, f", {wording.count(known.left_for_me)} left for you.")
+        return composed(*start, f", {wording.count(known.left_for_me)} left for you.")
     minutes = max(round(known.seconds_each * known.left_for_me / _MINUTE_S), 1)
-    return (*start, f", about {wording.things(minutes, 'minute')} left.")
+    return composed(*start, f", about {wording.things(minutes, 'minute')} left.")
 
 
-def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str:
+def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> Markdown:
     """Return a queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
-    parts = [shares(known)] if known.total else []
+    parts: list[Markdown] = [shares(known)] if known.total else []
     parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
-    parts += ["blind"] if row.blind else []
+    parts += [Words("blind")] if row.blind else []
     parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
     if row.overdue:
         parts.append(f":red[overdue since {wording.minute(row.due_ms, year_of_ms=year_of_ms)}]")
@@ -72,7 +73,7 @@ def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> str
     return " · ".join(part for part in parts if part)
 
 
-def shares(known: Progress) -> str:
+def shares(known: Progress) -> Words:
     """Return the caller's progress with their items, and everyone's with all.
 
     >>> shares(Progress(queue="queue-1", name="q", total=30, done=20, set_aside=0, open=10, held_by_others=0,
@@ -87,10 +88,10 @@ def shares(known: Progress) -> str:
     )
 
 
-def held(known: Progress) -> str:
+def held(known: Progress) -> Markdown:
     """Return who holds which item, and until when."""
     if not known.held_by_others:
-        return ""
+        return Words("")
     who = [
         f"{wording.literal(wording.cut_middle(wording.plain(one.actor)))} has {one.item} until {clock(one.until_ms)}"
         for one in known.holders[:_HOLDERS]
@@ -101,7 +102,7 @@ def held(known: Progress) -> str:
     return f"{wording.count(known.held_by_others)} held by others{holders}"
 
 
-def clock(at_ms: int) -> str:
+def clock(at_ms: int) -> Words:
     """Return an hour of today.
 
     >>> clock(600_000)
@@ -110,17 +111,17 @@ def clock(at_ms: int) -> str:
     return f"{instant(at_ms):%H:%M} UTC"
 
 
-def item_note(item: ReviewItem) -> str:
+def item_note(item: ReviewItem) -> Markdown:
     """Return why the reviewer has this item, and its progress. Markdown."""
     parts = [f"Item {item.item}", wording.literal(wording.plain(item.why)), STATE_WORDS[item.state]]
     if item.n_judged is not None and item.n_reviewers > 1:
         parts.append(f"{item.n_judged} of {item.n_reviewers} have judged it")
     if item.assigned_to is not None:
-        parts.append("assigned to you")
+        parts.append(Words("assigned to you"))
     return " · ".join(part for part in parts if part)
 
 
-def level_words(level: Level) -> str:
+def level_words(level: Level) -> Markdown:
     """Return a level in a button: what it says, its outcome and score.
 
     >>> level_words(Level(words="Right", outcome="success", score=1.0))
@@ -129,16 +130,16 @@ def level_words(level: Level) -> str:
     return f"{wording.literal(wording.plain(level.words))} · {judged(level.outcome, level.score)}"
 
 
-def judged(outcome: EvaluationOutcome, score: float | None) -> str:
+def judged(outcome: EvaluationOutcome, score: float | None) -> Words:
     """Return an outcome with its score.
 
     >>> judged("failure", 0.7), judged("success", None)
     ('failure 0.7', 'success')
     """
-    return outcome if score is None else f"{outcome} {score:g}"
+    return Words(outcome if score is None else f"{outcome} {score:g}")
 
 
-def grade_lines(grade: Grade, score: float, thresholds: Thresholds) -> tuple[str, str]:
+def grade_lines(grade: Grade, score: float, thresholds: Thresholds) -> tuple[Markdown, Markdown]:
     """Return the permitted uses of a judgement, or its blockers; Markdown, a line each."""
     eligible = f"eligible, label {grade.label}"
     return (
@@ -154,15 +155,15 @@ def grade_lines(grade: Grade, score: float, thresholds: Thresholds) -> tuple[str
 
 
 def _use(
-    what: str, blockers: tuple[Blocker, ...], eligible: str, score: float, thresholds: Thresholds
-) -> str:
+    what: Words, blockers: tuple[Blocker, ...], eligible: Words, score: float, thresholds: Thresholds
+) -> Words:
     if not blockers:
         return f":green[:material/check_circle:] **{what}:** {eligible}"
     words = ", ".join(_blocker(one, score, thresholds) for one in blockers)
     return f":yellow[:material/warning:] **{what}:** blocked, {words}"
 
 
-def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> str:
+def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> Words:
     return {
         "missing_rubric_version": "the queue names no rubric",
         "missing_evaluator_identity": "no evaluator is named",
@@ -172,10 +173,10 @@ def _blocker(one: Blocker, score: float, thresholds: Thresholds) -> str:
     }[one]
 
 
-def moves(preview: EvaluationPreview | None) -> str:
+def moves(preview: EvaluationPreview | None) -> Markdown:
     """Return the effect of a judgement on arms; Markdown."""
     if preview is None or not preview.n_moved:
-        return "It moves no arm."
+        return Words("It moves no arm.")
     first = preview.effects[0]
     before, after = wording.means(first.before.mean, first.after.mean)
     name = wording.literal(wording.short_name(first.arm))
@@ -192,7 +193,7 @@ def moves(preview: EvaluationPreview | None) -> str:
     return f"It would move the mean of {name} from {before} to {after}{rank}.{more}"
 
 
-def meanwhile(item: ReviewItem) -> str:
+def meanwhile(item: ReviewItem) -> Markdown:
     """Return who judged an item since it was opened, and whether it still needs this judgement; never their verdict.
 
     Markdown.
@@ -206,15 +207,17 @@ def meanwhile(item: ReviewItem) -> str:
     return f"{names} {'have' if others else 'has'} judged this meanwhile: {rest}."
 
 
-def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[str]:
+def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> list[Markdown]:
     """Return the recorded judgement, and others' of the same item; Markdown, the first line is the judgement's.
 
     ``ran_out``: the hold had ended when it was typed or sent.
     """
     mine = answer.evaluation
-    lines = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
+    lines: list[Markdown] = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
     if ran_out:
-        lines.append("Your hold had run out; the item was still free, so it was recorded all the same.")
+        lines.append(
+            Words("Your hold had run out; the item was still free, so it was recorded all the same.")
+        )
     lines += [
         f"{wording.literal(wording.plain(one.rater))} judged it {judged(one.outcome, one.score)} meanwhile."
         for one in answer.meanwhile
@@ -260,11 +263,13 @@ def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[s
     }
 
 
-def filtered_runs(run_filter: RunFilter) -> str:
+def filtered_runs(run_filter: RunFilter) -> Markdown:
     """Return the runs that a filter selects, as Markdown."""
     part = {"in": " in the prompt", "out": " left out", None: ""}[run_filter.part]
     arm = [f"{wording.literal(wording.short_name(run_filter.arm))}{part}"] if run_filter.arm else []
-    return ", ".join([*arm, *run_filter.outcomes, *run_filter.classes, *run_filter.statuses]) or "any"
+    return Markdown(
+        ", ".join([*arm, *run_filter.outcomes, *run_filter.classes, *run_filter.statuses]) or "any"
+    )
 
 
 def readable(text: str) -> list[tuple[str, str]]:

@@ -15,7 +15,8 @@ from core.records.estimate import Estimate, Missing
 from dashboard import wording
 from dashboard.figures.theme import Severity
 from dashboard.sentences.episode import short, threshold
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Words
 
 PATTERN_WORDS: Final[dict[Pattern, str]] = {
     "sparse": "sparse",
@@ -80,7 +81,7 @@ _WHY: Final[dict[Missing, str]] = {
 def episodes(summaries: Sequence[EnvironmentSummary], *, filtered: bool) -> Sentence:
     """Return success and reward of one environment, or the number of several."""
     if not summaries:
-        return (Phrase("No episode"), " passes the filters.")
+        return composed(Phrase("No episode"), " passes the filters.")
     if len(summaries) == 1:
         return _of_one(summaries[0], filtered=filtered)
     total = sum(one.n for one in summaries)
@@ -92,7 +93,7 @@ def episodes(summaries: Sequence[EnvironmentSummary], *, filtered: bool) -> Sent
     )
     which = f"{wording.things(total, 'episode')} of {wording.number_word(len(summaries))} environments"
     passing = " pass the filters" if filtered else " are here"
-    return (Phrase(which), f"{passing}; ", flagged, " in a way that needs a look.")
+    return composed(Phrase(which), f"{passing}; ", flagged, " in a way that needs a look.")
 
 
 def needs_a_look(one: EnvironmentSummary) -> bool:
@@ -110,19 +111,21 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
     such = f"{episodes_} that pass{'es' if one.n == 1 else ''} the filters" if filtered else episodes_
     name = short(one.environment)
     if not one.n:
-        return (f"No episode of {name} is here.",)
+        return composed(
+            f"No episode of {name} is here.",
+        )
     pattern = (
         f"; the reward of {name} is {pattern_words(one.pattern)}."
         if one.pattern
         else f"; they are of {name}."
     )
     if one.average.value is None and one.n == one.broken:
-        return (Phrase("Every episode broke"), f" of {such} of {name}: there is no rate of success.")
+        return composed(Phrase("Every episode broke"), f" of {such} of {name}: there is no rate of success.")
     if one.average.value is None and one.n == one.without_reward + one.broken:
-        return (Phrase("Nothing was paid"), f" in {such} of {name}: there is no rate of success.")
+        return composed(Phrase("Nothing was paid"), f" in {such} of {name}: there is no rate of success.")
     if one.success is None:
         off = wording.things(one.n_off_scale, "episode")
-        return (
+        return composed(
             f"Of {such} ",
             Phrase(f"{off} lie{'s' if one.n_off_scale == 1 else ''} outside the scale"),
             f" of {name}: declare one to see success.",
@@ -131,10 +134,10 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
     limits = share_limits(one.success)
     between = f" ({limits}, 95% interval)" if limits else f" ({why(one.success.missing)})"
     succeed = "succeeds" if one.n == 1 else "succeed"
-    return (f"Of {such} ", Phrase(f"{rate} {succeed}"), f"{between}{pattern}")
+    return composed(f"Of {such} ", Phrase(f"{rate} {succeed}"), f"{between}{pattern}")
 
 
-def pattern_words(patterns: Sequence[Pattern]) -> str:
+def pattern_words(patterns: Sequence[Pattern]) -> Words:
     """Return patterns as in a sentence.
 
     >>> pattern_words(["sparse", "binary"])
@@ -143,22 +146,22 @@ def pattern_words(patterns: Sequence[Pattern]) -> str:
     return wording.listed([PATTERN_WORDS[name] for name in patterns])
 
 
-def share_limits(rate: SuccessRate | None) -> str:
+def share_limits(rate: SuccessRate | None) -> Words:
     """Return the limits of a rate in per cent, rounded outwards; empty without an interval."""
     if rate is None or rate.lower is None or rate.upper is None:
-        return ""
+        return Words("")
     return wording.percent_interval(rate.lower * 100, rate.upper * 100, 0)
 
 
-def amount_limits(estimate: Estimate) -> str:
+def amount_limits(estimate: Estimate) -> Words:
     """Return the limits of an average reward, rounded outwards; empty without an interval."""
     if estimate.lower is None or estimate.upper is None:
-        return ""
+        return Words("")
     low, high = wording.outwards(estimate.lower, estimate.upper, 3)
     return wording.signed_minus(f"{low:,.3f} to {high:,.3f}")
 
 
-def average(estimate: Estimate) -> str:
+def average(estimate: Estimate) -> Words:
     """Return an average reward.
 
     >>> average(Estimate(value=0.6714285, lower=None, upper=None))
@@ -167,12 +170,12 @@ def average(estimate: Estimate) -> str:
     return wording.MISSING if estimate.value is None else wording.signed_minus(f"{estimate.value:,.3f}")
 
 
-def why(missing: Missing | None) -> str:
+def why(missing: Missing | None) -> Words:
     """Return why there is no interval."""
-    return _WHY.get(missing, "no interval") if missing is not None else "no interval"
+    return Words(_WHY.get(missing, "no interval") if missing is not None else "no interval")
 
 
-def averages_line(one: EnvironmentSummary) -> str:
+def averages_line(one: EnvironmentSummary) -> Words:
     """Return average, rate and what was left out of them, on one line."""
     paid = one.n - one.without_reward - one.broken
     parts = []
@@ -195,7 +198,7 @@ def averages_line(one: EnvironmentSummary) -> str:
     return f"{'; '.join(parts)}."
 
 
-def scale_words(scale: Scale, *, declared: bool) -> str:
+def scale_words(scale: Scale, *, declared: bool) -> Words:
     """Return the scale in force, as plain text.
 
     >>> scale_words(Scale(), declared=False)
@@ -209,7 +212,7 @@ def environments_table(
     summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World] = MappingProxyType({})
 ) -> dict[str, list[str]]:
     """Return a row for each environment, as plain text; a demo's with ``planted`` truth on request."""
-    cells = {
+    cells: dict[str, list[str]] = {
         "state": [_state(one) for one in summaries],
         "environment": [wording.plain(one.environment) for one in summaries],
         "episodes": [wording.count(one.n) for one in summaries],
@@ -226,7 +229,7 @@ def environments_table(
     }
     if not planted:
         return cells
-    planted_cells = [
+    planted_cells: list[str] = [
         planted_words(planted[one.environment]) if one.environment in planted else wording.MISSING
         for one in summaries
     ]
@@ -246,17 +249,17 @@ def _rate(one: EnvironmentSummary) -> str:
     return "unknown" if one.n_off_scale else "none paid"
 
 
-def planted_words(world: World) -> str:
+def planted_words(world: World) -> Words:
     """Return the planted truth of a demo's environment."""
     pays = [pattern_words([name for name in PATTERN_WORDS if name in world.patterns])]
     wrong = "nothing wrong" if world.wrong is None else FINDING_WORDS[world.wrong].lower()
     return ", ".join([*filter(None, pays), wrong])
 
 
-def pattern_note(story: EnvironmentStory) -> str:
+def pattern_note(story: EnvironmentStory) -> Words:
     """Return the number of episodes behind pattern and findings."""
     looked = story.design.looked_at
-    return (
+    return Words(
         f"estimated from the newest {wording.count(looked)} of any model and task"
         if looked < story.summary.n
         else ""
@@ -274,10 +277,10 @@ def pair_words(pair: ModelPair) -> str:
     return f"{wording.change(pair.difference.value, 3)}{f' ({limits})' if limits else ''}"
 
 
-def scale_effect(answer: ScaleAnswer) -> str:
+def scale_effect(answer: ScaleAnswer) -> Words:
     """Return the effect of declaring a scale, as Markdown."""
     if answer.scale == answer.before:
-        return "This is the scale in force: nothing would change."
+        return Words("This is the scale in force: nothing would change.")
     n = wording.count(answer.episodes)
     return (
         f"Success would be {threshold(answer.scale)} on {_ends(answer.scale)}: **{wording.count(answer.successes)} "
@@ -287,5 +290,5 @@ def scale_effect(answer: ScaleAnswer) -> str:
     )
 
 
-def _ends(scale: Scale) -> str:
+def _ends(scale: Scale) -> Words:
     return wording.signed_minus(f"{scale.lo:g} to {scale.hi:g}")

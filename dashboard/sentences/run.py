@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from core.flows.queries import RunStory
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
-_CLASS_WORDS = {
+_CLASS_WORDS: Final = {
     "baseline": "a baseline run",
     "selected": "a selected run",
     "passive": "a run of the passive phase",
@@ -22,7 +25,7 @@ def run(story: RunStory) -> Sentence:
     facts = story.facts
     name = f"Run {wording.count(facts.run_no)} was "
     if facts.outcome == "empty":
-        return (name, Phrase("an empty prompt"), ": nothing answered it.")
+        return composed(name, Phrase("an empty prompt"), ": nothing answered it.")
     n_all, n_in = len(story.arms), story.n_in
     kind = _CLASS_WORDS[facts.run_class]
     arms = (
@@ -30,18 +33,20 @@ def run(story: RunStory) -> Sentence:
         if n_all > n_in
         else wording.things(n_in, "arm")
     )
-    parts: list[str | Phrase] = [name, f"{kind}: ", Phrase(arms), " were in" if n_all != 1 else " was in"]
+    parts: list[Markdown | Phrase] = [
+        *composed(name, f"{kind}: ", Phrase(arms), f" {'were' if n_all != 1 else 'was'} in")
+    ]
     if facts.outcome == "observed":
         used = (
             "none of them was used"
             if not story.n_referenced
             else f"{wording.count(story.n_referenced)} were used"
         )
-        return (*parts, ", ", Phrase(used) if story.n_referenced else used, ".")
-    return (*parts, ", and ", Phrase("nothing was learned"), " from it.")
+        return composed(*parts, ", ", Phrase(used) if story.n_referenced else used, ".")
+    return composed(*parts, ", and ", Phrase("nothing was learned"), " from it.")
 
 
-def run_facts(story: RunStory, *, year_of_ms: int | None) -> str:
+def run_facts(story: RunStory, *, year_of_ms: int | None) -> Markdown:
     """Return time, model, channel and actor on one line; foreign text is escaped."""
     facts = story.facts
     parts = [
@@ -63,15 +68,19 @@ def run_facts(story: RunStory, *, year_of_ms: int | None) -> str:
         if value is not None
     ]
     parts += [f"class {facts.run_class}", f"status {facts.status}", f"one {facts.unit}"]
-    source = "recorded directly" if not facts.import_no else f"import-{facts.import_no}, {facts.format}"
+    source = (
+        "recorded directly"
+        if not facts.import_no
+        else f"import-{facts.import_no}, {wording.literal(str(facts.format))}"
+    )
     return " · ".join([*parts, source])
 
 
-def run_tokens(story: RunStory) -> str:
+def run_tokens(story: RunStory) -> Markdown:
     """Return the parts of the tokens, as far as the source names them."""
     facts = story.facts
     if facts.tokens is None:
-        return "unknown: the source names none"
+        return Words("unknown: the source names none")
     parts = {
         "input": facts.input_tokens,
         "output": facts.output_tokens,
@@ -79,10 +88,10 @@ def run_tokens(story: RunStory) -> str:
         "cache write": facts.cache_write_tokens,
     }
     named = [f"{name} {wording.count(value)}" for name, value in parts.items() if value]
-    return ", ".join(named) if named else "a total only"
+    return Markdown(", ".join(named) if named else "a total only")
 
 
-def selection_note(story: RunStory) -> str:
+def selection_note(story: RunStory) -> Markdown:
     """Return budget, its use, seed, and whether the record replays."""
     chosen = story.selection
     if chosen is None:
@@ -93,7 +102,7 @@ def selection_note(story: RunStory) -> str:
         if chosen.budget_tokens
         else f"no budget, {used} tokens used"
     )
-    coin = f"baseline with probability {chosen.baseline_prob:g}, seed {chosen.seed}"
+    coin = f"baseline with probability {chosen.baseline_prob:g}, seed {wording.literal(str(chosen.seed))}"
     held_ms = None if chosen.held_since_ms is msgspec.UNSET else chosen.held_since_ms
     flags = [
         words
@@ -108,7 +117,7 @@ def selection_note(story: RunStory) -> str:
     return "; ".join([budget, coin, *flags])
 
 
-def run_differs(story: RunStory) -> str | None:
+def run_differs(story: RunStory) -> Markdown | None:
     """Return how the prompt differed from the selection, or None."""
     if not story.differs:
         return None

@@ -11,15 +11,16 @@ from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.gain import ONE_LOOK, apart, counted, error_line, points, rate, withheld
 from dashboard.sentences.money import money_sentence, unbilled
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.sentences.savings_tables import left_out
+from dashboard.wording import Markdown, Words
 
 _SHARE_APART: Final = 0.001
 _TINY: Final = 0.0005
 _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"
 
 
-def savings_line(saved: Comparison) -> str:
+def savings_line(saved: Comparison) -> Words:
     """Return the numbers under the overview's sentence."""
     if saved.shown.value is None or saved.shown.lower is None:
         return f"It is too early to name savings: so far {groups(saved)} were compared."
@@ -27,31 +28,31 @@ def savings_line(saved: Comparison) -> str:
     return f"{line} {error_line(saved)}".strip()
 
 
-def groups(saved: Comparison) -> str:
+def groups(saved: Comparison) -> Words:
     """Return the baseline and selected runs behind the figures."""
     n_baseline, n_selected = saved.n_compared
     return f"{wording.count(n_baseline)} baseline{truncated(saved)} and {wording.count(n_selected)} selected runs"
 
 
-def truncated(saved: Comparison) -> str:
+def truncated(saved: Comparison) -> Words:
     """Return the number of truncated baseline runs, in brackets; empty without any."""
     n = saved.baseline.n_truncated
-    return f" ({wording.count(n)} of them left arms out)" if n else ""
+    return Words(f" ({wording.count(n)} of them left arms out)" if n else "")
 
 
-def share(estimate: Estimate) -> str:
+def share(estimate: Estimate) -> Words:
     """Return an estimate in per cent, rounded as everywhere."""
     return wording.MISSING if estimate.value is None else wording.percent(estimate.value / 100)
 
 
-def limits(estimate: Estimate) -> str:
+def limits(estimate: Estimate) -> Words:
     """Return the interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
-        return "no interval yet"
+        return Words("no interval yet")
     return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)} {ONE_LOOK}"
 
 
-def named(estimate: Estimate) -> str:
+def named(estimate: Estimate) -> Words:
     """Return the interval's name with its own probability, since the baseline share has a wider one."""
     return f"{wording.percent(estimate.prob, 0)} interval"
 
@@ -59,19 +60,19 @@ def named(estimate: Estimate) -> str:
 def savings(saved: Savings) -> Sentence:
     """Return the savings of the selection, or why there is no claim; never more than the intervals say."""
     money = money_sentence(saved)
-    return (*money, " ", *_of_tokens(saved)) if money else _of_tokens(saved)
+    return composed(*money, " ", *_of_tokens(saved)) if money else _of_tokens(saved)
 
 
 def _of_tokens(saved: Savings) -> Sentence:
     overall = saved.overall
     if overall.saved_percent.value is None:
-        return (*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
+        return composed(*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
     if overall.verdict == "no_interval":
-        return ("It is ", Phrase("too early to name savings"), f": {_why_no_interval(overall)}.")
+        return composed("It is ", Phrase("too early to name savings"), f": {_why_no_interval(overall)}.")
     if overall.verdict == "not_proven":
         return _not_proven(overall)
     if overall.verdict == "mixed":
-        return ("With the selection ", *apart(overall), ".")
+        return composed("With the selection ", *apart(overall), ".")
     return _claimed(overall)
 
 
@@ -85,51 +86,55 @@ def _claimed(overall: Comparison) -> Sentence:
     amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
     between = f"{counted(overall)} ({named(comparison)} {wording.percent_interval(low, high)})"
     what = "saves tokens" if value >= 0 else "costs more"
-    return (f"Selecting {verb} ", amount, f"{between}. That it {what} is ", Phrase("proven"), ".")
+    return composed(f"Selecting {verb} ", amount, f"{between}. That it {what} is ", Phrase("proven"), ".")
 
 
 def _not_proven(overall: Comparison) -> Sentence:
     comparison = overall.shown
     why = withheld(overall)
     if why:
-        return ("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
+        return composed("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
     if comparison.lower is None or comparison.upper is None:
-        return ("Whether selecting saves tokens is ", Phrase("not proven"), ".")
+        return composed("Whether selecting saves tokens is ", Phrase("not proven"), ".")
     between = f"{named(comparison)} {wording.percent_interval(comparison.lower, comparison.upper)}"
     if overall.reason in {"few_for_proof", "few_sessions"}:
         what = "runs" if overall.reason == "few_for_proof" else "sessions"
         few = Phrase(f"a proof takes {MIN_FOR_PROOF} {what} in each group")
-        return (*_so_far(overall), f" ({between}), but ", few, ".")
+        return composed(*_so_far(overall), f" ({between}), but ", few, ".")
     once = f", {ONE_LOOK} only" if comparison.lower * comparison.upper > 0 else ""
     so_far = f": savings so far {wording.percent((comparison.value or 0.0) / 100)}{counted(overall)}"
-    return ("Whether selecting saves tokens is ", Phrase("not proven"), f"{so_far} ({between}{once}).")
+    return composed(
+        "Whether selecting saves tokens is ", Phrase("not proven"), f"{so_far} ({between}{once})."
+    )
 
 
-def _why_no_interval(overall: Comparison) -> str:
+def _why_no_interval(overall: Comparison) -> Words:
     if overall.reason == "few_runs":
         return f"{groups(overall)} are too few for an interval"
     if overall.reason == "few_sessions":
         return (
             f"the {'sessions' if overall.in_sessions else 'runs'} of some strata are too few for an interval"
         )
-    return "the runs are without spread to judge by"
+    return Words("the runs are without spread to judge by")
 
 
 def _so_far(overall: Comparison) -> Sentence:
     """Return the result of these runs alone."""
     value = overall.shown.value or 0.0
     less = "fewer" if value >= 0 else "more"
-    return (f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens{counted(overall)}",)
+    return composed(
+        f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens{counted(overall)}",
+    )
 
 
-def path_note(saved: Savings) -> str:
+def path_note(saved: Savings) -> Words:
     """Return the definition of the savings over time, beside their heading."""
     if saved.overall.is_narrow:
-        return "cumulative, band: 95% interval"
-    return "cumulative; runs lie too far apart for a 95% interval"
+        return Words("cumulative, band: 95% interval")
+    return Words("cumulative; runs lie too far apart for a 95% interval")
 
 
-def money_line(saved: Savings) -> str:
+def money_line(saved: Savings) -> Markdown:
     """Return tokens and money that all selected runs saved, with their intervals, in Markdown."""
     words = _total_words("In all, selected runs saved", saved.tokens, _tokens, wording.count_interval)
     if saved.money is None:
@@ -139,13 +144,16 @@ def money_line(saved: Savings) -> str:
     return f"{words} {unbilled(saved.money)}".strip()
 
 
-def _tokens(amount: float) -> str:
+def _tokens(amount: float) -> Words:
     return f"{wording.count(amount)} tokens"
 
 
 def _total_words(
-    start: str, total: TotalSaved, words: Callable[[float], str], limits_: Callable[[float, float], str]
-) -> str:
+    start: Markdown,
+    total: TotalSaved,
+    words: Callable[[float], Words],
+    limits_: Callable[[float, float], Words],
+) -> Markdown:
     """Return one total with its interval, over how many runs, and how many are not in it."""
     saved = total.saved
     if saved.value is None:
@@ -163,20 +171,32 @@ def _total_words(
 def _why_not(saved: Savings) -> Sentence:
     baseline, selected = saved.overall.baseline, saved.overall.selected
     if baseline.n_runs == 0 and selected.n_runs == 0:
-        return ("No run was chosen by armscope yet,",)
+        return composed(
+            "No run was chosen by armscope yet,",
+        )
     if baseline.n_runs == 0:
-        return ("No baseline runs yet,",)
+        return composed(
+            "No baseline runs yet,",
+        )
     if selected.n_runs == 0:
-        return ("No selected runs yet,",)
+        return composed(
+            "No selected runs yet,",
+        )
     fewest = min(baseline.n_known, selected.n_known)
     if fewest < 2:
-        return (f"Only {wording.things(fewest, 'run')} with known tokens in one group,",)
+        return composed(
+            f"Only {wording.things(fewest, 'run')} with known tokens in one group,",
+        )
     if saved.overall.saved_percent.missing == "zero_mean":
-        return ("One group used no tokens at all,",)
-    return ("The two groups share no model, channel and baseline rate,",)
+        return composed(
+            "One group used no tokens at all,",
+        )
+    return composed(
+        "The two groups share no model, channel and baseline rate,",
+    )
 
 
-def savings_numbers(saved: Savings) -> str:
+def savings_numbers(saved: Savings) -> Words:
     """Return the numbers under the sentence: both counts, and what was left out."""
     out = saved.left_out
     kinds = [f"{wording.count(number)} {name}" for name, number, _ in left_out(saved) if number]
@@ -186,11 +206,11 @@ def savings_numbers(saved: Savings) -> str:
     return f"{wording.capital(groups(saved.overall))} were compared; {left}{unknown}."
 
 
-def source_formula(overall: Comparison) -> str:
+def source_formula(overall: Comparison) -> Words:
     """Return the figure by the source's formula, which takes the averages as the runs came."""
     means, plain = (overall.baseline.mean_tokens, overall.selected.mean_tokens), overall.plain_percent
     if means[0] is None or means[1] is None or plain is None:
-        return "The source's formula gives no figure yet."
+        return Words("The source's formula gives no figure yet.")
     less = f"{wording.percent(abs(plain) / 100)} {'less' if plain >= 0 else 'more'}"
     return (
         f"**The source's formula** takes the averages as the runs came: {wording.count(means[0])} tokens with as "
@@ -199,18 +219,18 @@ def source_formula(overall: Comparison) -> str:
     )
 
 
-def unfinished_words(saved: Savings) -> str:
+def unfinished_words(saved: Savings) -> Markdown:
     """Return the comparison over unfinished runs too; empty where both agree."""
     whole = saved.unfinished_too
     if whole is None:
-        return ""
+        return Words("")
     shares = [rate(one.unfinished_rate) for one in (saved.overall.selected, saved.overall.baseline)]
     line = (
         f"**Runs end early in other shares**: {shares[0]} of selected and {shares[1]} of baseline runs did not end "
         f"normally, difference {points(saved.overall.unfinished_difference)[1]}."
     )
     if whole.shown.value is None:
-        return line
+        return Markdown(line)
     figure = f"{wording.percent(whole.shown.value / 100)}{counted(whole)}, {limits(whole.shown)}"
     claim = "which bears the claim out" if saved.overall.verdict in CLAIMS else "so nothing is claimed"
     if saved.overall.claimed[0] not in CLAIMS:
@@ -218,7 +238,7 @@ def unfinished_words(saved: Savings) -> str:
     return f"{line} Over all runs with known tokens the savings are {figure}; {claim}."
 
 
-def need_words(saved: Savings) -> str:
+def need_words(saved: Savings) -> Words:
     """Return how many more baseline runs an interval of ± 5 points needs, and in how many runs, as Markdown."""
     need = saved.need
     target = f"± {need.target_points:g} points"
@@ -247,11 +267,11 @@ _NO_PLAN: Final[dict[Missing, str]] = {
 }
 
 
-def proof_words(saved: Savings) -> str:
+def proof_words(saved: Savings) -> Words:
     """Return how many more sessions or runs a proof takes, as Markdown; empty where a claim is made."""
     need = saved.proof
     if need is None:
-        return ""
+        return Words("")
     if need.n_sessions is None or need.n_runs is None:
         return f"**How much a proof takes is unknown**: {_NO_PLAN[need.missing or 'few_runs']}."
     figure = f"a saving of {wording.percent(need.saving_percent / 100, 0)}"
@@ -263,16 +283,16 @@ def proof_words(saved: Savings) -> str:
     return f"**About {more}** would prove {figure}, {in_all} runs in all, {spread}."
 
 
-def more_for_proof(saved: Savings) -> str:
+def more_for_proof(saved: Savings) -> Words:
     """Return how many more baseline sessions or runs a proof takes, to two digits; empty where none or unknown."""
     need = saved.proof
     if need is None or not need.n_sessions:
-        return ""
+        return Words("")
     kind = "more baseline session" if saved.overall.in_sessions else "more baseline run"
     return wording.things(round(float(f"{need.n_sessions:.2g}")), kind)
 
 
-def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:
+def share_words(saved: Savings, *, configured: float, n_arms: int) -> Words:
     """Return observed against configured baseline share, its test, and the recommended rate, in Markdown."""
     share = saved.share
     advice = ""
@@ -292,11 +312,11 @@ def share_words(saved: Savings, *, configured: float, n_arms: int) -> str:
     return f"**Baseline share {observed}**, {set_}{span}.{advice}"
 
 
-def share_test(saved: Savings) -> str:
+def share_test(saved: Savings) -> Words:
     """Return the expected share and the outcome of its test, as Markdown."""
     share = saved.share
     if share.prob_as_far is None:
-        return "No run has a stored probability, so the coin cannot be checked."
+        return Words("No run has a stored probability, so the coin cannot be checked.")
     expected = f"{share.n_expected:,.1f}"
     counts = (
         f"{wording.things(share.n_baseline, 'baseline run')} of {wording.count(share.n_runs)} decided ones; their "
@@ -309,7 +329,7 @@ def share_test(saved: Savings) -> str:
     return f"{counts} So far off or farther by chance: {chance} (exact binomial test), {verdict}."
 
 
-def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> str | None:
+def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> Words | None:
     """Return an estimate's interval for the small line of a figure; ``negative`` turns savings into changes."""
     low, high = estimate.lower, estimate.upper
     if low is None or high is None:

@@ -8,20 +8,21 @@ from typing import Final
 from core.statistics.savings import Estimate, Savings
 from dashboard import wording
 from dashboard.sentences.gain import points, rate
+from dashboard.wording import Words
 
 _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"
 
 
-def left_out(saved: Savings) -> list[tuple[str, int, str]]:
+def left_out(saved: Savings) -> list[tuple[Words, int, str]]:
     """Return the runs that take no part: their kind, how many, and why."""
     out = saved.left_out
     return [
-        ("passive", out.passive, "everything was in; nothing was decided"),
-        ("fallback", out.fallback, "the selector could not be reached"),
-        ("imported", out.imported, "not chosen by armscope; no coin decided"),
-        ("unfinished", out.not_completed, "aborted or failed; they count in the error rate"),
-        ("unknown-usage", out.unknown_usage, "no tokens known, which is not 0"),
-        ("incomparable", out.uncompared, _INCOMPARABLE),
+        (Words("passive"), out.passive, "everything was in; nothing was decided"),
+        (Words("fallback"), out.fallback, "the selector could not be reached"),
+        (Words("imported"), out.imported, "not chosen by armscope; no coin decided"),
+        (Words("unfinished"), out.not_completed, "aborted or failed; they count in the error rate"),
+        (Words("unknown-usage"), out.unknown_usage, "no tokens known, which is not 0"),
+        (Words("incomparable"), out.uncompared, _INCOMPARABLE),
     ]
 
 
@@ -31,7 +32,7 @@ def left_out_table(saved: Savings) -> dict[str, list[object]]:
     overall = saved.overall
     used = sum(overall.n_compared)
     return {
-        "runs": [*[wording.capital(name.replace("-", " ")) for name, _, _ in rows], "Compared"],
+        "runs": [*[name.replace("-", " ").capitalize() for name, _, _ in rows], "Compared"],
         "number": [*[number for _, number, _ in rows], used],
         "why": [*[why for _, _, why in rows], "baseline or selected, ended normally, tokens known"],
     }
@@ -106,7 +107,7 @@ def _fewer(saved: Estimate) -> tuple[str, str]:
     )
 
 
-def counting_note(saved: Savings) -> str:
+def counting_note(saved: Savings) -> Words:
     """Return the three ways of counting, as Markdown."""
     only = "" if saved.overall.is_narrow else ", which these do not"
     return (

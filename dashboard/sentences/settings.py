@@ -20,7 +20,8 @@ from core.statistics.bias import Readiness
 from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from dashboard import wording
 from dashboard.figures.theme import Tokens
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
 
 SHOWN_MOVERS: Final = 8
 _VISIBLE: Final = 0.005
@@ -31,9 +32,9 @@ _VISIBLE: Final = 0.005
 class SettingWords:
     """``explains`` and ``allowed`` are our own words, in Markdown; a choice shows what is allowed (None)."""
 
-    label: str
-    explains: str
-    allowed: str | None = None
+    label: Words
+    explains: Words
+    allowed: Words | None = None
 
 
 SETTING_WORDS: Final[dict[str, SettingWords]] = {
@@ -139,18 +140,18 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
 }
 
 
-def allowed(names: Sequence[str]) -> str:
+def allowed(names: Sequence[str]) -> Markdown:
     """Return the allowed values of settings, once for those with the same.
 
     >>> allowed(["phase", "baseline_rate", "k", "min_pulls"])
     'Allowed: Baseline rate 0 to 100; Arms at most and Minimum of pulls whole numbers, 0 to 10¹².'
     """
-    alike: dict[str, list[str]] = {}
+    alike: dict[Words, list[Words]] = {}
     for words in (SETTING_WORDS[name] for name in names):
         if words.allowed is not None:
-            alike.setdefault(words.allowed, []).append(words.label.partition(",")[0])
+            alike.setdefault(words.allowed, []).append(words.label.split(",")[0])
     parts = [f"{wording.listed(labels)} {what}" for what, labels in alike.items()]
-    return f"Allowed: {'; '.join(parts)}." if parts else ""
+    return Markdown(f"Allowed: {'; '.join(parts)}." if parts else "")
 
 
 SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -182,7 +183,9 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
 def settings(chosen: LearnerSettings) -> Sentence:
     """Return the settings in force."""
     if chosen.phase == "passive":
-        return ("The learner is ", Phrase("passive"), ": it records runs and learns nothing from them.")
+        return composed(
+            "The learner is ", Phrase("passive"), ": it records runs and learns nothing from them."
+        )
     rate = wording.percent(chosen.baseline_rate, 0 if round(chosen.baseline_rate * 100, 6) % 1 == 0 else 1)
     limits = []
     if chosen.budget_tokens:
@@ -190,14 +193,14 @@ def settings(chosen: LearnerSettings) -> Sentence:
     if chosen.k:
         limits.append(f"at most {wording.things(chosen.k, 'arm')}")
     limit = " and ".join(limits) if limits else "without a budget"
-    return (
+    return composed(
         f"{rate} of runs are baseline runs with as much in as fits; the others pick arms ",
         Phrase(limit),
         ".",
     )
 
 
-def setting_value(name: str, value: object) -> str:
+def setting_value(name: str, value: object) -> Markdown:
     """Return a setting's value in short, as Markdown; ``value`` as JSON has it."""
     return wording.literal(setting_text(name, value))
 
@@ -242,28 +245,29 @@ def price_text(prices: ModelPrices) -> str:
     return json.dumps(dollars(prices) if isinstance(prices, Price) else [dollars(one) for one in prices])
 
 
-def setting_effects(shown: SettingsPreview) -> list[str]:
+def setting_effects(shown: SettingsPreview) -> list[Words]:
     """Return the effects of a change, a sentence each, as Markdown."""
     before, after = shown.before, shown.after
-    parts = (
-        [_prompt(shown)] if len(shown.columns) else ["There is no arm yet; it holds from the first one on."]
-    )
+    nothing = Words("There is no arm yet; it holds from the first one on.")
+    parts = [_prompt(shown) if len(shown.columns) else nothing]
     if after.phase != before.phase and after.phase == "passive":
-        parts.append("Runs recorded from then on teach nothing, until the learner is active again.")
+        parts.append(Words("Runs recorded from then on teach nothing, until the learner is active again."))
     if after.min_pulls != before.min_pulls:
         under = [int((shown.columns.pulls < value).sum()) for value in (before.min_pulls, after.min_pulls)]
         arms = wording.things(under[1], "arm")
         parts.append(f"{arms} would have fewer pulls than that and go first, {wording.count(under[0])} now.")
     if after.sticky != before.sticky:
         parts.append(
-            "Runs of one session would share a draw. Savings compare them apart from runs so far."
-            if after.sticky == "session"
-            else "Each run would have a draw of its own. Savings compare them apart from runs so far."
+            Words(
+                "Runs of one session would share a draw. Savings compare them apart from runs so far."
+                if after.sticky == "session"
+                else "Each run would have a draw of its own. Savings compare them apart from runs so far."
+            )
         )
     if shown.prompt_costs is not None:
         parts.append(_cheapest(shown.prompt_costs))
     if after.hold_minutes != before.hold_minutes:
-        parts.append("It holds for sessions under way, too.")
+        parts.append(Words("It holds for sessions under way, too."))
     if after.seed_arms != before.seed_arms:
         known = len(set(after.seed_arms) & set(shown.columns.keys))
         parts.append(
@@ -271,7 +275,9 @@ def setting_effects(shown: SettingsPreview) -> list[str]:
         )
     if after.mode != before.mode or after.meta_tools != before.meta_tools:
         parts.append(
-            "It holds for runs recorded from then on; those that are recorded stay as they were judged."
+            Words(
+                "It holds for runs recorded from then on; those that are recorded stay as they were judged."
+            )
         )
     if after.priors != before.priors:
         parts.append(_beliefs(shown))
@@ -279,19 +285,21 @@ def setting_effects(shown: SettingsPreview) -> list[str]:
         parts.append(_ready(*shown.ready))
     held = ("graders", "evaluation_credit", "weight_by_agreement")
     if any(getattr(after, name) != getattr(before, name) for name in held):
-        parts.append("It holds for evaluations from then on; those that are stored keep their weight.")
+        parts.append(Words("It holds for evaluations from then on; those that are stored keep their weight."))
     if after.keep_texts != before.keep_texts:
         parts.append(
-            "Texts of runs recorded from then on are kept, for those who may read them."
-            if after.keep_texts
-            else "Texts of runs recorded from then on are not kept; `armscope erase` takes away those that are."
+            Words(
+                "Texts of runs recorded from then on are kept, for those who may read them."
+                if after.keep_texts
+                else "Texts of runs recorded from then on are not kept; `armscope erase` takes away those that are."
+            )
         )
     if after.prices != before.prices:
-        parts.append("Only money in sentences follows; no belief and no prompt does.")
+        parts.append(Words("Only money in sentences follows; no belief and no prompt does."))
     return parts
 
 
-def _prompt(shown: SettingsPreview) -> str:
+def _prompt(shown: SettingsPreview) -> Words:
     n_all = wording.things(len(shown.columns), "arm")
     arms, tokens = [
         [f"{value:,.1f}" for value in shown.n_arms],
@@ -312,7 +320,7 @@ _KINDS: Final[dict[PromptKind, str]] = {
 }
 
 
-def _cheapest(costs: PromptCosts) -> str:
+def _cheapest(costs: PromptCosts) -> Words:
     """Return which kind of prompt costs least at the latest rates of the learner."""
     rates, first = costs.rates, costs.cheapest
     by = (
@@ -331,7 +339,7 @@ def _cheapest(costs: PromptCosts) -> str:
     )
 
 
-def _ready(before: Readiness, after: Readiness) -> str:
+def _ready(before: Readiness, after: Readiness) -> Words:
     return (
         f"Of {wording.things(after.n, 'evaluation')}, **{wording.count(after.n_sft)}** would be ready for "
         f"fine-tuning instead of {wording.count(before.n_sft)}, and **{wording.count(after.n_preference)}** for "
@@ -339,11 +347,11 @@ def _ready(before: Readiness, after: Readiness) -> str:
     )
 
 
-def _beliefs(shown: SettingsPreview) -> str:
+def _beliefs(shown: SettingsPreview) -> Words:
     delta = np.abs(shown.summary_after.mean - shown.summary_before.mean)
     moved = int((delta > 0).sum())
     if not moved:
-        return "No belief would move: no arm starts from this prior, or they were reset to Beta(1, 1)."
+        return Words("No belief would move: no arm starts from this prior, or they were reset to Beta(1, 1).")
     return (
         f"The belief of **{wording.things(moved, 'arm')}** would move, by {wording.small_change(float(delta.max()))}"
         " at most; what was observed stays."

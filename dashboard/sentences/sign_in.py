@@ -8,6 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 from core.records.member import Session
 from core.records.times import HOUR_MS
+from dashboard import wording
+from dashboard.wording import Markdown, Words
 
 Standing = Literal["out", "over", "unknown", "large"]
 """Not signed in; expired; signed in but unknown; with more claims than a cookie holds."""
@@ -23,7 +25,7 @@ _LARGE: Final = (
 class SignInMessage(NamedTuple):
     """A title, what to do, and lines to copy; plain text all of it."""
 
-    title: str
+    title: Words
     text: str
     lines: tuple[str, ...] = ()
 
@@ -83,9 +85,10 @@ def no_role(name: str) -> SignInMessage:
     )
 
 
-def button(provider: str, *, is_first: bool) -> str:
+def button(provider: str, *, is_first: bool) -> Markdown:
     """Return the label of the button to an identity provider."""
-    return f"Sign in{'' if is_first else ' again'}{'' if provider == 'default' else f' by {provider}'}"
+    by = "" if provider == "default" else f" by {wording.literal(provider)}"
+    return f"Sign in{'' if is_first else ' again'}{by}"
 
 
 def _over(session_ms: int) -> str:

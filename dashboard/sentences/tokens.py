@@ -9,7 +9,8 @@ from core.records.actor import Scope
 from core.records.times import DAY_MS
 from core.records.token import TokenRow
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Words
 
 SCOPE_WORDS: Final[dict[Scope, str]] = {
     "read": "reads beliefs, runs, savings and evaluations, without any texts",
@@ -25,9 +26,11 @@ def tokens(rows: Sequence[TokenRow], now_ms: int) -> Sentence:
     """Return how many tokens are active, and which need attention."""
     live = [one for one in rows if is_in_force(one, now_ms)]
     if not rows:
-        return ("No program has a token yet.",)
+        return composed(
+            "No program has a token yet.",
+        )
     if not live:
-        return ("No token is in force", f"; {wording.things(len(rows), 'token')} ended.")
+        return composed("No token is in force", f"; {wording.things(len(rows), 'token')} ended.")
     n_soon = sum(one.expires_ms < now_ms + _SOON_DAYS * DAY_MS for one in live)
     n_unused = sum(one.used_hour_ms is None for one in live)
     looks = [
@@ -38,7 +41,7 @@ def tokens(rows: Sequence[TokenRow], now_ms: int) -> Sentence:
         )
         if n
     ]
-    return (
+    return composed(
         Phrase(wording.things(len(live), "token")),
         f" {'is' if len(live) == 1 else 'are'} in force{'; ' if looks else ''}{wording.listed(looks)}.",
     )
@@ -49,9 +52,9 @@ def is_in_force(one: TokenRow, now_ms: int) -> bool:
     return one.revoked_ms is None and now_ms < one.expires_ms
 
 
-def scopes(one: TokenRow) -> str:
+def scopes(one: TokenRow) -> Words:
     """Return a token's permissions, and whether it may name senders."""
-    return ", ".join((*one.scopes, "a bridge") if one.is_bridge else one.scopes)
+    return ", ".join([*one.scopes, *(["a bridge"] if one.is_bridge else [])])
 
 
 def where(learners: Sequence[str] | None) -> str:
@@ -66,8 +69,8 @@ def state(one: TokenRow, now_ms: int) -> str:
     return "expired" if now_ms >= one.expires_ms else "in force"
 
 
-def used(one: TokenRow, now_ms: int) -> str:
+def used(one: TokenRow, now_ms: int) -> Words:
     """Return the hour of its last use, as plain text."""
     if one.used_hour_ms is None:
-        return "never"
+        return Words("never")
     return f"{wording.minute(one.used_hour_ms, year_of_ms=now_ms)[:-3]} h"

@@ -13,6 +13,7 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
+from dashboard.wording import Words
 
 
 def chart(shown: Chart, *, key: str) -> None:
@@ -38,7 +39,7 @@ def band_legend(look: Tokens) -> None:
     st.markdown(f":small[{' &ensp; '.join(bands)}]")
 
 
-def _unbroken(words: str) -> str:
+def _unbroken(words: Words) -> Words:
     """Words that stay on one line."""
     return words.replace(" ", "\u00a0")
 
@@ -46,16 +47,16 @@ def _unbroken(words: str) -> str:
 def heat_legend(look: Tokens, runs: Sequence[RunRow]) -> None:
     """Show the legend of a heat map's cells, and of the marks above its columns, as far as they occur."""
     ground = f':color[■]{{foreground="{look.heat_rewarded}"}}'
-    items = [
+    items: list[Words] = [
         f"{ground} rewarded 1",
-        "× penalised 0",
-        "◆ by hand",
-        "– in, not judged",
-        "· left out",
+        Words("× penalised 0"),
+        Words("◆ by hand"),
+        Words("– in, not judged"),
+        Words("· left out"),
         *(f"**{CLASS_MARKS[kind]}** above a column: {kind} run" for kind in CLASS_MARKS if _any(runs, kind)),
     ]
     if any(run.outcome not in {"observed", "passive"} for run in runs):
-        items.append("–\u2060 above a column: nothing learned")
+        items.append(Words("–\u2060 above a column: nothing learned"))
     st.markdown(f":small[{' &emsp; '.join(_unbroken(item) for item in items)}]")
 
 

@@ -15,16 +15,17 @@ from dashboard.reading import reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted, section, sentence, small_table
+from dashboard.wording import Markdown, Words
 
 
 def empty(
     parts: Sentence,
-    why: str,
+    why: Markdown,
     *,
     rows: Mapping[str, Sequence[object]],
-    to_do: str,
+    to_do: Markdown,
     shell: str | None,
-    elsewhere: tuple[Page, str] | None = None,
+    elsewhere: tuple[Page, Markdown] | None = None,
 ) -> None:
     """Show an empty page: its sentence, on the left the requirements, on the right the one next step.
 
@@ -47,7 +48,7 @@ def empty(
                 link(*elsewhere)
 
 
-def no_arms(page_needs: str) -> None:
+def no_arms(page_needs: Markdown) -> None:
     """Draw the empty state of every page that needs arms: nothing was recorded yet."""
     frame = reading().frame
     filtered = frame.n_arms > 0
@@ -68,7 +69,7 @@ def no_arms(page_needs: str) -> None:
         shell=None if filtered else command("import ~/.claude/projects"),
         elsewhere=None
         if filtered or not reading().may("ingest")
-        else (pages.DATA, "Drop files here instead"),
+        else (pages.DATA, Words("Drop files here instead")),
     )
 
 

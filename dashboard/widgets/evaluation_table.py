@@ -21,6 +21,7 @@ from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section
+from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
 _WIDTHS: Final = {
@@ -39,7 +40,12 @@ _RIGHT: Final = frozenset({"score"})
 
 
 def listed(
-    chosen: EvaluationFilter, *, name: str, nothing: str, title: str = "Evaluations", note: str = ""
+    chosen: EvaluationFilter,
+    *,
+    name: str,
+    nothing: Markdown,
+    title: Markdown = Words("Evaluations"),
+    note: Markdown = Words(""),
 ) -> None:
     """Draw a page of evaluations with its head; ``name`` is what its place is called in the address."""
     before = _cursor(name)

@@ -14,6 +14,7 @@ from dashboard import actions, wording
 from dashboard.configuration import PACKAGE
 from dashboard.pages import HELP, OVERVIEW, PAGES, Page
 from dashboard.widgets import address
+from dashboard.wording import Markdown
 
 _FOLDER: Final = PACKAGE / "app_pages"
 _PAGES: Final = "armscope pages"
@@ -92,7 +93,7 @@ def go(page: Page, **more: str | Sequence[str]) -> NoReturn:
     st.switch_page(_page_of(page), query_params=more)
 
 
-def link(page: Page, words: str, **more: str | Sequence[str]) -> None:
+def link(page: Page, words: Markdown, **more: str | Sequence[str]) -> None:
     """Draw a link with an arrow that takes the filters along; ``more`` adds to the address."""
     st.page_link(
         _page_of(page),

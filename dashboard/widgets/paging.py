@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import streamlit as st
 
 from dashboard.widgets import address
+from dashboard.wording import Markdown
 
 
-def neighbour(words: str, icon: str, parameters: Mapping[str, str | None]) -> None:
+def neighbour(words: Markdown, icon: str, parameters: Mapping[str, str | None]) -> None:
     """Show a link to a neighbour, by the parameters of its address; ``None`` first = no neighbour.
 
     A link from a page to itself would leave the address unchanged, so this writes it.

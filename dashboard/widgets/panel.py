@@ -15,12 +15,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import ArmscopeError
 from dashboard import wording
+from dashboard.wording import Markdown, Words
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def panel(name: str, *, still: str = "the rest of the page still works") -> Iterator[None]:
+def panel(name: Markdown, *, still: Words = Words("the rest of the page still works")) -> Iterator[None]:
     """Draw inside; ``name`` and ``still`` are our own words ("Savings over time")."""
     # A container, and no `st.empty()` that it then fills: when the server's messages are sent between the two, the
     # browser takes the panel out of the page and makes another, and the focus in a table or field of it is gone.
@@ -47,7 +48,7 @@ def _take_out(container: DeltaGenerator) -> None:
     DeltaGenerator(root_container=within.root_container, cursor=cursor, parent=container._parent).empty()
 
 
-def _line(name: str, why: str, still: str) -> None:
+def _line(name: Markdown, why: Markdown, still: Words) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
             f":red[:material/error:] **{name} could not be shown.** {why} :gray[{still.capitalize()}.]"

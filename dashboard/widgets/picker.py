@@ -10,6 +10,7 @@ import streamlit as st
 from core.columns import ArmColumns
 from dashboard import wording
 from dashboard.figures.densities import MAX_CHOSEN
+from dashboard.wording import Markdown, Words
 
 AT_ONCE: Final = 20_000
 """More options than this are searched on the server, not in the browser; so many cost a rerun some milliseconds."""
@@ -32,7 +33,7 @@ def matches(keys: Sequence[str], needle: str, at_most: int = AT_ONCE) -> list[st
     return hits
 
 
-def one_arm(columns: ArmColumns, *, key: str, label: str = "Arm") -> str | None:
+def one_arm(columns: ArmColumns, *, key: str, label: Markdown = Words("Arm")) -> str | None:
     """Pick one arm; the choice is in the address."""
     options, hint = options_of(columns.keys, key)
     return st.selectbox(
@@ -50,9 +51,9 @@ def several_arms(
     columns: ArmColumns,
     *,
     key: str,
-    label: str = "Arms",
+    label: Markdown = Words("Arms"),
     at_most: int | None = MAX_CHOSEN,
-    help_text: str | None = None,
+    help_text: Markdown | None = None,
 ) -> list[str]:
     """Pick several arms; the choice is in the address."""
     options, hint = options_of(columns.keys, key)

@@ -11,9 +11,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
+from dashboard.wording import Markdown
+
 
 def lazy_popover(
-    label: str,
+    label: Markdown,
     *,
     key: str,
     used: bool = False,
@@ -26,7 +28,7 @@ def lazy_popover(
 
 
 def popover(
-    label: str, *, key: str, icon: str | None = None, type: Literal["secondary", "tertiary"] = "tertiary"
+    label: Markdown, *, key: str, icon: str | None = None, type: Literal["secondary", "tertiary"] = "tertiary"
 ) -> PopoverContainer:
     """Show a popover and return whether it is open.
 

@@ -11,6 +11,7 @@ from dashboard.figures.rewards import progress
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import chart
 from dashboard.widgets.words import muted, section
+from dashboard.wording import Markdown
 
 _FEWEST: Final = 2
 _NO_TREND: Final[dict[Missing | None, str]] = {
@@ -41,10 +42,12 @@ def going_on(story: EnvironmentStory) -> None:
     chart(figure, key="going on")
 
 
-def _note(story: EnvironmentStory) -> str:
+def _note(story: EnvironmentStory) -> Markdown:
     progress = story.progress
     way = {"rises": "rewards rise within tasks", "falls": "rewards fall within tasks"}.get(progress.way)
     if way is None:
         way = _NO_TREND.get(progress.trend.missing, "no trend can be distinguished from chance")
     note = f"equal segments, 95% interval; {way}"
-    return f"{note}; {wording.count(progress.untimed)} of unknown time left out" if progress.untimed else note
+    return Markdown(
+        f"{note}; {wording.count(progress.untimed)} of unknown time left out" if progress.untimed else note
+    )

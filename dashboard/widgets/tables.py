@@ -18,9 +18,10 @@ from core.records.arm import ARM_TYPES, ArmType
 from dashboard import wording
 from dashboard.figures.theme import LIGHT
 from dashboard.reading import reading
+from dashboard.wording import Markdown, Words
 
 ROW_PX: Final = 34
-TAKE_BACK: Final = "take back"
+TAKE_BACK: Final = Words("take back")
 """Head of the column of acts' ways back."""
 ALL_AT_ONCE: Final = 2_000
 """Longer tables load as one scrolls, and can't be clicked."""
@@ -119,7 +120,7 @@ def act_table(
     alt: str,
     phone: Mapping[str, int],
     on_click: Callable[[int], None] | None = None,
-    act: str = TAKE_BACK,
+    act: Markdown = TAKE_BACK,
 ) -> None:
     """Draw acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``.
 
@@ -127,7 +128,9 @@ def act_table(
     """
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
     config: dict[str, Any] = {
-        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
+        head: st.column_config.TextColumn(
+            wording.literal(head), width=width, alignment="right" if head in _RIGHT else None
+        )
         for head, width in widths.items()
     }
     config["type"] = type_column()

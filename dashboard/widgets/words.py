@@ -14,6 +14,7 @@ from dashboard import wording
 from dashboard.figures.theme import LIGHT, Tokens
 from dashboard.sentences import Phrase, Sentence
 from dashboard.widgets.popover import lazy_popover
+from dashboard.wording import Markdown, Words
 
 COPIED: Final = "copied"
 """Key of what holds a code that is there to be copied: its button is seen without a pointer over it."""
@@ -29,32 +30,32 @@ def sentence(parts: Sentence, look: Tokens) -> None:
     st.title(body, anchor=False)
 
 
-def coloured(text: str, look: Tokens) -> str:
+def coloured(text: Markdown, look: Tokens) -> Markdown:
     """Return Markdown in accent text; the text is Markdown already."""
     return f':color[{text}]{{foreground="{look.accent_text}"}}'
 
 
-def muted(text: str) -> None:
+def muted(text: Markdown) -> None:
     """Draw one muted line under a sentence or picture; the text is Markdown already."""
     st.markdown(gray(text))
 
 
-def gray(text: str) -> str:
+def gray(text: Markdown) -> Markdown:
     """Return Markdown in muted text; the text is Markdown already."""
     return f":gray[{text}]"
 
 
-def paragraphs(*texts: str) -> None:
+def paragraphs(*texts: Markdown) -> None:
     """Draw several paragraphs of Markdown as one element: each element costs every rerun."""
     st.markdown("\n\n".join(texts))
 
 
-def small(text: str) -> str:
+def small(text: Markdown) -> Markdown:
     """Return Markdown for notes, times and second lines."""
     return f":small[:gray[{text}]]"
 
 
-def chip(kind: ArmType) -> str:
+def chip(kind: ArmType) -> Words:
     """Return an arm's type as Markdown.
 
     >>> chip("tool")
@@ -63,7 +64,7 @@ def chip(kind: ArmType) -> str:
     return wording.chip(kind, LIGHT.types[kind].streamlit)
 
 
-def chipped(arm: str) -> str:
+def chipped(arm: str) -> Markdown:
     """Return an arm's type and short name as Markdown."""
     return f"{chip(wording.type_of(arm))} {wording.literal(wording.short_name(arm))}"
 
@@ -76,7 +77,11 @@ def both_ends() -> DeltaGenerator:
 
 
 def section(
-    title: str, note: str = "", *, table: Mapping[str, Sequence[object]] | None = None, key: str = ""
+    title: Markdown,
+    note: Markdown = Words(""),
+    *,
+    table: Mapping[str, Sequence[object]] | None = None,
+    key: str = "",
 ) -> None:
     """Draw a section head with its note on the same line and, at the right, its figure as a table."""
     head = f"{title} {small(note)}" if note else title

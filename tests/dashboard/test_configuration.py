@@ -87,9 +87,15 @@ LEAST = {
 
 def _pairs(look: Tokens) -> list[tuple[str, str, str]]:
     """(kind, foreground, ground) of everything that has to be told apart."""
-    texts = [look.text, look.muted, look.markdown_muted, look.accent_text, *look.severities.values()]
+    texts: list[str] = [
+        look.text,
+        look.muted,
+        look.markdown_muted,
+        look.accent_text,
+        *look.severities.values(),
+    ]
     texts += [tokens.text for tokens in look.types.values()]
-    marks = [tokens.mark for tokens in look.types.values()]
+    marks: list[str] = [tokens.mark for tokens in look.types.values()]
     marks += [look.chart_accent, look.runs["selected"], look.runs["baseline"], look.runs["fallback"]]
     return [
         *[("text", text, ground) for text in texts for ground in (look.page, look.surface)],

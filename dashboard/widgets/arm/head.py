@@ -16,6 +16,7 @@ from dashboard.widgets.arm import notes
 from dashboard.widgets.empty import command, empty, no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import chip, muted, section
+from dashboard.wording import Words
 
 _NEAR: Final = 5
 
@@ -95,15 +96,15 @@ def head(known: Belief, index: int, arm_path: ArmPath) -> None:
             notes.write(key)
 
 
-def _facts(known: Belief, index: int, arm_path: ArmPath) -> list[str]:
+def _facts(known: Belief, index: int, arm_path: ArmPath) -> list[Words]:
     columns = known.columns
     cost = token_cost(known, index)
     alpha, beta = int(columns.prior_alpha_micro[index]) / MICRO, int(columns.prior_beta_micro[index]) / MICRO
-    facts = ["tokens unknown" if cost is None else wording.things(cost, "token")]
+    facts = [Words("tokens unknown") if cost is None else wording.things(cost, "token")]
     facts.append(f"prior {wording.beta(alpha, beta)}")
     facts.append(f"epoch {arm_path.epoch_no}")
     if columns.keys[index] in reading().frame.settings.seed_arms:
-        facts.append("seed, always in")
+        facts.append(Words("seed, always in"))
     return facts
 
 

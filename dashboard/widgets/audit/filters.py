@@ -22,6 +22,7 @@ from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
 from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.words import small
+from dashboard.wording import Markdown, Words
 
 WHICH: Final = "audit_of"
 ACTOR: Final = "audit_by"
@@ -43,10 +44,10 @@ _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
 
 def which() -> Which:
     """Return acts at the learner, on the installation (members, tokens, …), or what was refused."""
-    words: dict[Which, str] = {
-        "acts": "At this learner",
-        "installation": "Installation",
-        "refused": "Refused",
+    words: dict[Which, Words] = {
+        "acts": Words("At this learner"),
+        "installation": Words("Installation"),
+        "refused": Words("Refused"),
     }
     return st.segmented_control(
         "Audit of",
@@ -101,7 +102,7 @@ def _names() -> list[str]:
     return sorted(known, key=str.casefold)
 
 
-def _one(label: str, options: list[str] | tuple[str, ...], key: str) -> str | None:
+def _one(label: Markdown, options: list[str] | tuple[str, ...], key: str) -> str | None:
     chosen = st.selectbox(
         label,
         list(options),
@@ -115,7 +116,7 @@ def _one(label: str, options: list[str] | tuple[str, ...], key: str) -> str | No
     return chosen[:MAX_LABEL_CHARS] if chosen else None
 
 
-def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
+def _day(label: Markdown, key: str, *, n_days: int = 0) -> int | None:
     """Return the start of a day (of the ``n_days`` after it), UTC milliseconds."""
     day = st.date_input(
         label,
@@ -131,7 +132,7 @@ def _day(label: str, key: str, *, n_days: int = 0) -> int | None:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000) + n_days * DAY_MS
 
 
-def _label(of: Which) -> str:
+def _label(of: Which) -> Markdown:
     """Return the active filters in the button's words; values that no widget takes are no filter."""
     values = {key: str(address.held(key) or st.query_params.get(key, "")) for key in _NAMES}
     known = {_words(one) for one in _ACTIONS[of]}
@@ -142,7 +143,7 @@ def _label(of: Which) -> str:
         *(f"to {one}" for one in [values[UNTIL]] if _is_day(one)),
     ]
     named = [wording.literal(wording.cut_middle(wording.plain(one))) for one in chosen if one]
-    return wording.listed(named) if named else "Everybody, everything"
+    return Markdown(wording.listed(named) if named else "Everybody, everything")
 
 
 def _words(action: str) -> str:

@@ -14,6 +14,7 @@ from core.statistics.confidence import Confidence
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets.words import chipped, section, small, small_table
+from dashboard.wording import Words
 
 NEED: Final = "need"
 WIDTH: Final = "width"
@@ -36,7 +37,7 @@ def needs(known: Confidence) -> None:
         NEEDS,
         default="next band",
         required=True,
-        format_func=lambda name: wording.capital(str(name)),
+        format_func=str.capitalize,
         key=NEED,
         bind="query-params",
         label_visibility="collapsed",
@@ -46,7 +47,7 @@ def needs(known: Confidence) -> None:
     indices, words_of = _goal(known, chosen, width)
     with head:
         title = f"Needed for {'the next band' if chosen == 'next band' else 'a given width'}"
-        title = "Under-explored arms" if chosen == "under-explored" else title
+        title = Words("Under-explored arms") if chosen == "under-explored" else title
         section(
             title,
             sentences.next_band_note(len(indices), known.n_arms),
@@ -95,9 +96,9 @@ def _nearest(needed: Ints) -> Ints:
 
 def _rows(known: Confidence, need: Need, indices: Ints, words_of: Callable[[int], str]) -> None:
     if not len(indices):
-        done = {
-            "next band": "Every arm is in the highest band.",
-            "given width": "Every arm's interval is as narrow as that.",
+        done: dict[Need, Words] = {
+            "next band": Words("Every arm is in the highest band."),
+            "given width": Words("Every arm's interval is as narrow as that."),
             "under-explored": f"No arm has fewer than {wording.things(known.min_pulls, 'pull')}.",
         }
         st.markdown(f":gray[{done[need]}]")

@@ -64,7 +64,7 @@ def _download(ready: downloads.ReadyExport) -> None:
 
 
 def _files(manifest: Manifest) -> None:
-    rows = {
+    rows: dict[str, list[str]] = {
         "file": [one.name for one in manifest.files],
         "bytes": [wording.count(one.size_bytes) for one in manifest.files],
         "SHA-256": [one.sha256 for one in manifest.files],

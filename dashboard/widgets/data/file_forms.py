@@ -10,15 +10,18 @@ from typing import Final, Literal, TypeVar
 import streamlit as st
 
 from core.errors import Denied
+from core.records.parameters import ExportFormat
+from core.records.training import TrainingFormat
 from dashboard import wording
 from dashboard.reading import reading, still
 from dashboard.widgets.words import small
+from dashboard.wording import Markdown
 
-_Format = TypeVar("_Format", bound=str)
+_Format = TypeVar("_Format", ExportFormat, TrainingFormat)
 _ZIP: Final = ".zip"
 
 
-def chosen_format(label: str, words: Mapping[_Format, str], *, default: _Format, key: str) -> _Format:
+def chosen_format(label: Markdown, words: Mapping[_Format, str], *, default: _Format, key: str) -> _Format:
     """Draw the choice of a format, kept in the address, with its words."""
     name = st.segmented_control(
         label,
@@ -29,17 +32,17 @@ def chosen_format(label: str, words: Mapping[_Format, str], *, default: _Format,
         bind="query-params",
         label_visibility="collapsed",
     )
-    st.markdown(small(words[name]))
+    st.markdown(small(wording.literal(words[name])))
     return name
 
 
-def moved_on(revision: int) -> str:
+def moved_on(revision: int) -> Markdown:
     """Return the note about a file of this revision; none for the present one."""
     since = reading().frame.revision - revision
-    return f" The data have moved on by {wording.things(since, 'revision')} since." if since else ""
+    return Markdown(f" The data have moved on by {wording.things(since, 'revision')} since." if since else "")
 
 
-def save(label: str, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:
+def save(label: Markdown, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:
     """Show a button that downloads a file. It is read on the click, after another check of the person's rights."""
     here = reading()
 

@@ -18,6 +18,7 @@ from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.popover import in_use
 from dashboard.widgets.words import small
+from dashboard.wording import Words
 
 IMPORT: Final = "import"
 _ROUND: Final = "armscope dropped"
@@ -79,10 +80,10 @@ def follow() -> None:
     st.rerun()
 
 
-def _progress(job: uploads.ImportJob) -> str:
+def _progress(job: uploads.ImportJob) -> Words:
     """In words: how much has been read; what is read is written at the end, all of it or nothing."""
     if job.share >= 1:
-        return "Read; now it is being written."
+        return Words("Read; now it is being written.")
     read = f"{wording.percent(job.share, 0)} of {wording.size(job.total_bytes)}"
     return f"Reading: {read}. All of it counts, or nothing."
 

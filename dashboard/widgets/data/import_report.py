@@ -16,7 +16,7 @@ from dashboard.widgets.words import as_table, muted, section, small_table
 def report(one: PastImport) -> None:
     """Draw everything that is known of an import."""
     section(
-        f"{one.id.capitalize()}",
+        wording.literal(one.id.capitalize()),
         f"{wording.minute(one.at_ms)} UTC, by {wording.literal(one.actor)}{'; undone' if one.undone else ''}",
     )
     left, right = st.columns([5, 7], gap="large")
@@ -75,7 +75,7 @@ def _undoing(one: PastImport) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            f"{verb} {one.id}",
+            f"{verb} {wording.literal(one.id)}",
             icon=":material/redo:" if one.undone else ":material/undo:",
             key=f"take {one.id}",
             on_click=actions.take_back,

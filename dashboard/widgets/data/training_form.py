@@ -14,6 +14,7 @@ from dashboard.reading import reading
 from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import in_use
 from dashboard.widgets.words import as_table, small
+from dashboard.wording import Markdown
 
 WORDS: Final[dict[TrainingFormat, str]] = {
     "reward_jsonl": "All that was judged, with what it may be used for.",
@@ -110,7 +111,7 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
     return query
 
 
-def _several(label: str, known: Sequence[str], key: str, what: str = "") -> tuple[str, ...]:
+def _several(label: Markdown, known: Sequence[str], key: str, what: str = "") -> tuple[str, ...]:
     """Return several names: of those that are known, or typed; nothing = all."""
     chosen: list[str] = st.multiselect(
         label,
@@ -152,7 +153,9 @@ def _in_the_way(manifest: TrainingManifest) -> None:
         if (count := getattr(manifest.left_out, name))
     }
     if left_out:
-        reasons = ", ".join(f"{wording.count(count)} {name}" for name, count in left_out.items())
+        reasons = ", ".join(
+            f"{wording.count(count)} {wording.literal(name)}" for name, count in left_out.items()
+        )
         st.markdown(small(f"Left out: {reasons}."))
     if manifest.query.with_secrets and manifest.suspicions_count:
         st.markdown(

@@ -23,7 +23,7 @@ def facts() -> None:
     st.code(location.file, language=None, wrap_lines=True)
     st.markdown(
         small(
-            f"{wording.size(location.size_bytes)}, schema {location.schema}, "
+            f"{wording.size(location.size_bytes)}, schema {wording.literal(location.schema)}, "
             f"revision {wording.count(frame.revision)}, "
             f"{wording.things(len(frame.learners), 'learner')}. {_WHERE['://' in location.file]}"
         )

@@ -17,6 +17,7 @@ from dashboard.sentences.episode import short
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted, section, small, small_table
+from dashboard.wording import Words
 
 _LINKED: Final = 4
 """Steps that a finding leads to; each is an element, and so many show what it is about."""
@@ -96,5 +97,5 @@ def _first_of_each(steps: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [*ahead, *(one for one in steps if firsts[one[0]] != one)]
 
 
-def _certainty(share: float) -> str:
-    return "over 99%" if 0.99 < share < 1 else wording.percent(share, 0)
+def _certainty(share: float) -> Words:
+    return Words("over 99%" if 0.99 < share < 1 else wording.percent(share, 0))

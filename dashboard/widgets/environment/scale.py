@@ -14,6 +14,7 @@ from dashboard.reading import reading
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import threshold
 from dashboard.widgets.words import muted, section, small
+from dashboard.wording import Words
 
 _FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
 _KEY: Final = "scale "
@@ -53,7 +54,7 @@ def form(story: EnvironmentStory) -> None:
             )
 
 
-def _threshold(story: EnvironmentStory) -> str:
+def _threshold(story: EnvironmentStory) -> Words:
     return f"success {threshold(story.summary.scale)}"
 
 

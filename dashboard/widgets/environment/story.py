@@ -17,6 +17,7 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import as_table, muted, section
+from dashboard.wording import Markdown
 
 TRUTH: Final = "planted_here"
 _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
@@ -36,7 +37,7 @@ def requested() -> EnvironmentStory | None:
         return None
 
 
-def _no_environment(problem: str, why: str, now: str) -> None:
+def _no_environment(problem: Markdown, why: Markdown, now: str) -> None:
     empty(
         (problem,),
         why,

@@ -62,7 +62,7 @@ def _standing(standing: CreditView | None) -> None:
         return
     by, at = wording.literal(standing.by), wording.written_minute(standing.at)
     worth = "" if standing.reward is None else f", worth {standing.reward:.3f} of 1"
-    words = f"In force: {standing.id}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
+    words = f"In force: {wording.literal(standing.id)}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
     if not standing.fits:
         words += (
             " **The same rule would say something else now**: the episode, its runs or its scale changed."

@@ -83,7 +83,9 @@ def table(episode: EpisodeView) -> None:
     actor = reading().context.actor
     frame = cached_figure(("steps", episode.uid, first, at, actor), lambda: _to_arrow(rows, at))
     config: dict[str, Any] = {
-        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
+        head: st.column_config.TextColumn(
+            wording.literal(head), width=width, alignment="right" if head in _RIGHT else None
+        )
         for head, width in _WIDTHS.items()
     }
     key = fresh(f"steps {episode.uid} {first}")

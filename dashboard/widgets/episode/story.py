@@ -19,6 +19,7 @@ from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
 from dashboard.widgets.words import both_ends, muted, section, small_table
+from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 
@@ -37,7 +38,7 @@ def requested() -> EpisodeView | None:
         return None
 
 
-def _no_episode(problem: str, why: str, now: str) -> None:
+def _no_episode(problem: Markdown, why: Markdown, now: str) -> None:
     empty(
         (problem,),
         why,
@@ -89,8 +90,8 @@ def figures(episode: EpisodeView) -> None:
         st.code(episode.uid, language=None, width="content", wrap_lines=True)
 
 
-def _amount(value: float | None) -> str:
-    return "none" if value is None else wording.paid(value)
+def _amount(value: float | None) -> Words:
+    return Words("none" if value is None else wording.paid(value))
 
 
 def parts(episode: EpisodeView) -> None:

@@ -21,6 +21,7 @@ from dashboard import queries, wording
 from dashboard.sentences.rewards import OUTCOME_WORDS
 from dashboard.widgets import address
 from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.wording import Markdown
 
 SPLIT: Final = "split"
 TASK: Final = "task"
@@ -72,7 +73,7 @@ def _requested(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
     )
 
 
-def _one(label: str, options: Sequence[str], key: str) -> str | None:
+def _one(label: Markdown, options: Sequence[str], key: str) -> str | None:
     return st.selectbox(
         label,
         options,
@@ -85,7 +86,7 @@ def _one(label: str, options: Sequence[str], key: str) -> str | None:
     )
 
 
-def _text(label: str, key: str) -> str | None:
+def _text(label: Markdown, key: str) -> str | None:
     typed = st.text_input(label, key=key, bind="query-params", placeholder="All", max_chars=MAX_LABEL_CHARS)
     return (typed or "").strip() or None
 
@@ -142,7 +143,7 @@ def paging(page: EpisodePage, cursor: EpisodeCursor | None, direction: Direction
         )
 
 
-def _label() -> str:
+def _label() -> Markdown:
     """Return the active filters in the button's words."""
     chosen = []
     for key in _NAMES:
@@ -150,4 +151,4 @@ def _label() -> str:
         if isinstance(value, str) and value:
             words = OUTCOME_WORDS.get(value, value) if key == OUTCOME else value  # type: ignore[call-overload]
             chosen.append(wording.literal(wording.cut_middle(wording.plain(words))))
-    return wording.listed(chosen) if chosen else "All episodes"
+    return Markdown(wording.listed(chosen) if chosen else "All episodes")

@@ -9,6 +9,7 @@ from dashboard.reading import reading
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted
+from dashboard.wording import Words
 
 
 def no_episodes() -> None:
@@ -31,7 +32,7 @@ def no_episodes() -> None:
             "recorded exchanges or rollout events; or record steps as they come."
         ),
         shell=command("import FILE"),
-        elsewhere=(pages.DATA, "Drop files here instead") if reading().may("ingest") else None,
+        elsewhere=(pages.DATA, Words("Drop files here instead")) if reading().may("ingest") else None,
     )
 
 
@@ -44,8 +45,8 @@ def untold_runs() -> None:
     with st.container(border=True):
         muted(
             f"{runs} brought a reward of their source, but no episode names them: read their files again "
-            f"({', '.join(untold.formats)})."
+            f"({wording.literal(', '.join(untold.formats))})."
         )
         st.code(command(untold.command.removeprefix("armscope ")), language=None, wrap_lines=True)
         if reading().may("ingest"):
-            link(pages.DATA, "Drop files here instead")
+            link(pages.DATA, Words("Drop files here instead"))

@@ -106,14 +106,16 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
 
 def _config(widths: dict[str, int]) -> dict[str, Any]:
     return {
-        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in _RIGHT else None)
+        head: st.column_config.TextColumn(
+            wording.literal(head), width=width, alignment="right" if head in _RIGHT else None
+        )
         for head, width in widths.items()
     }
 
 
 def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
     year = reading().frame.last_at_ms
-    cells = {
+    cells: dict[str, list[str]] = {
         "began, UTC": [wording.minute(row.place.at_ms, year_of_ms=year) for row in rows],
         "episode": [wording.cut_middle(wording.plain(row.uid)) for row in rows],
         "environment": [wording.cut_middle(wording.plain(row.environment)) for row in rows],

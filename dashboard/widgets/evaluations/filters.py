@@ -16,6 +16,7 @@ from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UN
 from dashboard.widgets.evaluation_table import to_newest
 from dashboard.widgets.picker import one_arm
 from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.wording import Markdown
 
 RATER: Final = "judged_by"
 KIND: Final = "judged_by_kind"
@@ -73,7 +74,9 @@ def _requested(default: EvaluationFilter) -> EvaluationFilter:
     return chosen
 
 
-def _one(label: str, options: Sequence[_T], key: str, words: dict[_T, str] | dict[str, str]) -> _T | None:
+def _one(
+    label: Markdown, options: Sequence[_T], key: str, words: dict[_T, str] | dict[str, str]
+) -> _T | None:
     labels: dict[str, str] = {str(name): word for name, word in words.items()}
     return st.selectbox(
         label,
@@ -86,7 +89,7 @@ def _one(label: str, options: Sequence[_T], key: str, words: dict[_T, str] | dic
     )
 
 
-def _text(label: str, key: str, placeholder: str) -> str | None:
+def _text(label: Markdown, key: str, placeholder: str) -> str | None:
     """Return the typed text; a link brings it in the address."""
     typed = st.text_input(
         label, key=key, bind="query-params", placeholder=placeholder, max_chars=MAX_LABEL_CHARS
@@ -104,11 +107,11 @@ def narrowed(chosen: EvaluationFilter) -> bool:
     return chosen != EvaluationFilter(counting=chosen.counting)
 
 
-def _label() -> str:
+def _label() -> Markdown:
     """Return the active filters in the button's words."""
     chosen = []
     for key in (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM):
         value = st.session_state.get(key)
         if isinstance(value, str) and value:
             chosen.append(wording.literal(wording.cut_middle(wording.plain(value.replace("_", " ")))))
-    return wording.listed(chosen) if chosen else "All evaluations"
+    return Markdown(wording.listed(chosen) if chosen else "All evaluations")

@@ -19,6 +19,7 @@ from dashboard.widgets.evaluations.filters import show_blocked
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.tables import ROW_PX, columns, height
 from dashboard.widgets.words import as_table, both_ends, muted, paragraphs, section, small, small_table
+from dashboard.wording import Words
 
 _HOW: Final = (
     "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance; below 0 "
@@ -147,9 +148,9 @@ def beside(report: AgreementReport) -> None:
     small_table(table, alt="Each rater beside all others")
 
 
-def _first(report: AgreementReport) -> str:
+def _first(report: AgreementReport) -> Words:
     note = judging.shown_of(len(report.graders), report.n_graders)
-    return f"; {note} raters" if note else ""
+    return Words(f"; {note} raters" if note else "")
 
 
 def _cell(value: object) -> object:
@@ -168,7 +169,9 @@ def layers() -> None:
     frame = pa.table({head: pa.array(column) for head, column in cells.items()})
     number = frozenset({"quality", "judged", "success"})
     config = {
-        head: st.column_config.TextColumn(head, width=width, alignment="right" if head in number else None)
+        head: st.column_config.TextColumn(
+            wording.literal(head), width=width, alignment="right" if head in number else None
+        )
         for head, width in _LAYER_WIDTHS.items()
         if head != "judged"
     }

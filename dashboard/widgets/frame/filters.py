@@ -22,6 +22,7 @@ from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
 from dashboard.widgets.frame.window import compact
 from dashboard.widgets.popover import in_use, popover
+from dashboard.wording import Markdown, Words
 
 NEW_LEARNER: Final = "new learner"
 
@@ -52,10 +53,10 @@ def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
     """
     if not default and LEARNER not in st.session_state and LEARNER not in st.query_params:
         st.query_params[LEARNER] = st.session_state[LEARNER] = frame.learner
-    labels = {
+    labels: dict[str, Markdown] = {
         "learner popover": wording.literal(_short(frame.learner)),
         "span popover": _span_label(frame),
-        "filter popover": _filter_label(frame) or "All models, channels and types",
+        "filter popover": _filter_label(frame) or Words("All models, channels and types"),
     }
     one = None
     if compact():
@@ -125,7 +126,7 @@ def _span(frame: Frame) -> tuple[int | None, int | None]:
         SPANS,
         default="all",
         required=True,
-        format_func=lambda name: "All" if name == "all" else str(name).capitalize(),
+        format_func=str.capitalize,
         key=SPAN,
         bind="query-params",
     )
@@ -150,16 +151,16 @@ def _start_of(day: date | None) -> int | None:
     return None if day is None else int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
 
 
-def _span_label(frame: Frame) -> str:
+def _span_label(frame: Frame) -> Markdown:
     """Return first and last day in view, as the button says it."""
     span = st.session_state.get(SPAN) or st.query_params.get(SPAN, "all")
     if frame.first_at_ms is None or frame.last_at_ms is None:
-        return "No dated runs" if frame.n_runs else "No runs yet"
+        return Words("No dated runs" if frame.n_runs else "No runs yet")
     since, until = _limits(frame, next((name for name in SPANS if name == span), "all"))
     first = frame.first_at_ms if since is None else max(since, frame.first_at_ms)
     last = frame.last_at_ms if until is None else min(until - 1, frame.last_at_ms)
     days = [wording.day(at_ms, year_of_ms=last) for at_ms in (first, last)]
-    return " – ".join(dict.fromkeys(days))
+    return " – ".join(days[days[0] == days[1] :])
 
 
 def _filters(frame: Frame) -> _Named:
@@ -173,14 +174,14 @@ def _filters(frame: Frame) -> _Named:
     return models, channels, tuple(kind for kind in ARM_TYPES if kind in types)
 
 
-def _choice(label: str, options: Sequence[str], key: str) -> tuple[str, ...]:
+def _choice(label: Markdown, options: Sequence[str], key: str) -> tuple[str, ...]:
     chosen = st.multiselect(
         label, list(options), key=key, bind="query-params", placeholder="All", filter_mode="contains"
     )
     return tuple(chosen)
 
 
-def _filter_label(frame: Frame) -> str:
+def _filter_label(frame: Frame) -> Markdown:
     """Return the active filters in the button's words; "" = none."""
     parts = [
         _part(_requested(MODEL, frame.models), "model"),
@@ -188,7 +189,7 @@ def _filter_label(frame: Frame) -> str:
         _part(_requested(TYPE, ARM_TYPES), "type"),
     ]
     chosen = [part for part in parts if part]
-    return wording.listed(chosen) if chosen else ""
+    return Markdown(wording.listed(chosen) if chosen else "")
 
 
 def _requested(key: str, known: Sequence[str]) -> list[str]:
@@ -198,14 +199,14 @@ def _requested(key: str, known: Sequence[str]) -> list[str]:
     return [value for value in requested if value in known]
 
 
-def _part(chosen: Sequence[str], noun: str) -> str:
+def _part(chosen: Sequence[str], noun: Words) -> Markdown:
     """Return one name, or how many.
 
     >>> _part(["tool"], "type"), _part(["a", "b"], "model"), _part([], "type")
     ('tool', '2 models', '')
     """
     if not chosen:
-        return ""
+        return Words("")
     return wording.literal(_short(chosen[0])) if len(chosen) == 1 else wording.things(len(chosen), noun)
 
 

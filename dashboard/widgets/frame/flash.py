@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import actions
+from dashboard import actions, wording
 from dashboard.reading import reading
 from dashboard.widgets.keys import UNDO
 
@@ -27,7 +27,7 @@ def undo_last() -> None:
         return
     kind = act.rsplit("-", 1)[0].replace("-", " ")
     st.button(
-        f"Undo {kind}",
+        f"Undo {wording.literal(kind)}",
         type="tertiary",
         icon=":material/undo:",
         shortcut=UNDO,

@@ -8,7 +8,7 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 from core.flows.context import Context
 from core.flows.queries import Frame
 from core.records.actor import highest
-from dashboard import actions
+from dashboard import actions, wording
 from dashboard.reading import reading, still
 from dashboard.report import gather, rendered, report
 from dashboard.widgets.address import COMPACT, PRESENT
@@ -22,7 +22,7 @@ def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None =
     the first steps.
     """
     actor, role = context.actor, highest(context.actor.roles(context.learner))
-    label = "Presenting" if presenting() else role.capitalize()
+    label = wording.literal("Presenting" if presenting() else role.capitalize())
     behind = behind or popover(label, icon=":material/person:", key="role popover")
     with behind:
         if behind.open or in_use(PRESENT):

@@ -16,6 +16,7 @@ from core.errors import ArmscopeError
 from core.records.times import DAY_MS, instant
 from dashboard import queries, wording
 from dashboard.reading import begun_here, has_changed_hands, reading
+from dashboard.wording import Markdown, Words
 
 _EVERY_S: Final = 10
 _UP_TO_DATE: Final = "Up to date"
@@ -54,17 +55,17 @@ def status() -> None:
             st.rerun(scope="app")
 
 
-def as_of(last_at_ms: int | None) -> str:
+def as_of(last_at_ms: int | None) -> Words:
     """Return how far the data go."""
     if last_at_ms is None:
-        return "No dated runs yet"
+        return Words("No dated runs yet")
     now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out of a day that is near
     is_near = now_ms - last_at_ms < _NEAR_DAYS * DAY_MS
     day = wording.day(last_at_ms, year_of_ms=now_ms if is_near else None)
     return f"Data as of {day}, {instant(last_at_ms):%H:%M} UTC"
 
 
-def _waiting(*, short: bool) -> str | None:
+def _waiting(*, short: bool) -> Markdown | None:
     """Return the button's words; None while the page shows the newest revision."""
     if begun_here():  # this rerun has just read the frame; the next poll sees newer revisions
         return None
@@ -77,4 +78,6 @@ def _waiting(*, short: bool) -> str | None:
     if now.snapshot_key == shown.snapshot_key:
         return None
     more = now.n_runs - shown.n_runs
-    return f"{wording.things(more, 'new run')}" if more > 0 else "New data" if short else "New data: refresh"
+    return Markdown(
+        f"{wording.things(more, 'new run')}" if more > 0 else "New data" if short else "New data: refresh"
+    )

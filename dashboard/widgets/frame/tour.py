@@ -14,6 +14,7 @@ from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
+from dashboard.wording import Markdown
 
 _AT: Final = "armscope tour"
 _MOST_ARMS: Final = 12
@@ -25,9 +26,9 @@ _JUDGING: Final = 4
 class Step:
     """One thing to try; ``label`` is that of the link to ``page`` with ``more`` in its address."""
 
-    words: str
+    words: Markdown
     page: Page
-    label: str
+    label: Markdown
     more: dict[str, str | Sequence[str]] = field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ from dashboard.pages import HELP
 from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC, say
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import gray, muted
+from dashboard.wording import Markdown
 
 _SHOWN: Final = 20
 _AROUND: Final = 90
@@ -28,7 +29,7 @@ def index() -> None:
     for column, some in zip(st.columns(2, gap="large"), (topics[:half], topics[half:]), strict=True):
         with column:
             for topic in some:
-                _entry(topic.title, topic.words, topic.name)
+                _entry(wording.literal(topic.title), wording.literal(topic.words), topic.name)
 
 
 def show_topic(topic: Topic, part: str) -> None:
@@ -39,23 +40,25 @@ def show_topic(topic: Topic, part: str) -> None:
     with text:
         for section in chosen or sections:
             if section.anchor:
-                st.header(section.title, anchor=section.anchor)
+                st.header(_linked(section.title, topic.name), anchor=section.anchor)
             st.markdown(_linked(section.text, topic.name))
     with contents:
         if chosen:
             link(HELP, "The whole topic", **{HELP_TOPIC: topic.name})
         elif len(sections) > 1:
             st.header("In this topic", anchor=False)
-            st.markdown("\n".join(f"- [{one.title}](#{one.anchor})" for one in sections[1:]))
+            st.markdown(
+                _linked("\n".join(f"- [{one.title}](#{one.anchor})" for one in sections[1:]), topic.name)
+            )
         st.header("Other topics", anchor=False)
         topics = guide.topics()
         here = topics.index(topic)
         for other in (*topics[max(0, here - 1) : here], *topics[here + 1 : here + 2]):
-            link(HELP, other.title, **{HELP_TOPIC: other.name})
+            link(HELP, wording.literal(other.title), **{HELP_TOPIC: other.name})
         link(HELP, "All topics")
 
 
-def _entry(title: str, words: str, topic: str, part: str = "") -> None:
+def _entry(title: Markdown, words: Markdown, topic: str, part: str = "") -> None:
     """Show a button to a topic or part, and words about it; a link could not empty the search field."""
     with st.container(gap=None):
         st.button(
@@ -84,12 +87,12 @@ def results(query: str, matches: Sequence[Section]) -> None:
     titles = {topic.name: topic.title for topic in guide.topics()}
     for section in matches[:_SHOWN]:
         name = f"{titles[section.topic]} · {section.title}" if section.anchor else section.title
-        _entry(name, excerpt(section.text, query), section.topic, section.anchor)
+        _entry(wording.literal(name), excerpt(section.text, query), section.topic, section.anchor)
     if len(matches) > _SHOWN:
         muted(f"{len(matches) - _SHOWN} more sections match. Add a word to narrow the search.")
 
 
-def excerpt(text: str, query: str) -> str:
+def excerpt(text: str, query: str) -> Markdown:
     """Return the words around the first match as Markdown, with every match in bold.
 
     >>> excerpt("One fact and another", "fact")
@@ -112,14 +115,14 @@ def excerpt(text: str, query: str) -> str:
     return f"{'… ' if begin else ''}{''.join(pieces)}{_shown_text(shown[last:])}{' …' if end < len(plain) else ''}"
 
 
-def _shown_text(text: str) -> str:
+def _shown_text(text: str) -> Markdown:
     """Return text as literal Markdown with the spaces at its ends."""
     return (
         f"{' ' * text.startswith(' ')}{wording.literal(text)}{' ' * (text.endswith(' ') and len(text) > 1)}"
     )
 
 
-def _linked(text: str, topic: str) -> str:
+def _linked(text: str, topic: str) -> Markdown:
     """Return Markdown whose links to topics lead to this page, and whose code has one colour, which is readable.
 
     >>> _linked("[a](b.md#c), [d](#e)", "f")
@@ -131,4 +134,4 @@ def _linked(text: str, topic: str) -> str:
         return f"](help?{HELP_TOPIC}={match[1] or topic}{part})"
 
     text = re.sub(r"^```\w+$", "```text", text, flags=re.MULTILINE)
-    return re.sub(r"\]\((?:(\w+)\.md)?(?:#([\w-]+))?\)", address, text)
+    return wording.of_guide(re.sub(r"\]\((?:(\w+)\.md)?(?:#([\w-]+))?\)", address, text))

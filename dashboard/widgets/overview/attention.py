@@ -27,6 +27,7 @@ from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import both_ends, small
+from dashboard.wording import Markdown
 
 _ICONS: Final[dict[Severity, str]] = {
     "critical": "error",
@@ -127,7 +128,7 @@ def _row(item: Attention, index: int) -> None:
         _links(item, claim.label)
 
 
-def _links(item: Attention, words: str) -> None:
+def _links(item: Attention, words: Markdown) -> None:
     """To the page where it is seen in full, with what is concerned in the address; poison has its cure too."""
     page, shown = PAGE_OF[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":

@@ -14,6 +14,7 @@ from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import Back, way_back
 from dashboard.widgets.words import both_ends, small
+from dashboard.wording import Markdown
 
 KIND: Final = "changes_of"
 _LINES: Final = 5
@@ -80,9 +81,9 @@ def _many(entries: Sequence[AuditEntry]) -> None:
     """Show a person's repeated acts of a day as one line, with each behind a button."""
     first, last = entries[-1], entries[0]
     day = wording.day(last.at_ms, year_of_ms=reading().frame.last_at_ms)
-    times = [wording.minute(entry.at_ms).rsplit(" ", 1)[-1] for entry in (first, last)]
+    times = [wording.minute(entry.at_ms).split(" ")[-1] for entry in (first, last)]
     _line(
-        f"{day} {'–'.join(dict.fromkeys(times))}",
+        f"{day} {'–'.join(times[times[0] == times[1] :])}",
         last.actor,
         sentences.many_changes(entries, or_more=_is_cut(entries)),
     )
@@ -116,7 +117,7 @@ def _whole(entries: Sequence[AuditEntry]) -> None:
     )
 
 
-def _line(when: str, actor: str, what: str) -> None:
+def _line(when: Markdown, actor: str, what: Markdown) -> None:
     st.markdown(f"{small(f'{when} · {wording.literal(actor)}')}  \n{what}", width="stretch")
 
 

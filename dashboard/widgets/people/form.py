@@ -21,6 +21,7 @@ from dashboard.reading import reading
 from dashboard.sentences import people as sentences
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.words import muted, paragraphs, section, small
+from dashboard.wording import Markdown, Words
 
 DOING: Final = "people_do"
 _DOING: Final[dict[Doing, str]] = {
@@ -215,8 +216,8 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
     now = answer.member
     lines = [sentences.sessions_end(now.name)] if change.doing == "sign out" else sentences.effects(was, now)
     if now.number == reading().context.actor.member:
-        lines.append(":red[:material/error:] **This is you**: it holds from your next click on.")
-    paragraphs(*(lines or ["Nothing would change."]))
+        lines.append(Words(":red[:material/error:] **This is you**: it holds from your next click on."))
+    paragraphs(*(lines or [Words("Nothing would change.")]))
     confirmed = True
     if answer.revoked:
         tokens = wording.things(len(answer.revoked), "token")
@@ -234,13 +235,13 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
     )
 
 
-def _button(change: Change, now: MemberRow) -> str:
+def _button(change: Change, now: MemberRow) -> Markdown:
     who = sentences.name(now.name)
     if change.doing == "let in":
         return f"{'Invite' if now.subject is None else 'Let in'} {who}"
     if change.doing == "role":
-        return f"Make {who} {change.role}" if change.role else f"Take {who}’s role away"
-    return f"Remove {who}" if change.doing == "remove" else f"End {who}’s sessions"
+        return Markdown(f"Make {who} {change.role}" if change.role else f"Take {who}’s role away")
+    return Markdown(f"Remove {who}" if change.doing == "remove" else f"End {who}’s sessions")
 
 
 def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) -> None:

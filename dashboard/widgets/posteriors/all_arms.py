@@ -33,6 +33,7 @@ from dashboard.widgets.tables import (
     type_column,
 )
 from dashboard.widgets.tables import columns as columns_shown
+from dashboard.wording import Markdown
 
 FIND: Final = "find"
 _PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
@@ -78,11 +79,11 @@ def search_box() -> None:
     )
 
 
-def match_note(known: Belief, places: Sequence[int] | Ints) -> str:
+def match_note(known: Belief, places: Sequence[int] | Ints) -> Markdown:
     """Return how many arms exist, and how many match the search."""
     total = wording.things(len(known.columns), "arm")
     counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
-    return (
+    return Markdown(
         f"{counted}; a click on one opens it"
         if opens(len(places))
         else f"{counted}; search for one to open it"

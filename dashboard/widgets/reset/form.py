@@ -16,6 +16,7 @@ from dashboard.reading import reading
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
 from dashboard.widgets.words import small
+from dashboard.wording import Words
 
 ScopeName = Literal["all", "type", "named"]
 
@@ -103,12 +104,12 @@ def preview(scope: Scope) -> ResetPreview | None:
     return queries.preview_reset(arms=scope.arms, types=scope.types, target=scope.target)
 
 
-def note(shown: ResetPreview) -> str:
+def note(shown: ResetPreview) -> Words:
     """Return how many arms would begin a new epoch."""
     return f"{wording.things(len(shown.columns), 'arm')}, 1 new epoch"
 
 
-def phrase_for(n_arms: int) -> str:
+def phrase_for(n_arms: int) -> Words:
     """Return the phrase to type."""
     return f"reset {n_arms} {'arm' if n_arms == 1 else 'arms'}"
 

@@ -19,6 +19,7 @@ from dashboard.sentences.texts import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import both_ends, chipped, gray, small
+from dashboard.wording import Markdown
 
 _TALL_PX: Final = 350
 _LINES: Final = 40
@@ -54,7 +55,7 @@ def _story(item: ReviewItem) -> RunStory | None:
         return None
 
 
-def _about(item: ReviewItem, story: RunStory | None) -> str:
+def _about(item: ReviewItem, story: RunStory | None) -> Markdown:
     when = (
         ""
         if item.at_ms is None

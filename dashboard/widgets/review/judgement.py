@@ -21,6 +21,7 @@ from dashboard.widgets.review import open_item
 from dashboard.widgets.review.open_item import Open
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.words import both_ends, gray, paragraphs, section, small, small_table
+from dashboard.wording import Markdown, Words
 
 JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
@@ -56,11 +57,11 @@ def judgement() -> None:
         _acts(known)
 
 
-def _held(item: ReviewItem) -> str:
+def _held(item: ReviewItem) -> Words:
     now_ms = reading().context.clock()
     if item.hold_until_ms > now_ms:
         return f"yours until {sentences.clock(item.hold_until_ms)}"
-    return "not held for you now"
+    return Words("not held for you now")
 
 
 def _levels(known: Open, draft: Draft) -> None:
@@ -130,9 +131,9 @@ def _comes_to(item: ReviewItem, draft: Draft) -> None:
     paragraphs("  \n".join(lines), small(_moves(item, draft.outcome, draft.score)))
 
 
-def _moves(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> str:
+def _moves(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> Markdown:
     try:
-        return sentences.moves(reviews.effect_of(item, outcome, score))
+        return Markdown(sentences.moves(reviews.effect_of(item, outcome, score)))
     except ArmscopeError as problem:
         return wording.literal(problem.problem)
 

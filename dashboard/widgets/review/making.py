@@ -136,7 +136,9 @@ def _make(
             due_days=due_days,
         )
         forget(_NAME)
-        return Flash(text=f"{wording.things(queue.n_items, 'item')} wait in {queue.id}.", act=queue.id)
+        return Flash(
+            text=f"{wording.things(queue.n_items, 'item')} wait in {wording.literal(queue.id)}.", act=queue.id
+        )
 
     actions.tried("No queue was made.", act)
 

@@ -23,6 +23,7 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets import address
+from dashboard.wording import Markdown
 
 _OPEN: Final = "review open"
 _ARRIVAL: Final = "review arrival"
@@ -323,12 +324,12 @@ def moved_on() -> bool:
     return bool(st.session_state.pop(_MOVED, False))
 
 
-def tell(lines: list[str]) -> None:
+def tell(lines: list[Markdown]) -> None:
     """Set the message above the form until the next submission; Markdown."""
     st.session_state[_MESSAGES] = lines
 
 
-def messages() -> list[str]:
+def messages() -> list[Markdown]:
     """Return the same."""
-    known: list[str] = st.session_state.get(_MESSAGES, [])
+    known: list[Markdown] = st.session_state.get(_MESSAGES, [])
     return known

@@ -54,7 +54,7 @@ def pair(shown: Pair) -> None:
         st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True
     ):
         with column:
-            section(name)
+            section(wording.literal(name))
             with st.container(border=True, height=_TALL_PX, gap="xsmall", key=f"pair {name}"):
                 if content is None:
                     muted("Not kept.")

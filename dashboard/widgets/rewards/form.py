@@ -27,6 +27,7 @@ from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.drafts import Fields
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.words import gray, paragraphs, section, small
+from dashboard.wording import Markdown, Words
 
 Field = Literal["arm", "outcome", "run", "kind"]
 
@@ -216,7 +217,7 @@ def _arm_field(form: Filled) -> None:
         st.markdown(small(_recorded(form.arm_in_run, form.story)))
 
 
-def _recorded(arm: RunArm, story: RunStory) -> str:
+def _recorded(arm: RunArm, story: RunStory) -> Markdown:
     """Return the record of the arm in the run, and manual rewards, newest last."""
     now_ms = reading().context.clock()
     standing = [row for row in reversed(arm.by_hand) if row.counts]
@@ -317,21 +318,21 @@ def _tried(key: str) -> None:
     actions.send_reward(now.form, after, reported_elsewhere=is_at_field)
 
 
-def _beside(filled: Filled) -> str:
+def _beside(filled: Filled) -> Markdown:
     """Return the effect of sending, or why it would fail; without the run there is no promise."""
     refused = _refused()
     if filled.form is None:
-        return "Choose an arm first" if filled.fields.arm is None else "Give a number first"
+        return Words("Choose an arm first" if filled.fields.arm is None else "Give a number first")
     if filled.problems:
-        return "It can’t be sent: see above"
+        return Words("It can’t be sent: see above")
     if refused is not None:
         return _meanwhile(filled, refused)
     if filled.story is None:
-        return "It counts in the arm’s present epoch"
+        return Words("It counts in the arm’s present epoch")
     return f"It counts in the epoch of run {wording.count(filled.story.facts.run_no)}"
 
 
-def _meanwhile(filled: Filled, refused: _Refused) -> str:
+def _meanwhile(filled: Filled, refused: _Refused) -> Markdown:
     """Return who was quicker, and that another click is needed."""
     newest = None if filled.story is None else _newest(filled.story, filled.fields.arm)
     if newest is None:

@@ -223,7 +223,7 @@ def _what_it_changed(done: _Submitted) -> None:
                 args=(done.act,),
                 kwargs={"again": is_undone},
             )
-    st.markdown(f"{sentences.batch(done.preview)} {small(f'armscope undo {done.act}')}")
+    st.markdown(f"{sentences.batch(done.preview)} {small(f'armscope undo {wording.literal(done.act)}')}")
     _table(done.preview)
 
 
@@ -238,7 +238,7 @@ def _bad(bad: Mapping[int, ArmscopeError]) -> None:
         alt="Lines that can't be recorded, and why",
     )
     if len(bad) > len(first):
-        cells = {
+        cells: dict[str, list[str]] = {
             "line": [wording.count(number) for number in sorted(bad)],
             "what is wrong": [wording.plain(bad[number].problem) for number in sorted(bad)],
         }

@@ -23,6 +23,7 @@ from dashboard.widgets.run.marks import Marks
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
+from dashboard.wording import Markdown, Words
 
 _WORDS: Final[Mapping[RewardOutcome, str]] = {
     "accepted": "Accepted",
@@ -166,7 +167,7 @@ def _key(story: RunStory, arm: str) -> str:
     return f"judge {story.facts.run_no} {arm}"
 
 
-def _record(story: RunStory, arm: RunArm, marks: Marks) -> str:
+def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
     """Return the record and the latest manual reward; marked if the person may not know it."""
     words = wording.literal(explained.recorded(arm, story).partition(";")[0])
     row = marked.latest_reward(arm)
@@ -349,15 +350,15 @@ def _tried(story: RunStory, key: str) -> None:
     actions.send_batch(lines, key, after, reported_elsewhere=is_at_form)
 
 
-def _meanwhile(story: RunStory, draft: Draft[Marks]) -> str:
+def _meanwhile(story: RunStory, draft: Draft[Marks]) -> Markdown:
     """Return who was quicker, and that another click is needed; from then on the person knows."""
     refused: _Refused | None = st.session_state.get(_REFUSED)
     if refused is None or refused.key != draft.key:
-        return ""
+        return Words("")
     marked.see(story, refused.arms)
     arms = [arm for arm in refused.arms if arm in draft.fields.outcomes]
     if not arms:
-        return ""
+        return Words("")
     rows = [marked.newest(story, arm) for arm in sorted(arms)]
     now_ms = reading().context.clock()
     lines = [

@@ -24,6 +24,7 @@ from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
+from dashboard.wording import Markdown
 
 _EPISODES_LINKED: Final = 1
 """A run is made in one; a file may say otherwise, and the page of the episode leads on."""
@@ -50,7 +51,7 @@ def requested() -> RunStory | None:
         return None
 
 
-def _no_run(problem: str, why: str, now: str) -> None:
+def _no_run(problem: Markdown, why: Markdown, now: str) -> None:
     empty(
         (problem,),
         why,
@@ -183,7 +184,7 @@ def excerpts(story: RunStory) -> None:
     section("Where they were recognised", "at most 160 characters are kept around each place")
     if len(quoted) <= _LISTED:
         for arm in quoted:
-            st.markdown(f"{chipped(arm.arm)} :gray[{explained.evidence(arm, story)}]")
+            st.markdown(f"{chipped(arm.arm)} :gray[{wording.literal(explained.evidence(arm, story))}]")
             st.text(wording.plain(arm.excerpt or "").strip())
         return
     table: dict[str, list[str]] = {

@@ -22,6 +22,7 @@ from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM
 from dashboard.widgets.picker import one_arm
 from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.wording import Markdown
 
 PART: Final = "part"
 OUTCOME: Final = "outcome"
@@ -174,19 +175,19 @@ def _beyond(
     return page.onward, last
 
 
-def _choice(label: str, options: Sequence[str], key: str) -> list[str]:
+def _choice(label: Markdown, options: Sequence[str], key: str) -> list[str]:
     chosen: list[str] = st.multiselect(label, list(options), key=key, bind="query-params", placeholder="All")
     return chosen
 
 
-def _label() -> str:
+def _label() -> Markdown:
     """Return the active filters in the button's words."""
-    chosen = []
+    chosen: list[Markdown] = []
     arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
     if isinstance(arm, str) and arm in queries.everything().columns.places:
         chosen.append(wording.literal(wording.short_name(arm)))
     for key, options in ((OUTCOME, _OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, _STATUSES)):
         value = st.session_state.get(key)
         named = st.query_params.get_all(key) if not isinstance(value, list) else value
-        chosen += [name for name in named if name in options]
-    return wording.listed(chosen) if chosen else "All runs"
+        chosen += [wording.literal(name) for name in named if name in options]
+    return Markdown(wording.listed(chosen) if chosen else "All runs")

@@ -16,6 +16,7 @@ from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import chart
 from dashboard.widgets.words import section
+from dashboard.wording import Words
 
 UNIT: Final = "unit"
 
@@ -39,7 +40,7 @@ def row(saved: Savings) -> None:
         )
 
 
-def _cards(saved: Savings) -> list[tuple[str, str, str | None, str]]:
+def _cards(saved: Savings) -> list[tuple[Words, Words, Words | None, Words]]:
     overall, need = saved.overall, saved.need
     tokens, duration = overall.tokens_saved, overall.duration_saved_percent
     selected, baseline = overall.selected.error_rate, overall.baseline.error_rate
@@ -47,26 +48,30 @@ def _cards(saved: Savings) -> list[tuple[str, str, str | None, str]]:
     half = need.half_width_points
     return [
         (
-            "Tokens saved per run",
+            Words("Tokens saved per run"),
             wording.MISSING if tokens.value is None else wording.count(tokens.value),
             sentences.amount_limits(tokens),
-            "Mean tokens of baseline runs minus selected runs, at the same mix of models and channels; below: "
-            "95% interval.",
+            Words(
+                "Mean tokens of baseline runs minus selected runs, at the same mix of models and channels; below: "
+                "95% interval."
+            ),
         ),
         (
-            "Duration",
+            Words("Duration"),
             wording.MISSING if duration.value is None else wording.change(-duration.value, 1, "%"),
             sentences.amount_limits(duration, negative=True, percent=True),
-            "How much longer or shorter selected runs take than baseline runs; below: 95% interval.",
+            Words("How much longer or shorter selected runs take than baseline runs; below: 95% interval."),
         ),
         (
-            "Error rate",
+            Words("Error rate"),
             wording.MISSING if selected is None else wording.percent(selected),
             None if baseline is None else f"{wording.percent(baseline)} in baseline runs",
-            "Share of selected runs that ended with an error; the table below has the interval of the difference.",
+            Words(
+                "Share of selected runs that ended with an error; the table below has the interval of the difference."
+            ),
         ),
         (
-            "Baseline runs needed",
+            Words("Baseline runs needed"),
             wording.MISSING if more is None else wording.count(more),
             None if half is None else f"± {half:.1f} points now",
             f"How many more until the interval of the savings is ± {need.target_points:g} points.",
@@ -83,7 +88,7 @@ def over_time(saved: Savings) -> None:
         units,
         default="percent",
         required=True,
-        format_func=lambda unit: next((word for name, word in _WORDS.items() if name == unit), ""),
+        format_func=lambda unit: _WORDS.get(unit, ""),
         key=UNIT,
         bind="query-params",
         label_visibility="collapsed",

@@ -8,6 +8,7 @@ from core.statistics.savings.plan import runs_until
 from dashboard import pages, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command, empty
+from dashboard.wording import Words
 
 _FINE = "✓ fine"
 _ENOUGH = "✓ enough"
@@ -39,7 +40,9 @@ def what_is_missing(saved: Savings) -> None:
         },
         to_do=_to_do(saved, rate),
         shell=_command(rate),
-        elsewhere=(pages.SETTINGS, "Or change it here") if here.may("settings") and _is_set_off() else None,
+        elsewhere=(pages.SETTINGS, Words("Or change it here"))
+        if here.may("settings") and _is_set_off()
+        else None,
     )
 
 
@@ -57,11 +60,11 @@ def _warning(words: str) -> str:
     return f":yellow[:material/warning:] {words}"
 
 
-def _to_do(saved: Savings, rate: float) -> str:
+def _to_do(saved: Savings, rate: float) -> Words:
     frame = reading().frame
     share = wording.percent(rate, 0)
     if frame.settings.phase == "passive":
-        return "**Switch the learner to active**; from then on armscope chooses the arms of each run."
+        return Words("**Switch the learner to active**; from then on armscope chooses the arms of each run.")
     if frame.settings.baseline_rate == 0:
         return (
             f"**Set the baseline rate to {share}**, the recommendation for "
@@ -79,7 +82,7 @@ def _to_do(saved: Savings, rate: float) -> str:
     )
 
 
-def _how_long(saved: Savings, rate: float) -> str:
+def _how_long(saved: Savings, rate: float) -> Words:
     """After how many runs there is a first figure, and a good one."""
     first = f"After about {wording.count(max(2 / rate, 2))} runs there is a first figure"
     if saved.variation is None:

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 import streamlit as st
 
-from core.records.arm import ARM_TYPES
+from core.records.arm import ARM_TYPES, ArmType
 from core.records.bill import ModelPrices
 from core.records.judging import Crediting, Graders
 from core.records.learner import Mode, Sticky
@@ -18,6 +18,7 @@ from core.records.run import Phase
 from dashboard import sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.words import small
+from dashboard.wording import Words
 
 _PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
 _MODES: Final[tuple[Mode, ...]] = ("standard", "openclaw")
@@ -55,7 +56,7 @@ class Field:
     A field with ``parts`` has a widget for each, whose keys end with its name; its value is a tuple.
     """
 
-    draw: Callable[[str, str], object]
+    draw: Callable[[Words, str], object]
     write: Callable[[Any], Raw]
     read: Callable[[Raw], object]
     parts: tuple[str, ...] = ()
@@ -121,13 +122,13 @@ def _percent(raw: Raw) -> object:
     return round(float(raw) / 100, _PERCENT_DIGITS)
 
 
-def _draw_priors(_label: str, key: str) -> None:
+def _draw_priors(_label: Words, key: str) -> None:
     """Draw a row for each type; rows stay rows on a phone."""
     _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
     for kind in ARM_TYPES:
         chip = wording.chip(kind, reading().tokens.types[kind].streamlit)
 
-        def number(part: str, kind: str = kind) -> object:
+        def number(part: Words, kind: ArmType = kind) -> object:
             return st.number_input(
                 f"{kind}, {part}",
                 key=f"{key} {kind} {part}",
@@ -140,8 +141,8 @@ def _draw_priors(_label: str, key: str) -> None:
 
         _row(
             partial(st.markdown, chip, width=_PRIOR_PX),
-            partial(number, "alpha"),
-            partial(number, "beta"),
+            partial(number, Words("alpha")),
+            partial(number, Words("beta")),
         )
 
 
@@ -163,9 +164,11 @@ def _read_priors(raw: Raw) -> object:
 
 def _draw_thresholds(_label: str, key: str) -> None:
     """Draw the three in a row."""
-    for column, (name, words) in zip(st.columns(3), _THRESHOLDS.items(), strict=True):
+    for column, name in zip(st.columns(3), _THRESHOLDS, strict=True):
         with column:
-            st.number_input(words, key=f"{key} {name}", step=0.05, format="%g", persist_state="page")
+            st.number_input(
+                _THRESHOLDS[name], key=f"{key} {name}", step=0.05, format="%g", persist_state="page"
+            )
 
 
 def _read_thresholds(raw: Raw) -> object:

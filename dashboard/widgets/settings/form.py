@@ -17,6 +17,7 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.settings.fields import FIELDS, Raw
 from dashboard.widgets.words import muted, small, small_table
+from dashboard.wording import Markdown, Words
 
 PART: Final = "part"
 _BASE: Final = "armscope settings seen"
@@ -39,7 +40,11 @@ def fields() -> Drafts:
     problems: dict[str, str] = {}
     groups = sentences.SETTING_GROUPS
     for tab, names in zip(
-        st.tabs(list(groups), key=PART, on_change="rerun", bind="query-params"), groups.values(), strict=True
+        st.tabs(
+            [wording.literal(group) for group in groups], key=PART, on_change="rerun", bind="query-params"
+        ),
+        groups.values(),
+        strict=True,
     ):
         notes = {name: _checked(name, base, now, changes, problems) for name in names}
         if tab.open:
@@ -68,7 +73,7 @@ def _cells(n_fields: int) -> list[Any]:
     return [cell for _ in range(-(-n_fields // 2)) for cell in st.columns(2, gap="medium")]
 
 
-def _draw_group(notes: dict[str, str]) -> None:
+def _draw_group(notes: dict[str, Markdown]) -> None:
     """Draw the fields of a group, each with what is wrong with it ("" = nothing)."""
     cells = iter(_cells(sum(name in _SMALL for name in notes)))
     for name, problem in notes.items():
@@ -90,11 +95,11 @@ def _checked(
     now: LearnerSettings,
     changes: dict[str, object],
     problems: dict[str, str],
-) -> str:
+) -> Markdown:
     """Note a draft and what is wrong with it; the same in Markdown, "" where nothing is."""
     field, raw = FIELDS[name], _raw(name)
     if raw == field.write(getattr(base, name)):
-        return ""
+        return Words("")
     try:
         value = field.read(raw)
         problem = queries.problem_with(name, value)
@@ -108,7 +113,7 @@ def _checked(
     if problem is not None:
         problems[name] = problem
         return wording.literal(problem)
-    return ""
+    return Words("")
 
 
 def preview(drafts: Drafts) -> None:

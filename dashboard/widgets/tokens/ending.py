@@ -97,6 +97,6 @@ def _revoke(token: str, name: str) -> None:
     def act() -> Flash:
         administration.revoke_token(token)
         st.session_state.pop(_CHOSEN, None)
-        return Flash(text=f"{name} is revoked, for good.")
+        return Flash(text=f"{wording.literal(name)} is revoked, for good.")
 
     actions.tried("Nothing was revoked.", act)

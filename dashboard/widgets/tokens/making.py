@@ -20,6 +20,7 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
 from dashboard.widgets.words import COPIED, muted, paragraphs, section, small
+from dashboard.wording import Markdown, Words
 
 LINGERS_S: Final = 1.0
 _NEW: Final = "token made"
@@ -153,24 +154,17 @@ def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
     )
 
 
-def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> str:
+def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> Markdown:
     """Return why it can't be made with this content; "" where it can."""
     if not form.is_complete:
-        missing = [
-            words
-            for words, is_there in (
-                ("a name", bool(form.name)),
-                ("what it lets", bool(form.scopes)),
-                ("its learners", form.learners != ()),
-            )
-            if not is_there
-        ]
+        needed = {"a name": form.name, "what it lets": form.scopes, "its learners": form.learners != ()}
+        missing = [Words(words) for words, is_there in needed.items() if not is_there]
         return f"It needs {wording.listed(missing)}."
     if any(one.name == form.name for one in rows):
         return (
             f"A token was called {_short(form.name)} before; give this one another name, say with the year."
         )
-    return ""
+    return Words("")
 
 
 def _make(form: TokenForm) -> None:
@@ -189,12 +183,12 @@ def _shown_once(created: NewToken) -> None:
     with st.container(border=True, key=COPIED):
         st.code(created.secret, language=None, wrap_lines=True)
         paragraphs(
-            f"This is **{_short(one.name)}** ({one.id}): {', '.join(one.scopes)} in "
+            f"This is **{_short(one.name)}** ({wording.literal(one.id)}): {', '.join(one.scopes)} in "
             f"{wording.literal(sentences.where(one.learners))}, until {wording.day(one.expires_ms)}.",
             "**It can’t be shown again**: it is gone with your next click here. The program sends it as "
             "`Authorization: Bearer …`. If it is lost, revoke it and make another.",
         )
 
 
-def _short(name: str) -> str:
+def _short(name: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))
