@@ -22,7 +22,7 @@ OPENING: Final = Lock()
 """Held while a file is opened by SQLite, or looked into past it: closing any handle of a file gives up the locks
 that the process holds on it, so a file may be looked into only while SQLite has it not open."""
 
-_HANDLES: Final = Path("/dev/fd")
+_HANDLES: Final = "/dev/fd"
 _HEAD_BYTES: Final = 100
 _VERSION_BYTES: Final = slice(18, 20)
 _WITHOUT_LOG: Final = b"\x01\x01"
@@ -136,10 +136,13 @@ def head_of(path: str) -> bytes:
     """The first bytes of a file, through a handle that is open already where there is one; see `OPENING`."""
     with OPENING, suppress(OSError):
         there = os.stat(path)  # noqa: PTH116 - beside look_at
-        for handle in [int(one.name) for one in _HANDLES.iterdir()]:
-            with suppress(OSError):  # the one that the list was read by is closed by now
-                if os.path.samestat(os.fstat(handle), there):
-                    return os.pread(handle, _HEAD_BYTES, 0)
+        for handle in map(int, os.listdir(_HANDLES)):  # noqa: PTH208 - hundreds, at every check
+            try:
+                opened = os.fstat(handle)
+            except OSError:  # the one that the list was read by is closed by now
+                continue
+            if (opened.st_ino, opened.st_dev) == (there.st_ino, there.st_dev):
+                return os.pread(handle, _HEAD_BYTES, 0)
         with Path(path).open("rb") as file:
             return file.read(_HEAD_BYTES)
     return b""
