@@ -187,10 +187,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What thousands of tests are made of stays until the end, and is not looked through for garbage any more.
 
     Each rerun of a page and each pair of a benchmark collects garbage, which would take half a second each time. What
-    is made since is looked through a tenth as often as by itself, which takes some hundredths of all that tests do.
+    is made since is looked through a thirtieth as often as by itself.
     """
     keep_what_there_is()
-    gc.set_threshold(7_000, 10, 10)
+    gc.set_threshold(20_000, 10, 10)
     # pytest listens to the root, and in each test anew to all that keep what they say to themselves: Streamlit's do,
     # each of its modules' own.
     for name, logger in logging.root.manager.loggerDict.items():
