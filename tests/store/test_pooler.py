@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +34,8 @@ from core.store.engine.postgres import Database
 from core.store.store import Store
 from tests.engine import Cluster, Pooled
 from tests.flows.world import IN_PARTS, run_of
+from tests.store import counting
 from tests.store.breakable import breakable
-from tests.store.counting import count as counted
-from tests.store.counting import ledger, writing
 from tests.store.pooler import Pooler, needs_pgbouncer, pooling
 from tests.store.postgres import address
 from tests.store.worlds import lines_file, run_line
@@ -43,6 +43,7 @@ from tests.store.worlds import lines_file, run_line
 pytestmark = [pytest.mark.own_engines, needs_pgbouncer]
 N_THREADS, N_RUNS, N_CONNECTIONS = 6, 40, 3
 A: Final = "tool:other:a"
+_NUMBERS: Final = count()
 SETTINGS: Final = ("lock_timeout", "jit", "TimeZone", "synchronous_commit")
 
 
@@ -58,10 +59,10 @@ def cluster(place: str) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture
-def direct(tmp_path: Path, cluster: Cluster) -> Server:
-    """A new database, without a pooler."""
-    return cluster.fresh(tmp_path / "pooled.db")
+@pytest.fixture(scope="module")
+def direct(cluster: Cluster) -> Server:
+    """The database, without a pooler; each test has a learner of its own."""
+    return cluster.fresh(Path("pooled.db"))
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,11 @@ def server(request: pytest.FixtureRequest, place: str, direct: Server, pooler: P
 
 
 @contextmanager
-def context_at(server: Server) -> Iterator[Context]:
+def context_at(server: Server, learner: str | None = None) -> Iterator[Context]:
+    """A context of a new learner, or of this one."""
     with closing(Store(server)) as store:
-        yield Context(store=store, actor=Actor(name="mara"))
+        name = f"learner {next(_NUMBERS)}" if learner is None else learner
+        yield Context(store=store, learner=name, actor=Actor(name="mara"))
 
 
 def at_once(*works: Callable[[], object]) -> list[BaseException]:
@@ -203,12 +206,12 @@ def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(
     """A failover behind a pooler cuts no connection to it."""
     with closing(Pooled(place, pooler)) as cluster:
         server = cluster.fresh(tmp_path / "failed over.db")
-        with context_at(server) as mine:
+        with context_at(server, "one") as mine:
             record(mine, run_of("first", arms=["a"]))
             cluster.snapshot(server)
             record(mine, run_of("lost", arms=["x"], calls=["x"]))
             cluster.roll_back(server)
-            with context_at(server) as other:
+            with context_at(server, "one") as other:
                 record(other, run_of("another's", arms=["y"], calls=["y"]))
                 record(mine, run_of("mine", arms=["x"], calls=["x"]))
                 pulls = {one.arm: one.pulls for one in queries.posteriors(other)}
@@ -220,12 +223,12 @@ def test_writers_go_on_when_the_pooler_or_the_server_starts_anew(tmp_path: Path)
     with breakable("fsync=off") as postgres, pooling(postgres.asked) as pooler:
         server = postgres.fresh("behind")
         learners = ("one", "two")
-        with writing(pooler.to(server), learners, 4) as writers:
+        with counting.writing(pooler.to(server), learners, 4) as writers:
             for befall in (pooler.crash, postgres.crash):
                 writers.wait_for(2)
                 befall()
             writers.wait_for(2)
-            found = counted(writers.end(), ledger(server, learners, tmp_path))
+            found = counting.count(writers.end(), counting.ledger(server, learners, tmp_path))
     assert found.broken == {}
     assert (found.unsure, found.refused) == (0, {})
 
