@@ -24,6 +24,7 @@ from core.permissions import may  # noqa: E402
 from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
+from dashboard.open_files import DRAWING  # noqa: E402
 from dashboard.pages import FLEET, OVERVIEW  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
@@ -149,4 +150,5 @@ def _cannot_open(problem: ArmscopeError) -> None:
         navigation.link(FLEET, "Other learners can be opened: all of them")
 
 
-main()
+with DRAWING:
+    main()

@@ -44,6 +44,8 @@ _REQUESTED: Final = "armscope-wanted"
 """Cookie with the address that was requested before sign-in."""
 _MOST_REQUESTED: Final = 2_000
 _REQUESTED_S: Final = 600
+PERSON: Final = "armscope.person"
+"""Key of the signed-in person, issuer and subject, in an admitted request's scope."""
 _PAGES: Final = frozenset(f"/{page.name}" for page in PAGES)
 _BY_OWN_PAGE: Final = frozenset({"same-origin", "none"})
 
@@ -68,6 +70,7 @@ class Gate:
             return
         if self._sign_in.is_encrypted or scope["scheme"] in {"https", "wss"}:
             send = _encrypted(send)
+        scope = {**scope}
         refusal = await self._refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)
@@ -97,6 +100,8 @@ class Gate:
             standing = await to_thread(_standing, presented)
         except StoreError:
             return PlainTextResponse("The members can't be read just now. Try again.\n", status_code=503)
+        if presented.session is not None and standing is None:
+            scope[PERSON] = (presented.session.issuer, presented.session.subject)
         return self._answer(scope, presented.session, standing)
 
     def _answer(self, scope: Scope, session: Session | None, standing: Standing | None) -> Response | None:

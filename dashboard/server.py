@@ -9,11 +9,12 @@ import re
 import secrets
 import socket
 import sys
-from asyncio import BaseTransport, to_thread
+from asyncio import BaseTransport, Lock, create_task, sleep, to_thread
 from asyncio.trsock import TransportSocket
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import streamlit as st
@@ -23,8 +24,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 from streamlit import runtime
 from streamlit.runtime import app_session
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 from uvicorn.config import HTTP_PROTOCOLS
 
 from core.doors.alerting import Watch
@@ -34,13 +37,23 @@ from core.doors.http.connections import bounded_protocol, raise_limit
 from core.doors.http.guard import has_proxy_headers, host_of
 from core.doors.http.serving import doors, is_door_path
 from core.doors.service import Service
+from core.records.member import session_of
 from core.settings import base_path, set_variables
+from dashboard import who
 from dashboard.configuration import PACKAGE, STREAMLITS, options, own_names
-from dashboard.gate import SIGN_IN, Gate, Proxied, is_for_people
-from dashboard.open_files import keep_sessions, quieten, sessions_allowed
+from dashboard.gate import PERSON, SIGN_IN, Gate, Proxied, is_for_people
+from dashboard.open_files import (
+    Owners,
+    Person,
+    give_back,
+    keep_sessions,
+    quieten,
+    sessions_allowed,
+    sockets_allowed,
+)
 from dashboard.pages import OVERVIEW, PAGES
 from dashboard.reading import meant_learner, opened
-from dashboard.sentences.sign_in import no_page
+from dashboard.sentences.sign_in import full, no_page
 from dashboard.sign_in import SignIn
 from dashboard.sign_in_page import sign_in_page
 from dashboard.start_page import start_page
@@ -75,6 +88,11 @@ _CLOSED: Final = "/_stcore/metrics"
 _ROOT: Final = re.compile(rb"; path=/(?=;|$)", re.IGNORECASE)
 _PLAIN: Final = {"ws": "http", "wss": "https"}
 _NAMES: Final = STREAMLITS | {"", *(page.name for page in PAGES)}
+MOST_UPLOADED: Final = 1 << 30
+"""Bytes of uploads that all pages hold together; one page may hold half of it."""
+OWNERS: Final = Owners()
+_LATER: Final = {"retry-after": "10"}
+_PAGES: Final = frozenset(("/", *(f"/{page.name}" for page in PAGES)))
 _OPENCLAWS_PAGE: Final = f"{openclaw.PREFIX}/dashboard"
 
 
@@ -257,6 +275,109 @@ def connection_of(receive: Receive) -> TransportSocket | None:
     return connection if is_tcp else None
 
 
+class Sockets:
+    """Bounds the web sockets, one for each open page, of all people and of one; hands their messages on in turn.
+
+    A message starts a thread. Hundreds in one turn of the event loop would keep all other requests waiting.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open: Counter[object] = Counter()
+        self._most = sockets_allowed(raise_limit())
+        self._turn = Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        person, most_of_person = scope.get(PERSON), self._most // 4
+        of_person = 0 if person is None else self._open[person]
+        is_full = self._open.total() >= self._most or of_person >= most_of_person
+        is_socket = scope["type"] == "websocket"
+        if is_full and is_socket:
+            refusal = PlainTextResponse("Too many pages are open. Close some.\n", 503, _LATER)
+            await WebSocket(scope, receive, send).send_denial_response(refusal)
+        elif is_full and scope["type"] == "http" and scope["path"] in _PAGES and is_for_people(scope):
+            again = [("Try again", base_path() + scope["path"])]
+            page = sign_in_page(full(self._most, most_of_person), again)
+            await HTMLResponse(page, 503, _LATER)(scope, receive, send)
+        elif is_socket:
+            self._open[person] += 1
+            try:
+                await self._app(scope, partial(self._in_turn, receive), send)
+            finally:
+                self._open[person] -= 1
+                self._open += Counter()  # without those at 0
+        else:
+            await self._app(scope, receive, send)
+
+    async def _in_turn(self, receive: Receive) -> Message:
+        message = await receive()
+        async with self._turn:
+            await sleep(0)
+        return message
+
+
+class Files:
+    """Answers files of pages and uploads to their person alone, and bounds the uploads held in memory."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._coming: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first, _, rest = scope.get("path", "")[1:].partition("/")
+        kind, _, of = rest.partition("/")
+        is_upload = (first, kind) == ("_stcore", "upload_file")
+        if scope["type"] != "http" or not (is_upload or first == "media"):
+            await self._app(scope, receive, send)
+            return
+        session, person = of.partition("/")[0], scope.get(PERSON)
+        owns = _person_of(session) == person if is_upload else OWNERS.has(rest, person)
+        declared = Headers(scope=scope).get("content-length", "")[:20]
+        n_bytes = int(declared) if scope["method"] == "PUT" and declared.isdecimal() else 0
+        refusal: Response | None = None
+        if person is not None and not owns:
+            refusal = PlainTextResponse("There is nothing here.\n", 404)
+        elif scope["method"] == "PUT":
+            refusal = self._refusal(session, n_bytes)
+        self._coming[session] += n_bytes
+        try:
+            await (refusal or self._app)(scope, receive, send)
+        finally:
+            self._coming[session] -= n_bytes
+            self._coming += Counter()  # without those at 0
+
+    def _refusal(self, session: str, n_bytes: int) -> Response | None:
+        held = _uploaded() + self._coming
+        if not n_bytes:
+            return PlainTextResponse("An upload must declare its length.\n", 411)
+        if held[session] + n_bytes > MOST_UPLOADED // 2:
+            return PlainTextResponse(f"A page holds at most {MOST_UPLOADED >> 21} MiB of uploads.\n", 413)
+        if held.total() + n_bytes > MOST_UPLOADED:
+            return PlainTextResponse("Too many uploads are held. Try again later.\n", 503, _LATER)
+        return None
+
+
+def _person_of(session: str) -> Person | None:
+    """Return whose page a session is, or None."""
+    manager = getattr(runtime.get_instance(), "_session_mgr", None)
+    known = None if manager is None else manager.get_session_info(session)
+    claims = session_of(getattr(known.session, "_user_info", {})) if known is not None else None
+    return None if claims is None else (claims.issuer, claims.subject)
+
+
+def _person_here() -> Person | None:
+    here = who.session_here() if get_script_run_ctx(suppress_warning=True) is not None else None
+    return None if here is None else (here.issuer, here.subject)
+
+
+def _uploaded() -> Counter[str]:
+    """Return the bytes of the uploads that each session holds."""
+    storage = getattr(runtime.get_instance().uploaded_file_mgr, "file_storage", {})
+    return Counter(
+        {session: sum(len(file.data) for file in [*files.values()]) for session, files in [*storage.items()]}
+    )
+
+
 class Streamlits:
     """Hands requests on below the base path, where Streamlit has its routes.
 
@@ -317,21 +438,26 @@ async def warm(_: object) -> AsyncIterator[None]:
     for name in (*_HEAVY, *_own_modules()):
         importlib.import_module(name)
     remember_names()
-    bound_handles()
+    storage = bound_handles()
+    if who.people_sign_in() and runtime.exists():
+        OWNERS.watch(runtime.get_instance().media_file_mgr, _person_here)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
     watch = Watch(opened).start()
+    giving_back = create_task(give_back(storage))
     yield
+    giving_back.cancel()
     watch.stop()
 
 
-def bound_handles() -> None:
-    """Keep no more sessions of closed pages than the system grants handles for."""
+def bound_handles() -> object:
+    """Keep no more sessions of closed pages than the system grants handles for. Return their storage."""
     quieten()
-    if runtime.exists():
-        manager = getattr(runtime.get_instance(), "_session_mgr", None)
-        keep_sessions(getattr(manager, "_session_storage", None), sessions_allowed(raise_limit()))
+    manager = getattr(runtime.get_instance(), "_session_mgr", None) if runtime.exists() else None
+    storage = getattr(manager, "_session_storage", None)
+    keep_sessions(storage, sessions_allowed(raise_limit()))
+    return storage
 
 
 def remember_names() -> None:
@@ -375,7 +501,11 @@ def make_app(
                 for name in ("", *(page.name for page in PAGES if page != OVERVIEW))
             ),
         ],
-        middleware=[*middleware, Middleware(Width), Middleware(Streamlits)],
+        middleware=[
+            *middleware,
+            Middleware(Width),
+            *[Middleware(one) for one in (Sockets, Files, Streamlits)],
+        ],
     )
 
 

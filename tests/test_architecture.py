@@ -541,11 +541,11 @@ BUDGETS = {
     "core/records": 8_250,
     "core/statistics": 11_830,
     "core/store": 25_515,
-    "dashboard": 4_255,
+    "dashboard": 4_465,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
-    "dashboard/sentences": 4_835,
+    "dashboard/sentences": 4_845,
     "dashboard/widgets": 12_105,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

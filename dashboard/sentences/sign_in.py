@@ -77,6 +77,14 @@ def no_page(path: str, under: str) -> SignInMessage:
     )
 
 
+def full(most: int, of_person: int) -> SignInMessage:
+    """Return the message when no further page can be opened."""
+    return SignInMessage(
+        "Too many pages are open.",
+        f"The server keeps {most} pages open at one time, and {of_person} of one person. Close some, and try again.",
+    )
+
+
 def no_role(name: str) -> SignInMessage:
     """Return the message for a member without a role in any learner."""
     return SignInMessage(

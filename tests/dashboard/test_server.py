@@ -13,12 +13,13 @@ from urllib.request import urlopen
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from websockets.asyncio.client import connect
 
 from core import open_learner
 from core.doors.http.app import Api
-from dashboard.server import Beside, Promptly, connection_of, remember_names, warm
+from dashboard.gate import PERSON
+from dashboard.server import Beside, Promptly, Sockets, connection_of, remember_names, warm
 from tests.doors.http.asking import Asking
 from tests.doors.test_alerting import watching
 
@@ -127,3 +128,64 @@ def test_alerts_are_looked_for_as_long_as_pages_are_served(
 
     assert asyncio.run(served()) == ["armscope-alerts"]
     assert watching() == []
+
+
+def test_one_person_does_not_take_all_pages_and_each_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.server.sockets_allowed", lambda _: 8)
+
+    async def opened() -> None:
+        leave = asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await leave.wait()
+            raise ConnectionResetError("however it ends")
+
+        sockets, told = Sockets(app), list[Message]()
+
+        async def send(message: Message) -> None:
+            told.append(message)
+
+        async def receive() -> Message:
+            return {"type": "websocket.connect"}
+
+        def come(name: str) -> asyncio.Task[None]:
+            scope: Scope = {"type": "websocket", "path": "/", "headers": [], PERSON: ("i", name)}
+            scope["extensions"] = {"websocket.http.response": {}}
+            return asyncio.create_task(sockets(scope, receive, send))
+
+        for _ in range(3):
+            told.clear()
+            leave.clear()
+            tasks = [come(name) for name in ("ada",) * 9 + ("bo", "cy", "dan", "eve") * 2]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            refused = [one for one in told if one["type"] == "websocket.http.response.start"]
+            assert [one["status"] for one in refused] == [503] * (7 + 2)
+            leave.set()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(opened())
+
+
+def test_other_requests_come_in_between_the_messages_of_many_pages() -> None:
+    async def heard() -> list[int]:
+        order, n = list[int](), 0
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await receive()
+            order.append(n)
+
+        async def receive() -> Message:
+            return {"type": "websocket.receive", "bytes": b""}
+
+        async def send(message: Message) -> None:
+            raise AssertionError(message)
+
+        sockets, scope = Sockets(app), {"type": "websocket", "path": "/", "headers": []}
+        tasks = [asyncio.create_task(sockets(scope, receive, send)) for _ in range(50)]
+        while len(order) < len(tasks):
+            n += 1  # a turn of the event loop, in which it looks for other requests
+            await asyncio.sleep(0)
+        return order
+
+    assert len(set(asyncio.run(heard()))) == 50, "one message a turn"
