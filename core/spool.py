@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import count
@@ -117,8 +117,12 @@ class Spool:
         now_ms: int,
         session: str | None = None,
         why: ArmscopeError | None = None,
+        in_time: Callable[[Callable[[], None]], None] | None = None,
     ) -> bool:
-        """Store a run, on disk when this returns; ``why`` it was rejected. Return False where it was dropped."""
+        """Store a run, on disk when this returns; ``why`` it was rejected. Return False where it was dropped.
+
+        ``in_time`` calls what waits for the disk, and may return before: only a loss of power loses the run then.
+        """
         header = Header(
             uid=uid,
             session=session,
@@ -130,17 +134,19 @@ class Spool:
         content = msgspec.json.encode(header) + b"\n" + body
         try:
             self._make()
-            _write(self.folder / f"{name}{_WAITING if why is None else _REJECTED}", content)
+            sync = _write(self.folder / f"{name}{_WAITING if why is None else _REJECTED}", content)
         except OSError:
             self.count_dropped(1)
             return False
+        with suppress(OSError):
+            sync() if in_time is None else in_time(sync)
         self._bound(len(content), now_ms)
         return True
 
     def _make(self) -> None:
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(self.folder / "about.json", msgspec.json.encode(self.about))
+            _write(self.folder / "about.json", msgspec.json.encode(self.about))()
 
     def _bound(self, n_bytes: int, now_ms: int) -> None:
         """Drop what is too old, and the oldest beyond the limit."""
@@ -268,7 +274,7 @@ class Spool:
 
     def _rewrite(self, item: Item, path: Path, header: Header, body: bytes) -> None:
         with suppress(OSError):
-            _write(path, msgspec.json.encode(header) + b"\n" + body)
+            _write(path, msgspec.json.encode(header) + b"\n" + body)()
             if path != item.path:
                 _removed(item.path)
 
@@ -284,25 +290,32 @@ def spools(parent: Path | None = None) -> list[Spool]:
     return sorted(found, key=lambda one: (one.about.address, one.about.learner))
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that has its name only when it is complete and on disk."""
+def _write(path: Path, content: bytes) -> Callable[[], None]:
+    """Write a file that has its name when it is complete. Return what brings it to the disk."""
     partial = path.with_name(f".{path.name}.{token_hex(4)}")
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(handle, "wb") as opened:
+        with os.fdopen(handle, "wb", closefd=False) as opened:
             opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
         partial.replace(path)
     except BaseException:
+        os.close(handle)
         _removed(partial)
         raise
-    if sys.platform != "win32":
-        folder = os.open(path.parent, os.O_RDONLY)
+
+    def sync() -> None:
         try:
-            os.fsync(folder)
+            os.fsync(handle)
         finally:
-            os.close(folder)
+            os.close(handle)
+        if sys.platform != "win32":
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    return sync
 
 
 def _locked(handle: int, deadline: float) -> bool:

@@ -59,6 +59,7 @@ _REJECTIONS: Final = (InvalidInput, NotFound, Conflict, Denied, Unidentified)
 _FIRST_PROBE_S: Final = 0.05
 _LAST_PROBE_S: Final = 5.0
 _SEND_S: Final = 10.0
+_SYNC_S: Final = 0.03
 _FLUSH_S: Final = 0.5
 _LAST_FLUSH_S: Final = 2.0
 _KNOWN_S: Final = 60.0
@@ -197,26 +198,44 @@ class Attempts:
     ) -> tuple[RecordAnswer | None, RunOutcome]:
         """Record a run in time, or keep it in the spool. Only a request that ``raises`` raises."""
         self._same_process()
-        answer: RecordAnswer | None = None
         if request.raises:
             answer = self._recorded(run(), request.limits)
-        else:
+            for work in afterwards:
+                work()
+            return answer, "recorded"
+        try:
+            return self._record(run, request, afterwards)
+        except Exception as problem:  # a fault of our own
+            self._log_once("Run %r can't be recorded: %r", request.uid, problem)
+            self.spool.count_dropped(1)
+            return None, "dropped"
+
+    def _record(
+        self, run: Callable[[], Run], request: Request, afterwards: list[Callable[[], None]]
+    ) -> tuple[RecordAnswer | None, RunOutcome]:
+        answer: RecordAnswer | None = None
+        try:
+            made = run()
+        except Exception as problem:
+            return None, self._reject(request.uid, b"{}", problem)
+        if not self._is_open["record"]:
             try:
-                made = run()
+                answer = self._recorded(made, request.limits)
+            except _REJECTIONS as problem:
+                return None, self._reject(request.uid, self._final(made), problem, made.session)
             except Exception as problem:
-                return None, self._reject(request.uid, b"{}", problem)
-            if not self._is_open["record"]:
-                try:
-                    answer = self._recorded(made, request.limits)
-                except _REJECTIONS as problem:
-                    return None, self._reject(request.uid, self._final(made), problem, made.session)
-                except Exception as problem:
-                    self._failed(problem)
-            if answer is None:
-                return None, self._keep(made, afterwards)
+                self._failed(problem)
+        if answer is None:
+            return None, self._keep(made, afterwards)
         for work in afterwards:
-            work()
+            self._do_afterwards(work)
         return answer, "recorded"
+
+    def _do_afterwards(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as problem:
+            self._log_once("Work after a run failed: %r", problem)
 
     def _recorded(self, run: Run, limits: Limits) -> RecordAnswer:
         def work() -> RecordAnswer:
@@ -228,7 +247,8 @@ class Attempts:
     def _keep(self, run: Run, afterwards: Sequence[Callable[[], None]] = ()) -> RunOutcome:
         """Store a run in the spool."""
         now_ms = self._learner._now_ms()
-        if not self.spool.add(run.uid, self._final(run), now_ms=now_ms, session=run.session):
+        final = self._final(run)
+        if not self.spool.add(run.uid, final, now_ms=now_ms, session=run.session, in_time=self._in_time):
             self._log_once("Run %r is lost: the spool %s can't be written.", run.uid, self.spool.folder)
             return "dropped"
         if afterwards:
@@ -236,10 +256,15 @@ class Attempts:
         self._recover()
         return "spooled"
 
+    def _in_time(self, sync: Callable[[], None]) -> None:
+        """Wait for the disk, but not for one that takes long."""
+        with suppress(Exception):
+            self._threads.call(sync, _SYNC_S)
+
     def _final(self, run: Run) -> bytes:
         """Return the request that records a run later. What its texts refer to is found now; they are left out."""
         known = self._known.settings or LearnerSettings()
-        found: Evidence = resolve_name("core.detect:detect")(run, known.mode, known.meta_tools)
+        found = _detect()(run, known.mode, known.meta_tools)
         arms = run.inventory.arms
         reply = run.texts[-1] if run.reply is None and run.texts else run.reply
         final = replace(
@@ -260,7 +285,8 @@ class Attempts:
         """Keep a run as rejected."""
         why = problem if isinstance(problem, ArmscopeError) else _unexpected(problem)
         self._log_once("Run %r was rejected: %s", uid, why)
-        self.spool.add(uid, body, now_ms=self._learner._now_ms(), session=session, why=why)
+        now_ms = self._learner._now_ms()
+        self.spool.add(uid, body, now_ms=now_ms, session=session, why=why, in_time=self._in_time)
         return "dropped"
 
     # Record later
@@ -324,6 +350,7 @@ class Attempts:
             was_open = any(self._is_open.values())
             self._is_open = dict.fromkeys(self._is_open, True)
         if not was_open:
+            _ = _detect()  # imported by the request that failed, and by none that comes later
             _LOG.warning(
                 "armscope does not answer, so requests continue without it; their runs are kept in %s. %s",
                 self.spool.folder,
@@ -419,8 +446,7 @@ class Attempts:
         else:
             self.spool.remove(item)
             for work in self._afterwards.pop(item.header.uid, ()):
-                with suppress(Exception):
-                    work()
+                self._do_afterwards(work)
         if time.monotonic() - began <= self.limits.record_s:
             self._is_open["record"] = False
         return True
@@ -504,6 +530,8 @@ class _Known:
         if settings is None:  # it can select, and not read settings
             usual = LearnerSettings(budget_tokens=self._budget_tokens)
             settings = replace(usual, seed_arms=tuple(self._seeds | set(usual.seed_arms)))
+        if settings.phase == "passive":  # then all are in
+            return replace(settings, budget_tokens=0, k=0)
         return replace(
             settings,
             budget_tokens=settings.budget_tokens if budget_tokens is None else budget_tokens,
@@ -562,6 +590,11 @@ def _flush_at_exit(method: weakref.WeakMethod[Callable[[float], None]]) -> None:
             flush(_LAST_FLUSH_S)
 
     atexit.register(ended)
+
+
+def _detect() -> Callable[..., Evidence]:
+    detect: Callable[..., Evidence] = resolve_name("core.detect:detect")
+    return detect
 
 
 def _unexpected(problem: Exception) -> ArmscopeError:

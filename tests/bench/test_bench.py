@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.bench import __main__ as bench
+from tests.bench import away
 from tests.bench.harness import TINY, Row
 
 IN_PROCESS = [name for name in bench.BENCHMARKS if name not in {"import-memory", "dashboard-memory"}]
@@ -25,6 +26,15 @@ STARTS_OTHERS = {
 def test_every_benchmark_runs_and_checks_its_base(name: str, tmp_path: Path) -> None:
     for row in bench.BENCHMARKS[name](TINY, tmp_path):
         assert row.figure > 0 or (row.unit == "pt" and row.figure == 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", away.SCENES)
+def test_no_answer_and_no_run_is_lost_while_the_server_is_away(name: str) -> None:
+    seen = away.measured(name, 60)
+    assert (seen.n_answers, seen.n_missing, seen.n_twice, seen.is_clean) == (60, 0, 0, True)
+    assert set(seen.outcomes.values()) <= {"recorded", "spooled", "dropped"}
+    assert len(set(seen.outcomes.values())) > 1, "it was away"
 
 
 def test_a_figure_beyond_its_goal_is_missed() -> None:
