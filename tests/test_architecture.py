@@ -541,7 +541,7 @@ BUDGETS = {
     "core/records": 8_250,
     "core/statistics": 11_830,
     "core/store": 25_515,
-    "dashboard": 4_465,
+    "dashboard": 4_470,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
