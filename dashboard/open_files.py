@@ -23,7 +23,7 @@ Person: TypeAlias = tuple[str, str]
 MOST_SESSIONS: Final = 128
 _FEWEST_SESSIONS: Final = 4
 MOST_SOCKETS: Final = 256
-_FEWEST_SOCKETS: Final = 16
+_FEWEST_SOCKETS: Final = 8
 _SWEEP_S: Final = 15.0
 _MOST_OWNED: Final = 20_000
 DRAWING: Final = threading.BoundedSemaphore(8)
@@ -47,9 +47,9 @@ def sockets_allowed(n_handles: int | None) -> int:
     """Return the number of pages that may be open at one time.
 
     >>> [sockets_allowed(n) for n in (None, 100_000, 1_024, 96)]
-    [256, 256, 128, 16]
+    [256, 256, 102, 9]
     """
-    return MOST_SOCKETS if n_handles is None else min(MOST_SOCKETS, max(_FEWEST_SOCKETS, n_handles // 8))
+    return MOST_SOCKETS if n_handles is None else min(MOST_SOCKETS, max(_FEWEST_SOCKETS, n_handles // 10))
 
 
 def keep_sessions(storage: object, n_sessions: int) -> None:

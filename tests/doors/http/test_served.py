@@ -45,6 +45,7 @@ from tests.flows.training_worlds import judged
 from tests.flows.world import context_at
 from tests.test_readme import blocks
 
+BELOW = "/tools/armscope"
 PATIENCE_S = 120.0
 
 
@@ -237,7 +238,7 @@ COMMAND = (sys.executable, "-c", "from core.doors.cli import main; main()")
 
 @contextmanager
 def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """``armscope api`` as a process, once it answers."""
+    """``armscope api`` below a path, as a process, once it answers."""
     with (folder / "api.log").open("ab") as log:
         line = [
             *COMMAND,
@@ -248,6 +249,8 @@ def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             "api",
             "--port",
             str(port),
+            "--base-path",
+            BELOW,
         ]
         variables = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
         process = subprocess.Popen(line, stdout=log, stderr=log, env=variables)
@@ -271,7 +274,8 @@ def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: P
     is_killed = threading.Event()
 
     def agent(number: int) -> None:
-        with Client(f"http://127.0.0.1:{port}", learner="agents") as client:
+        # Half of them as through a proxy that keeps the path, half as through one that removes it.
+        with Client(f"http://127.0.0.1:{port}{BELOW if number % 2 else ''}", learner="agents") as client:
             for place in range(12):
                 uid = f"{number}-{place}"
                 told = _told(client, uid)
