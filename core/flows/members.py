@@ -64,11 +64,16 @@ def add_member(
     def work(txn: Transaction) -> MemberAnswer:
         check_may_grant(txn.actor, grant)
         known = member_by_subject(txn, issuer, subject)
-        if known is not None and (known.member.removed_ms is None or known.member.name != name):
+        if known is not None and known.member.removed_ms is None:
+            raise Conflict(
+                f"A subject of {issuer[:60]!r} must be new, got that of the member {known.member.name!r}.",
+                next_step="Change their role with: armscope member role",
+            )
+        if known is not None and known.member.name != name:
             raise Conflict(
                 f"The name must be {known.member.name!r}, which that subject of {issuer[:60]!r} has here, got "
                 f"{name!r}.",
-                next_step="Use that name, or change the role with: armscope member role",
+                next_step="Use that name.",
             )
         if known is None:
             _refuse_taken(txn, name)

@@ -142,6 +142,8 @@ def test_inviting_again_begins_anew_and_who_was_removed_comes_back_as_who_they_w
         add_member(context, ID, "u-1", "josephine")
     add_member(context, ID, "u-1", "jo")
     assert signed_in(context, "u-1").roles(None) == {"viewer"}
+    with pytest.raises(Conflict, match="that of the member 'jo'"):
+        add_member(context, ID, "u-1", "jo")
 
 
 def test_names_are_nobody_elses_ever(context: Context) -> None:
