@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from tests.chromium import find_chromium
 from tests.engine import running
 from tests.journeys import provider
+from tests.journeys.node_provider import installed as install_node_provider
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, episode_lines, run_lines
@@ -189,3 +190,11 @@ def provider_python() -> Path:
     if found is None:
         pytest.skip(f"needs an identity provider from the package index: {provider.PACKAGE}")
     return found
+
+
+@pytest.fixture(scope="package")
+def node_provider() -> None:
+    """An identity provider that runs in Node is installed."""
+    missing = install_node_provider()
+    if missing is not None:
+        pytest.skip(missing)
