@@ -44,6 +44,7 @@ SecretKind = Literal[
 """Kinds of secrets, in the order of reports."""
 SECRET_KINDS: Final[tuple[SecretKind, ...]] = get_args(SecretKind)
 
+_Span = tuple[int, int]
 _SHORTEST_RUN: Final = 20
 _SHORTEST_RANDOM: Final = 32
 _LONGEST_RANDOM: Final = 512
@@ -243,6 +244,51 @@ def secrets_in_all(texts: Sequence[str], *, personal: bool = False) -> list[tupl
     ]
 
 
+def masked(text: str) -> str:
+    """Return a text with a mark in the place of each secret.
+
+    >>> masked("The key is AKIAIOSFODNN7EXAMPLE."), masked("export DB_PASSWORD='correct-horse-9'")
+    ('The key is <aws_access_key>.', "export DB_PASSWORD='<password>'")
+    """
+    for _ in range(_MOST_ROUNDS):
+        kinds = secrets_in(text)
+        if not kinds:
+            return text
+        pieces, at = [], 0
+        spans = [*_spans(text)] or _random(_PUBLIC.sub(_blank, text))
+        for (begin, end), kind in sorted((span, kind) for kind, span in spans):
+            if begin >= at:
+                pieces += [text[at:begin], f"<{kind}>"]
+            at = max(at, end)
+        text = "".join([*pieces, text[at:]])
+    return " ".join(f"<{kind}>" for kind in kinds)
+
+
+def _spans(text: str) -> Iterator[tuple[SecretKind, _Span]]:
+    """Yield the secrets with a form, a name or a place."""
+    rest, at = _ESCAPE.sub(_blank, text), 0
+    for result in _PRIVATE_KEYS.finditer(text):
+        if result.start() >= at:
+            end = _END_OF_KEY.search(text, result.end(), result.end() + _MOST_OF_KEY)
+            at = (end or _BODY_OF_KEY.match(rest, result.end()) or result).end()
+            yield "private_key", (result.start(), at)
+    yield from _issued(rest, rest)
+    yield from _tokens(text)
+    for result in _NAMED_VALUE.finditer(rest):
+        if _names_a_secret(result[0], rest[result.end() : result.end() + 420]):
+            yield "password", result.span("value")
+    yield from (("password", span) for span in _placed(text))
+    yield from (("password_in_address", span) for span in _in_addresses(text))
+
+
+_MOST_ROUNDS: Final = 4
+"""Rounds of masking: a mark may end a form that hid another one."""
+_MOST_OF_KEY: Final = 10_000
+_BODY_OF_KEY: Final = re.compile(rf"[A-Za-z0-9+/=\s]{{0,{_MOST_OF_KEY}}}")
+_END_OF_KEY: Final = re.compile(r"-----END [A-Z0-9 ]{1,60}-----")
+_NAMED_VALUE: Final = re.compile(rf"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{3,60}}(?={_VALUE.pattern})")
+
+
 def _is_personal(text: str) -> bool:
     """Return whether a text has a number that names a person's card, account or insurance.
 
@@ -297,7 +343,7 @@ def _of_group(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
     result: list[tuple[SecretKind, ...]] = [()] * len(texts)
     data = "\n".join(texts).encode(errors="replace")
     signs = _signs_in(data)
-    placed = {index: kind for index, text in enumerate(texts) if (kind := _placed(text))}
+    placed = {index: span for index, text in enumerate(texts) if (span := next(_placed(text), None))}
     if not any(map(len, signs)) and not placed:
         return result
     ends = np.cumsum([len(text.encode(errors="replace")) + 1 for text in texts])
@@ -313,29 +359,27 @@ def _of_group(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
             kinds.add("private_key")
         if index in named or index in placed:
             kinds.add("password")
-        if index in addresses and _has_password(text):
+        if index in addresses and next(_in_addresses(text), None):
             kinds.add("password_in_address")
         result[index] = tuple(kind for kind in SECRET_KINDS if kind in kinds)
     return result
 
 
-def _placed(text: str) -> bool:
-    """Return whether a text has a header or a command line with a secret."""
-    if " -" in text and any(
-        _is_secret(result["value"], is_strong=True, is_assigned=True) for result in _FLAG.finditer(text)
-    ):
-        return True
+def _placed(text: str) -> Iterator[_Span]:
+    """Yield the secrets in headers and command lines."""
+    if " -" in text:
+        for result in _FLAG.finditer(text):
+            if _is_secret(result["value"], is_strong=True, is_assigned=True):
+                yield result.span("value")
     for letters, form in _PLACES:
-        if letters in text:
-            for result in form.finditer(text):
-                value = result["value"]
-                if form in (_BEARER, _COOKIE):
-                    found = _is_random(value)
-                else:
-                    found = _is_secret(value, is_strong=True, is_assigned=True, least=4)
-                if found:
-                    return True
-    return False
+        for result in form.finditer(text) if letters in text else ():
+            value = result["value"]
+            if form in (_BEARER, _COOKIE):
+                is_one = _is_random(value)
+            else:
+                is_one = _is_secret(value, is_strong=True, is_assigned=True, least=4)
+            if is_one:
+                yield result.span("value")
 
 
 def _around_runs(data: bytes, places: Ints, ends: Ints) -> dict[int, str]:
@@ -420,21 +464,34 @@ def _formed(text: str, runs: str) -> Iterator[SecretKind]:
     """Yield the known forms in a text, or else what looks random; ``runs`` are its long runs."""
     has_form = False
     runs = _ESCAPE.sub(" ", runs) if "\\" in runs else runs
+    for kind, _ in chain(_issued(text, runs), _tokens(text)):
+        has_form = True
+        yield kind
+    looks = None if has_form else next(_random(runs), None)
+    if looks is not None and next(_random(_PUBLIC.sub(" ", text)), None) is not None:
+        yield looks[0]
+
+
+def _issued(text: str, runs: str) -> Iterator[tuple[SecretKind, _Span]]:
+    """Yield the keys of known issuers in the long runs of a text."""
     heads = " ".join(_HEADS.findall(runs))
     started = {row for start in set(_STARTS.findall(heads)) for row in _ROWS[start]}
     for issuer in [*started, *(row for fixed, row in _INSIDE if fixed in runs)]:
-        if (issuer.near is None or issuer.near in text) and issuer.form.search(runs) is not None:
-            has_form = True
-            yield issuer.kind
-    if _has_api_key(text):
-        has_form = True
-        yield "api_key"
-    if _has_web_token(text):
-        has_form = True
-        yield "json_web_token"
-    looks = None if has_form else _random_kind(runs)
-    if looks is not None and _random_kind(_PUBLIC.sub(" ", text)) is not None:
-        yield looks
+        if issuer.near is None or issuer.near in text:
+            for result in issuer.form.finditer(runs):
+                yield issuer.kind, result.span()
+
+
+def _tokens(text: str) -> Iterator[tuple[SecretKind, _Span]]:
+    """Yield API keys and web tokens. Hyphenated words may begin like a key, but a key has digits."""
+    if "sk-" in text:
+        for result in _API_KEY.finditer(text):
+            if any(map(str.isdigit, result[0])):
+                yield "api_key", result.span()
+    if ".eyJ" in text:
+        for result in _DOTTED.finditer(text):
+            if _is_web_token(text, result):
+                yield "json_web_token", result.span()
 
 
 _IS_START: Final = re.compile(r"[A-Za-z0-9]{2}.*")
@@ -451,19 +508,23 @@ _STARTS: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _ROWS
 _INSIDE: Final = [(fixed, row) for row in ISSUERS for fixed in row.fixed if fixed not in _ROWS]
 
 
-def _random_kind(text: str) -> SecretKind | None:
-    """Return what random letters in a text seem to be."""
-    rest = _FILE.sub(" ", _ESCAPE.sub(" ", text) if "\\" in text else text)
-    prefixed = chain(_PREFIXED.finditer(rest), _GLUED.finditer(rest))
-    if any(_is_prefixed(result["head"], result["tail"]) for result in prefixed):
-        return "issued_token"
-    if "." in rest and any(
-        _is_mixed(result["one"]) and (_is_mixed(result["other"]) or _is_hexadecimal(result["other"]))
-        for result in _DOTTED_PARTS.finditer(rest)
-    ):
-        return "issued_token"
-    runs = chain(filter(_looks_random, _RUNS.findall(rest)), filter(_looks_short, _UNPREFIXED.findall(rest)))
-    return None if next(runs, None) is None else "drawn_by_chance"
+def _random(text: str) -> Iterator[tuple[SecretKind, _Span]]:
+    """Yield random letters, and what they seem to be."""
+    rest = _FILE.sub(_blank, _ESCAPE.sub(_blank, text) if "\\" in text else text)
+    for result in chain(_PREFIXED.finditer(rest), _GLUED.finditer(rest)):
+        if _is_prefixed(result["head"], result["tail"]):
+            yield "issued_token", result.span()
+    for result in _DOTTED_PARTS.finditer(rest) if "." in rest else ():
+        if _is_mixed(result["one"]) and (_is_mixed(result["other"]) or _is_hexadecimal(result["other"])):
+            yield "issued_token", result.span()
+    for form, looks in ((_RUNS, _looks_random), (_UNPREFIXED, _looks_short)):
+        for result in form.finditer(rest):
+            if looks(result[0]):
+                yield "drawn_by_chance", result.span()
+
+
+def _blank(result: re.Match[str]) -> str:
+    return " " * len(result[0])
 
 
 def _is_prefixed(head: str, tail: str) -> bool:
@@ -535,18 +596,6 @@ _CHANGES_OF_RANDOM: Final = 0.4
 """Changes between small letters, capitals and digits, per letter: names in camel case have fewer."""
 
 
-def _has_api_key(text: str) -> bool:
-    """Return whether a text holds an API key. Hyphenated words may begin like one, but a key has digits."""
-    return "sk-" in text and any(any(map(str.isdigit, result[0])) for result in _API_KEY.finditer(text))
-
-
-def _has_web_token(text: str) -> bool:
-    """Return whether a text holds a web token: three parts with dots between, the first possibly after other
-    letters.
-    """
-    return ".eyJ" in text and any(_is_web_token(text, result) for result in _DOTTED.finditer(text))
-
-
 def _is_web_token(text: str, dotted: re.Match[str]) -> bool:
     parts = dotted[0].split(".")
     begins = accumulate((len(part) + 1 for part in parts), initial=dotted.start())
@@ -613,19 +662,18 @@ def _is_random(value: str) -> bool:
     return n_digits >= 2 and any(map(str.isalpha, value)) and _bits(value) >= 3
 
 
-def _has_password(text: str) -> bool:
-    """Return whether an address has a password, a token for a user, or the key of a webhook."""
-    if "hook" in text:
-        links = [result["rest"] for result in _LINK.finditer(text)]
-        if any("hook" in link and _is_random(link.rpartition("/")[2]) for link in links):
-            return True
+def _in_addresses(text: str) -> Iterator[_Span]:
+    """Yield the passwords in addresses, tokens in the place of a user, and the keys of webhooks."""
+    for result in _LINK.finditer(text) if "hook" in text else ():
+        key = result["rest"].rpartition("/")[2]
+        if "hook" in result["rest"] and _is_random(key):
+            yield result.end() - len(key), result.end()
     for result in _ADDRESS.finditer(text):
         value, token = result["value"], result["token"]
         if value is not None and _PLACEHOLDER.fullmatch(value) is None:
-            return True
-        if token is not None and _is_random(token):
-            return True
-    return False
+            yield result.span("value")
+        elif token is not None and _is_random(token):
+            yield result.span("token")
 
 
 def _looks_random(run: str) -> bool:

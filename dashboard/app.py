@@ -120,9 +120,7 @@ def _footer(context: Context, frame: Frame) -> None:
     located = context.store.location
     location = wording.literal(located.short if isinstance(located, Server) else frame.database)
     revision = wording.count(frame.revision)
-    read = (
-        "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
-    )
+    read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
     facts = (
         f"Data in {location}, revision {revision}.{read} Detection: {frame.settings.mode}. All times are UTC."
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from core import secrecy
 from core.issuers import ISSUERS
-from core.secrecy import SECRET_KINDS, SecretKind, secrets_in, secrets_in_all
+from core.secrecy import SECRET_KINDS, SecretKind, masked, secrets_in, secrets_in_all
 from tests.bench.secrets import unknown_issuers
 from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
 
@@ -104,6 +104,15 @@ def test_a_secret_is_found_wherever_it_stands(kind: SecretKind, data: st.DataObj
     assert kind in secrets_in(text), text
     for ascii_only in (False, True):
         assert kind in secrets_in(json.dumps({"trace": text}, ensure_ascii=ascii_only)), text
+
+
+@given(st.lists(st.sampled_from((PROSE, "\n", '"', " ")) | st.one_of(*FORMS.values()), max_size=8))
+def test_a_masked_text_has_no_secret_and_stays_as_it_is(parts: list[str]) -> None:
+    text = "".join(parts)
+    result = masked(text)
+    assert secrets_in(result) == ()
+    assert masked(result) == result
+    assert result == text or secrets_in(text)
 
 
 @given(
@@ -265,6 +274,7 @@ def test_hostile_texts_come_to_an_end(part: str) -> None:
     found = secrets_in(text)
     assert found == secrets_in(f"{text} ")
     assert "aws_access_key" in secrets_in(f"{text} AKIAIOSFODNN7EXAMPLX")
+    assert secrets_in(masked(f"{text[:20_000]} AKIAIOSFODNN7EXAMPLX")) == ()
 
 
 _PARSER: Final[Any] = import_module("re._parser")

@@ -21,7 +21,7 @@ from core.formats.openreward import Rollouts, check_known, event_of, later
 from core.formats.strict import Flaw
 from core.permissions import authorise
 from core.records.episode import Episode
-from core.records.kept_texts import cut, keepable
+from core.records.kept_texts import keepable
 from core.records.rollout import EventsTaken, RefusedEvent, RolloutRow
 from core.records.rollout_event import Message, RolloutEvent, Started, Updated
 from core.records.times import iso
@@ -41,6 +41,7 @@ from core.store.rollouts import (
     rollouts_of,
     without_task,
 )
+from core.store.texts import storable
 from core.store.transaction import Facts, Transaction
 
 _AT_ONCE: Final = 20
@@ -192,7 +193,7 @@ def _stored_form(txn: Transaction, event: RolloutEvent, erased: frozenset[str]) 
     if not isinstance(event, Message):
         return without_task(txn.erased, event) if event.rollout in erased else event
     has_text = txn.settings.keep_texts and event.content
-    content = cut(keepable(event.content)) if has_text and event.content else None
+    content = storable(keepable(event.content)) if has_text and event.content else None
     if event.args_digest is event.meta_digest is None:
         return structs.replace(event, content=content)
     args, meta = keyed(txn, event.args_digest, event.meta_digest)

@@ -19,7 +19,7 @@ from core.store.engine.words import RUNS_BY_UID
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede
-from core.store.texts import fill_texts, note_texts
+from core.store.texts import fill_texts, note_texts, storable
 from core.store.transaction import Transaction
 from core.store.version import (
     BILL,
@@ -151,7 +151,7 @@ def _texts(txn: Transaction, run: Run) -> StoredTexts | None:
     if not txn.settings.keep_texts:
         return None
     reply = run.texts[-1] if run.reply is None and run.texts else run.reply
-    return pair_of(run.prompt, reply)
+    return pair_of(storable(run.prompt), storable(reply))
 
 
 def _others(txn: Transaction, judged: Judged) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.records.episode import Step
-from core.records.kept_texts import cut
+from core.store.texts import storable
 from core.store.transaction import Facts, Transaction
 
 _COLUMNS: Final = ("episode_no", "step_no", "digest", "asked", "answered")
@@ -40,15 +40,11 @@ def keep_step_texts(
     if not with_texts or is_erased_episode(txn, uid, runs):
         return
     rows = [
-        (txn.learner_id, number, step.number, digest(step), _storable(step.asked), _storable(step.answered))
+        (txn.learner_id, number, step.number, digest(step), storable(step.asked), storable(step.answered))
         for step in with_texts
     ]
     if txn.connection.n_changed(_PUT, rows):
         txn.note_news()
-
-
-def _storable(text: str | None) -> str | None:
-    return None if text is None else cut(text)
 
 
 def is_erased_episode(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:

@@ -22,7 +22,7 @@ from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
 from core.store.tables import insert_into
-from core.store.texts import PUT_PAIR, adopt, instruction_digest, is_same_text, read_texts
+from core.store.texts import PUT_PAIR, adopt, instruction_digest, is_same_text, read_texts, storable_json
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]
@@ -270,6 +270,8 @@ def describe_execution(
     if line.is_bare:
         return number
     line = _admitted(txn, line)
+    if keep_texts:
+        line = msgspec.structs.replace(line, pairs=tuple(_masked(pair) for pair in line.pairs))
     if line.run is not None and line.uid.lower() == execution_uid(line.run) and _has_texts(txn, line):
         line = msgspec.structs.replace(line, pairs=())  # the run's own, whose texts go with its versions
     elif _is_described(txn, number):
@@ -359,8 +361,14 @@ def _known_otherwise(line: ExecutionLine, how: str) -> UnreadableSource:
 def _agree(known: tuple[int, str | None, str | None], other: tuple[int, str | None, str | None]) -> bool:
     """Return whether two descriptions of a pair agree, as far as both have texts."""
     return known[0] == other[0] and all(
-        None in (mine, theirs) or is_same_text(mine, theirs)
+        None in (mine, theirs) or is_same_text(storable_json(mine), storable_json(theirs))
         for mine, theirs in zip(known[1:], other[1:], strict=True)
+    )
+
+
+def _masked(pair: PairLine) -> PairLine:
+    return msgspec.structs.replace(
+        pair, instruction=storable_json(pair.instruction), response=storable_json(pair.response)
     )
 
 

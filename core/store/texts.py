@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.evaluation_lines import LayerLine
-from core.records.kept_texts import StoredTexts, execution_uid
+from core.records.kept_texts import StoredTexts, cut, execution_uid
 from core.records.layer import adapter_uri, layer_uid
+from core.secrecy import masked, secrets_in
 from core.store.chain import columns_of
 from core.store.engine import Connection
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID
@@ -71,6 +72,22 @@ _NAME_SOURCE: Final = (
     + " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said"
     " WHERE provenance.said IS NULL"
 )
+
+
+def storable(text: str | None) -> str | None:
+    """Return a text as it is stored: with a mark in the place of each secret, and cut."""
+    return None if text is None else cut(masked(text))
+
+
+def storable_json(text: str | None) -> str | None:
+    """Return a JSON text with a mark in the place of each secret."""
+    if text is None or (result := masked(text)) == text:
+        return text
+    try:
+        msgspec.json.decode(result)
+    except msgspec.DecodeError:  # a secret that is no text, a number for example
+        return msgspec.json.encode({"masked": secrets_in(text)}).decode()
+    return result
 
 
 def instruction_digest(instruction: str | None) -> str:

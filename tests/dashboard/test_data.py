@@ -25,7 +25,7 @@ from dashboard import downloads
 from dashboard.widgets.data import training_form
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
-from tests.flows.training_worlds import execution_line, layer_line, layer_uid, order
+from tests.flows.training_worlds import execution_line, layer_line, layer_uid, order, store_unmasked
 from tests.formats.builders import lines
 
 HOSTILE_NAME = "<script>alert(1)</script> :material/home: $\\alpha$ ../../etc/passwd.jsonl"
@@ -202,8 +202,9 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     change(context, "keep_texts", True)
     told = [layer_line(1), layer_line(2)]
     told += [execution_line(n, layer=1 + n % 2, ask="same", say=f"answer {n}") for n in range(3)]
-    told += [execution_line(3, ask="other", say="my key is AKIAIOSFODNN7EXAMPLE")]
+    told += [execution_line(3, ask="other")]
     import_files(context, [_file(database, told)])
+    store_unmasked(database, 3, "my key is AKIAIOSFODNN7EXAMPLE")
     evaluate_all(
         context,
         [

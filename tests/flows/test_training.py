@@ -22,6 +22,7 @@ from core.flows.settings import change
 from core.flows.training import export_training, training_into
 from core.flows.undo import redo, undo
 from core.records.training import TRAINING_FORMATS, TrainingAnswer, TrainingFormat, TrainingQuery
+from tests.engine import named
 from tests.flows.training_worlds import (
     blockers_of,
     executed,
@@ -31,6 +32,7 @@ from tests.flows.training_worlds import (
     layer_line,
     layer_uid,
     order,
+    store_unmasked,
 )
 from tests.flows.world import run_of
 from tests.store.worlds import lines_file
@@ -254,8 +256,8 @@ KEY = "AKIAIOSFODNN7EXAMPLX"
 
 
 def test_what_looks_like_a_secret_is_held_back_and_never_repeated(tmp_path: Path) -> None:
-    lines = [execution_line(0), execution_line(1, say=f"the key is {KEY}"), execution_line(2)]
-    context = executed(tmp_path, layer_line(1), *lines)
+    context = executed(tmp_path, layer_line(1), *map(execution_line, range(3)))
+    store_unmasked(named(context.store), 1, f"the key is {KEY}")
     evaluate_all(
         context,
         [order(n, "success", **GOOD, feedback="password: hunter22" if n == 2 else None) for n in range(3)],

@@ -13,6 +13,7 @@ from core.flows.importing import import_files
 from core.flows.settings import change
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
+from tests.engine import asked
 from tests.flows.world import START_MS, context_at
 from tests.store.worlds import lines_file
 
@@ -55,6 +56,16 @@ def execution_line(
         "session": session,
         "pairs": [pair],
     }
+
+
+def store_unmasked(path: Path, number: int, say: str) -> None:
+    """Store an answer with its secrets, as earlier versions did."""
+    response = json.dumps({"trace": say})
+    asked(
+        path,
+        f"UPDATE training_pair SET response = '{response}' WHERE execution_no ="
+        f" (SELECT execution_no FROM execution WHERE uid = '{execution_uid(number)}')",
+    )
 
 
 def layer_line(number: int) -> Json:
