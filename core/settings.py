@@ -274,7 +274,7 @@ def base_path(option: str | None = None, environment: Mapping[str, str] = os.env
         raise InvalidSetting(
             "The base path must be names of letters, digits, '.', '_', '~' and '-', separated by '/', each beginning "
             f"with a letter or digit, at most {_MAX_BASE_PATH} characters, got {text[:80]!r}.",
-            next_step=f"Give --base-path (or {BASE_PATH}) the path alone, such as /armscope.",
+            next_step=f"Give the option or {BASE_PATH} the path alone, such as /armscope.",
         )
     return f"/{parts}" if parts else ""
 

@@ -71,8 +71,8 @@ def no_page(path: str, under: str) -> SignInMessage:
     """Return the message for an unknown address; ``under`` is the path that a proxy may have put before it."""
     return SignInMessage(
         "There is no page at this address.",
-        f"You asked for {path[:200]}. If a proxy serves armscope below a path and keeps it in the requests, the server "
-        "must know it. Start it with:",
+        f"You asked for {path[:200]}. If a proxy serves armscope below a path and keeps it in the requests, the "
+        "server must know it. Start it with:",
         (f"armscope serve --base-path /{shlex.quote(under[:200])}",),
     )
 

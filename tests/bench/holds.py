@@ -125,6 +125,7 @@ def prompts(scale: Scale, _folder: Path) -> list[Row]:
             name="cells where the kind that is named costs more than 1.03 of the cheapest",
             base="all cells",
             figure=1 - n_right / len(cells),
+            unit="share",
             goal=0.05,
             n=len(cells),
         ),

@@ -19,9 +19,11 @@ def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
     return rows[0].mean
 
 
-if sys.argv[1].startswith("http"):
-    with Client(sys.argv[1]) as client:
-        sys.stdout.write(f"{mean_after_a_reward(client, 'tool:web:search')}\n")
-else:
-    with open_learner(sys.argv[1]) as learner:
+def main(place: str) -> None:
+    opened = Client(place) if place.startswith("http") else open_learner(place)
+    with opened as learner:
         sys.stdout.write(f"{mean_after_a_reward(learner, 'tool:web:search')}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -87,6 +87,7 @@ NO_VERBS = {
     "serve",
     "token",
     "upgrade",
+    "config",
 }
 """Commands of a dashboard, of the file beneath a context, of several verbs, or of a report."""
 

@@ -144,7 +144,7 @@ def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -
 
 def _write_and_raise(context: Context, problem: BaseException) -> None:
     def work(txn: Transaction) -> None:
-        txn.connection.run("UPDATE learner SET revision = 77")
+        txn.connection.run("UPDATE learner SET revision = 77 WHERE learner_id = ?", [txn.learner_id])
         raise problem
 
     context.write("ingest", work)

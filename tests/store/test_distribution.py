@@ -39,6 +39,11 @@ ABOUT_ALL = {
     "core/store/fleet.py:_moments_of": "learners at a glance: a list of numbers",
     "core/store/fleet.py:_glances_of.<locals>.by_learner": "the same",
     "core/store/fleet.py:_glances_of": "the same",
+    "core/store/links.py:build": "the learners whose chains an upgrade has not finished",
+    "core/store/store.py:Store.write.<locals>.act": "whether the schema is that of this process, from one row",
+    "core/store/store.py:Store.stage.<locals>.act": "the same",
+    "core/store/store.py:Store._begun": "the same",
+    "core/store/store.py:Store._look_over": "the same",
     "core/store/copying.py:copy_rows": "a whole database is copied, table by table",
 }
 """What is asked of all learners, by who asks it, each with its reason."""

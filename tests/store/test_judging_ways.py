@@ -29,8 +29,9 @@ def plans(context: Context, order: EvaluationOrder) -> set[str]:
     """How SQLite reads such tables in everything that recording an evaluation asks."""
 
     def asked(txn: Transaction) -> list[str]:
-        assert isinstance(txn.connection, Connection)
-        driver = txn.connection._driver
+        connection: object = getattr(txn.connection, "plain")  # noqa: B009 - the connection that the chain watches
+        assert isinstance(connection, Connection)
+        driver = connection._driver
         said: list[str] = []
         driver.set_trace_callback(said.append)
         evaluated(txn, [order])

@@ -153,7 +153,8 @@ def test_every_statement_of_an_act_names_the_learner_by_its_number(tmp_path: Pat
     driver.set_trace_callback(said.append)
     for act in acts:
         act()
-    statements = [one for one in said if one not in {"BEGIN IMMEDIATE", "COMMIT"}]
+    of_none = {"BEGIN IMMEDIATE", "COMMIT", "SELECT version_num FROM alembic_version"}
+    statements = [one for one in said if one not in of_none]
     assert len(statements) > 60
     assert [one for one in statements if "learner_id" not in one and not one.startswith("INSERT")] == []
     assert [one for one in statements if "FROM learner WHERE name" in one] == []

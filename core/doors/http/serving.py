@@ -106,7 +106,7 @@ def check_base_path(path: str, also_taken: Iterable[str] = ()) -> str:
     if name in _ROOTS or name in {*also_taken}:
         raise InvalidSetting(
             f"The base path must not begin like a path of armscope itself, got {path!r}.",
-            next_step=f"Give --base-path (or {BASE_PATH}) another, such as /armscope or /armscope{path}.",
+            next_step=f"Give the option or {BASE_PATH} another one, such as /armscope or /armscope{path}.",
         )
     return path
 
