@@ -540,7 +540,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_250,
     "core/statistics": 11_830,
-    "core/store": 25_540,
+    "core/store": 25_550,
     "dashboard": 4_470,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

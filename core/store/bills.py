@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from core.records.bill import UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of
+from core.store.tables import beyond
 from core.store.transaction import Facts, Transaction
 from core.store.version import SPENT_COLUMNS, TOKEN_COLUMNS, spent_of, usage_rows
 
@@ -44,7 +45,7 @@ def _bills(
     last = 0
     while rows := facts.connection.rows(_RUNS, [facts.learner_id, last, _CHUNK]):
         spent = _spent(facts, last, rows[-1][0])
-        last = rows[-1][0]
+        last = beyond(last, rows[-1][0])
         for run_no, pico, marks, model, at_ms, *tokens in rows:
             named = spent.get(run_no, ())
             if models is None or model in models or any(row.model in models for row in named):

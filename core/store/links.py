@@ -33,7 +33,7 @@ from core.store.chain import (
 )
 from core.store.engine import Connection, Database
 from core.store.engine.words import ACTIVE
-from core.store.tables import insert_into
+from core.store.tables import beyond, insert_into
 
 ADD_LINK: Final = insert_into("link", "learner_id", *Link._fields)
 _PIECE: Final = 20_000
@@ -134,7 +134,8 @@ def _piece(
         rows = _whole_revisions(source.table, rows)
         if not rows:
             return _piece(connection, subject, source, after, 4 * limit)
-    return rows, tuple([rows[-1][at] for at in source.key_at])
+    last = tuple([rows[-1][at] for at in source.key_at])
+    return rows, last if after is None else beyond(tuple(after), last)
 
 
 def _whole_revisions(table: str, rows: list[Row]) -> list[Row]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -1202,6 +1202,8 @@ staged_provenance = _clustered(
     _text("counted"),  # as what its answer has counted the run so far
 )
 
+Key = TypeVar("Key", int, tuple[Any, ...])
+
 ACTS: Final[Mapping[str, str]] = {
     str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
 }
@@ -1228,3 +1230,13 @@ def insert_into(name: str, *columns: str) -> str:
             f"Columns of {name} must be its own, and all it needs, got {strange}, missing {missing}."
         )
     return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def beyond(after: Key, key: Key) -> Key:
+    """Return the key of the last row of a page, which comes after that of the earlier page.
+
+    Raises `ValueError` where it does not: a damaged index would give the same page for ever.
+    """
+    if key <= after:
+        raise ValueError(f"Rows must come in the order of their key, got {key!r} after {after!r}.")
+    return key

@@ -12,6 +12,7 @@ from core.records.judged import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, RUNS_BY_UID
+from core.store.tables import beyond
 from core.store.transaction import Facts, Snapshot
 
 _MATCH_COLUMNS: Final = "run_no, uid, revision, standing, at_ms"
@@ -165,5 +166,5 @@ def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
         )
         if not rows:
             return
-        last = rows[-1][0]
+        last = beyond(last, rows[-1][0])
         yield [run_no for (run_no,) in rows]
