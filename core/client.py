@@ -20,7 +20,7 @@ from pkgutil import resolve_name
 from secrets import randbits
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, TypeVar, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 import urllib3
@@ -222,7 +222,10 @@ class Client(LearnerProtocol):
         with new_file(file) as opened, self._streamed("GET", f"{self._root}/backup") as response:
             _copy(response, opened)
             revision = int(response.headers["etag"].strip('"'))
-        return BackupAnswer(file=str(file), size_bytes=file.stat().st_size, revision=revision)
+            heads = msgspec.json.decode(
+                unquote(response.headers.get("armscope-heads", "{}")), type=dict[str, str]
+            )
+        return BackupAnswer(file=str(file), size_bytes=file.stat().st_size, revision=revision, heads=heads)
 
     # Requests
 

@@ -192,6 +192,7 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
         "servers": answer.servers,
         "replayed": answer.replayed,
         "not_replayed": answer.not_replayed,
+        "heads": answer.heads,
     }
 
 

@@ -708,9 +708,9 @@ class LearnerProtocol(Protocol):
         """Return the numbers of runs, arms, pulls and tokens, and the savings."""
         return replace(self._call("status", LearnerStatus), spool=self._attempts.counts())
 
-    def verify(self) -> Verification:
-        """Recompute every cache from the recorded facts, and compare."""
-        return self._call("verify", Verification)
+    def verify(self, *, head: str | None = None) -> Verification:
+        """Recompute every cache from the recorded facts, and compare; ``head`` is one that was noted before."""
+        return self._call("verify", Verification, head=head)
 
 
 def not_sent(learner: LearnerProtocol | AsyncLearnerProtocol) -> NoReturn:

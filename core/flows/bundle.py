@@ -68,6 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[PackedFile, ...]
     texts: bool = True
     hidden: int = 0
+    head: str | None = None
 
 
 class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +174,7 @@ def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer
         learner=snapshot.name,
         origin=snapshot.origin,
         revision=answer.revision,
+        head=answer.head,
         lines=answer.lines,
         arms=answer.arms,
         runs=answer.runs,

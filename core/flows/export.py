@@ -120,6 +120,7 @@ def write_into(
         notes=counts["NoteLine"],
         episodes=counts["Episode"],
         revision=snapshot.revision,
+        head=snapshot.head,
         texts=snapshot.shows_texts,
         hidden=len(snapshot.hidden),
     )
@@ -139,6 +140,7 @@ def _lines(snapshot: Snapshot, progress: ProgressCallback | None) -> Iterator[Le
         armscope=1,
         name=snapshot.name,
         origin=snapshot.origin or None,
+        head=snapshot.head or msgspec.UNSET,
         settings=snapshot.settings,
         hidden=len(snapshot.hidden) or msgspec.UNSET,
     )
@@ -207,6 +209,7 @@ class OpenClawView:
             rewards=self._counts["rewards"],
             resets=0,
             revision=self._snapshot.revision,
+            head=self._snapshot.head,
             texts=self._snapshot.shows_texts,
             hidden=len(self._snapshot.hidden),
             format=format,

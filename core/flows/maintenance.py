@@ -15,6 +15,7 @@ from core.flows.steps import ProgressCallback
 from core.permissions import authorise
 from core.records.answers import BackupAnswer
 from core.settings import Located
+from core.store import reads
 from core.store.engine.opening import open_database
 from core.store.files import appearing
 from core.store.schema import HEAD
@@ -66,7 +67,7 @@ def backup(
             next_step="Choose another name; nothing was overwritten.",
         )
     with context.reading() as snapshot:
-        revision = snapshot.revision
+        revision, heads = snapshot.revision, reads.heads(snapshot)
     try:
         with appearing(target) as partial:
             context.store.copy_into(partial, progress)
@@ -76,7 +77,7 @@ def backup(
             f"The backup can't be written to {target}: {reason}.",
             next_step="Choose a folder you can write to, with room for the whole database.",
         ) from problem
-    return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision)
+    return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision, heads=heads)
 
 
 def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:

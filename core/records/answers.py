@@ -95,7 +95,7 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a written export, which is not loss-free without ``texts`` or with ``hidden`` evaluations.
 
     ``texts`` False: the actor may not read texts and excerpts. ``hidden`` counts left-out evaluations by others, of
-    items that are open to the actor in a blind queue.
+    items that are open to the actor in a blind queue. ``head`` is that of the learner's chain.
     """
 
     file: str
@@ -112,12 +112,16 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     format: ExportFormat = "jsonl"
     observations: int = 0
     observations_file: str | None = None
+    head: str | None = None
 
 
 class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A written backup; ``heads`` are those of the chains, by learner. A server leaves out more than 8,000 bytes."""
+
     file: str
     size_bytes: int
     revision: int
+    heads: dict[str, str] = {}
 
 
 class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,7 +61,8 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     them ``episode_duplicates`` were known and ``episodes_updated`` known and shorter. ``ledger``: accepted acts of
     people (rewards, evaluations, resets, notes, ...), by kind in ``ledger_by``; of them ``ledger_duplicates`` were
     known. ``ignored``: files that were not read, in ``unread`` by reason and ending. ``differences``: beliefs in a
-    file that do not follow from its own runs. ``notes``: unexpected treatments of the files.
+    file that do not follow from its own runs. ``notes``: unexpected treatments of the files. ``heads``: those of the
+    chains of acts that exports of other learners name.
     """
 
     id: str | None
@@ -91,6 +92,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[BeliefDifference, ...] = ()
     differences_count: int = 0
     notes: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
     hint: str | None = None
 
     @property
@@ -144,6 +146,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             - len(self.differences)
             + len(differences),
             notes=(*earlier.notes, *_new(earlier.notes, self.notes)),
+            heads=tuple(dict.fromkeys((*earlier.heads, *self.heads))),
             hint=earlier.hint if self.hint is None else self.hint,
         )
 

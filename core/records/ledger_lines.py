@@ -39,7 +39,7 @@ class LearnerLine(
     """First line of an export, with the learner that the lines belong to.
 
     ``origin`` identifies its database and learner. ``texts`` False: excerpts and texts by people are left out.
-    ``hidden`` counts the evaluations that the caller was not allowed to read yet.
+    ``hidden`` counts the evaluations that the caller was not allowed to read yet. ``head`` is that of its chain.
     """
 
     armscope: Literal[1]
@@ -48,9 +48,12 @@ class LearnerLine(
     settings: LearnerSettings | None = None
     texts: bool | msgspec.UnsetType = msgspec.UNSET
     hidden: int | msgspec.UnsetType = msgspec.UNSET
+    head: str | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_storable(name=self.name, origin=self.origin)
+        if self.head is not msgspec.UNSET:
+            check_storable(head=self.head)
 
 
 class ArmLine(

@@ -82,6 +82,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     cluster with the tables, empty for one server. ``standing``: the server's role and its standbys, None for a file.
     ``read_database`` is the standby for pages, None without one; ``read_standing`` its state, None for the reason
     ``read_problem``. ``spool`` counts the runs of agents on this machine that are not recorded yet.
+    ``read_problem``. ``head`` is that of the chain of acts: kept elsewhere, it shows a later change of the past.
     """
 
     database: str
@@ -110,3 +111,4 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     read_standing: Standing | None = None
     read_problem: str | None = None
     spool: SpoolCounts = SpoolCounts()
+    head: str | None = None

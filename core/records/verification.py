@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -21,6 +21,7 @@ class Verification:
 
     ``servers``: those of a cluster with the tables, empty for one server. ``replayed`` and ``not_replayed`` count the
     stored selections whose draws could and could not be drawn again: with the same NumPy, from the same beliefs.
+    ``heads`` are those of the learners' chains, by learner. A requested head that no chain has is a difference.
     """
 
     clean: bool
@@ -30,3 +31,4 @@ class Verification:
     servers: tuple[str, ...] = ()
     replayed: int = 0
     not_replayed: int = 0
+    heads: dict[str, str] = field(default_factory=dict)

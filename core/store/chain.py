@@ -331,6 +331,15 @@ def head_of(before: bytes | None, link: Link) -> bytes:
     return blake2b(content, digest_size=HEAD_BYTES).digest()
 
 
+def shown_head(link_no: int, head: bytes | None) -> str | None:
+    """Return a head with the number of its link, as people note it.
+
+    >>> shown_head(12, bytes.fromhex("00ff")), shown_head(0, None)
+    ('12:00ff', None)
+    """
+    return None if head is None else f"{link_no}:{head.hex()}"
+
+
 class State(NamedTuple):
     """A learner's chain as its row has it: key, sum, latest head, sum of what an import has staged."""
 

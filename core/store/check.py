@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from core.episodes import totals_of
+from core.errors import InvalidInput
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED
 from core.records.observation import Amount, plain_reward
 from core.records.run import OFFERED
+from core.records.times import iso
 from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.bills import wrong_bills
@@ -102,9 +105,18 @@ def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: 
 
 
 def installation_differences(snapshot: Snapshot) -> Iterator[Difference]:
-    """Yield missing numbers of what belongs to the installation: members, tokens, webhooks, alerts, its log."""
+    """Yield differences of the installation's members, tokens, webhooks and log, and learners without their names."""
+    yield from guarded("learner_name", _unnamed(snapshot))
     for listed in (_counters(snapshot), _gaps(snapshot), _chain(snapshot)) if snapshot.exists else ():
         yield from guarded("learner", listed)
+
+
+def _unnamed(snapshot: Snapshot) -> Iterator[Difference]:
+    for number, name in snapshot.connection.rows(
+        "SELECT l.learner_id, l.name FROM learner l LEFT JOIN learner_name n"
+        " ON n.learner_id = l.learner_id AND n.name = l.name WHERE n.name IS NULL"
+    ):
+        yield Difference("learner_name", name, "another number", str(number))
 
 
 def _chain(snapshot: Snapshot) -> Iterator[Difference]:
@@ -569,3 +581,60 @@ def _missing(snapshot: Snapshot, name: str, given: int) -> Iterator[Difference]:
             until = "" if number == before + 2 else f" to {number - 1}"
             yield Difference(name, f"{before + 1}{until}", "nothing", "a row")
         before = number
+
+
+# Heads that were noted before
+
+_FORM: Final = re.compile(r"(?:([1-9][0-9]{0,17}):)?([0-9a-f]{64})")
+
+
+class Head(NamedTuple):
+    """A head, and the number of its link where it was noted with it."""
+
+    link_no: int | None
+    digest: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """Return the head of a text such as ``120:5f0c…``; raises `InvalidInput` for another form."""
+        match = _FORM.fullmatch(text.strip().lower())
+        if match is None:
+            raise InvalidInput(
+                f"A head must be the number of a link, a colon and 64 hexadecimal digits, got {text[:80]!r}.",
+                next_step="Take it from the answer of armscope status, of an earlier backup or report.",
+            )
+        return cls(None if match[1] is None else int(match[1]), bytes.fromhex(match[2]))
+
+
+def without_head(learners: Sequence[Snapshot], head: Head) -> Iterator[Difference]:
+    """Yield a difference if no learner's chain has the head."""
+    if any(_link_no(learner, head) is not None for learner in learners):
+        return
+    where = "" if head.link_no is None else f" {head.link_no}"
+    chains = "; ".join(_without(learner, head) for learner in learners) or "no learner"
+    yield Difference("link", f"head{where}", chains, "a chain that has this head")
+
+
+def _link_no(learner: Snapshot, head: Head) -> int | None:
+    """Return the number of the link with a head."""
+    by_number, number = ("", []) if head.link_no is None else (" AND link_no = ?", [head.link_no])
+    row = learner.connection.row(
+        f"SELECT link_no FROM link WHERE learner_id = ?{by_number} AND head = ?",
+        [learner.learner_id, *number, head.digest],
+    )
+    return None if row is None else int(row[0])
+
+
+def _without(learner: Snapshot, head: Head) -> str:
+    """Return how a chain without the head ends, and from where on it differs where that is known."""
+    row = learner.connection.row(
+        "SELECT link_no, at_ms FROM link WHERE learner_id = ? ORDER BY link_no DESC LIMIT 1",
+        [learner.learner_id],
+    )
+    last, at_ms = (0, 0) if row is None else row
+    end = f"{learner.name} ends with link {last}" + (f" of {iso(at_ms)}" if at_ms else "")
+    if head.link_no is None:
+        return end
+    if last < head.link_no:
+        return f"{end}: it is an older copy, or its end was cut"
+    return f"{end}: it forks at link {head.link_no} or before"

@@ -112,6 +112,14 @@ def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
         [snapshot.learner_id],
     ):
         yield Difference("provenance", f"run {run_no}, import {import_no}", f"digest {digest}", "its version")
+    for kind, number in snapshot.connection.rows(
+        "SELECT kind, no FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
+        " AND (rank <> 0 OR trace <> 0 OR digest <> 0) LIMIT 100",
+        [snapshot.learner_id],
+    ):
+        yield Difference(
+            "provenance", f"{kind} {number}", "a version", "none: only runs and episodes have any"
+        )
 
 
 def _is_erased(erased: Erased, uid: str, version: Version) -> bool:

@@ -221,7 +221,8 @@ def described_layers(snapshot: Snapshot) -> tuple[dict[int, object], dict[int, o
         for number, *row in snapshot.connection.rows(
             "SELECT l.layer_no, coalesce(a.uri, ''), l.layer_index, l.label, l.task, l.type, l.domain, l.tags"
             " FROM layer l LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
-            " WHERE l.learner_id = ? AND l.bare = 0",
+            " WHERE l.learner_id = ?1 AND EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
+            " AND s.kind = 'layer' AND s.no = l.layer_no)",
             [snapshot.learner_id],
         )
     }

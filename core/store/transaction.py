@@ -23,7 +23,7 @@ from core.records.arm import Arm, Prior, arm_type
 from core.records.audit import ActionName
 from core.records.learner import LearnerSettings, Sticky
 from core.records.run import Inventory
-from core.store.chain import STATE, Chain, State
+from core.store.chain import STATE, Chain, State, shown_head
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
@@ -211,7 +211,7 @@ class Staged(NamedTuple):
     parts: int
 
 
-_NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0)
+_NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1)
 
 
 class Snapshot:
@@ -228,7 +228,11 @@ class Snapshot:
         row = None if number is None else self._row_by_number(number)
         if row is None and (number := number_of(connection, name)) is not None:
             row = self._row_by_number(number)
-        self.learner_id, settings, *staged, self.origin, self.revision, token = row or _NOBODY
+        self.learner_id, settings, *staged, self.origin, self.revision, token, head, next_link = (
+            row or _NOBODY
+        )
+        self.head = shown_head(next_link - 1, head)
+        """Head of the learner's chain, None without a link."""
         self.staged = Staged(*staged)
         self.moment = SnapshotKey(self.origin, self.revision, token, connection.file)
         self.settings = _settings(settings)
@@ -240,8 +244,8 @@ class Snapshot:
 
     def _row_by_number(self, number: int) -> Row | None:
         return self.connection.row(
-            "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token"
-            " FROM learner WHERE learner_id = ? AND name = ? AND revision > 0",
+            "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token,"
+            " chain_head, next_link_no FROM learner WHERE learner_id = ? AND name = ? AND revision > 0",
             [number, self.name],
         )
 

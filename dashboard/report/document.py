@@ -112,6 +112,7 @@ def _about(facts: Facts) -> tuple[tuple[str, str], ...]:
         ("Data", f"{_day(view.since_ms or frame.first_at_ms)} to {_day(view.until_ms or frame.last_at_ms)}"),
         ("Filters", wording.plain(", ".join(filters)) or "none"),
         ("Revision", f"{wording.count(frame.revision)} of {wording.plain(frame.origin) or 'a new learner'}"),
+        ("Head of the chain", wording.plain(frame.head or "none")),
         ("Frozen", f"{_day(facts.created_at_ms)}; all times are UTC"),
     )
 

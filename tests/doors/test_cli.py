@@ -181,6 +181,7 @@ def test_status(filled: Shell, tmp_path: Path) -> None:
         "read_standing",
         "read_problem",
         "spool",
+        "head",
     ]
     assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
     assert list(status["baseline"]) == [
@@ -354,7 +355,9 @@ def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path
     assert [arm["arm"] for arm in document(filled("arms", "--json"))] == [A, "tool:other:b"]
     assert document(filled("settings", "--json"))["baseline_rate"] == 0.1
     assert document(filled("settings", "set", "baseline_rate", "0.2", "--json"))["id"] == "setting-1"
-    assert document(filled("verify", "--json")) == {
+    verified = document(filled("verify", "--json"))
+    assert verified.pop("heads") == {"default": document(filled("status", "--json"))["head"]}
+    assert verified == {
         "ok": True,
         "learners": ["default"],
         "differences_count": 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -230,9 +231,13 @@ async def _awaited_answer(operation: Operation, client: object) -> object:
         return problem
 
 
+_HEAD = re.compile(r"\d+:[0-9a-f]{64}")
+"""A head: each learner's chain has a key of its own."""
+
+
 def comparable(answer: object) -> object:
     """Return an answer with arrays as lists, which NaN does not keep from being equal."""
-    return repr(msgspec.to_builtins(answer, enc_hook=_in_lists))
+    return _HEAD.sub("head", repr(msgspec.to_builtins(answer, enc_hook=_in_lists)))
 
 
 def _in_lists(value: object) -> object:

@@ -145,7 +145,7 @@ FIELDS: Mapping[str, str] = {
     "undo": "act_id",
     "redo": "act_id",
     "erase": "run session execution episode rater",
-    "verify": "limit",
+    "verify": "head limit",
     "backup": "target",
     "add_member": "issuer subject name role learner email",
     "invite_member": "issuer email name role learner",

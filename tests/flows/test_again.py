@@ -6,6 +6,7 @@ the same work again. So whatever a flow keeps outside of its transaction too ear
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -195,6 +196,11 @@ def told(tmp_path: Path) -> Path:
     return folder
 
 
+def without_heads(export: Path) -> bytes:
+    """An export but for the head of its chain, which has a key of its own."""
+    return re.sub(rb',"head":"[0-9a-f:]+"', b"", export.read_bytes())
+
+
 @pytest.mark.parametrize("in_parts", [False, True], ids=["at once", "in parts"])
 def test_whatever_is_done_again_comes_to_what_it_comes_to_at_once(
     tmp_path: Path, told: Path, *, in_parts: bool
@@ -210,7 +216,7 @@ def test_whatever_is_done_again_comes_to_what_it_comes_to_at_once(
             answers = verbs(context, told)
         export_file(context, folder / "export.jsonl")
         assert queries.verify(context).clean
-        found.append((answers, queries.changes(context), (folder / "export.jsonl").read_bytes()))
+        found.append((answers, queries.changes(context), without_heads(folder / "export.jsonl")))
         if isinstance(context.store, Again):
             assert n_refused(context) > (40 if in_parts else 15)
     assert found[0] == found[1]
@@ -236,7 +242,7 @@ def test_the_demo_comes_to_the_same(tmp_path: Path) -> None:
             play(store, seed=7, n_runs=12)
             context = Context(store=store, learner=LEARNER, actor=Actor(name="v", role="operator"))
             export_file(context, tmp_path / f"{name}.jsonl")
-        told.append((tmp_path / f"{name}.jsonl").read_bytes())
+        told.append(without_heads(tmp_path / f"{name}.jsonl"))
     assert told[0] == told[1]
 
 

@@ -53,7 +53,7 @@ def again(context: Context, folder: Path, name: str) -> Context:
 
 def plain_status(context: Context) -> dict[str, object]:
     status = msgspec.to_builtins(queries.status(context))
-    return {name: value for name, value in status.items() if name not in {"database", "revision"}}
+    return {name: value for name, value in status.items() if name not in {"database", "revision", "head"}}
 
 
 def test_a_lively_learner_comes_back_whole(tmp_path: Path) -> None:

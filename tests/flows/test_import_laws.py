@@ -68,7 +68,7 @@ def seen(context: Context) -> Seen:
     verification = queries.verify(context)
     assert verification.clean, verification.differences
     status = msgspec.to_builtins(queries.status(context))
-    del status["revision"], status["database"]
+    del status["revision"], status["database"], status["head"]
     beliefs = [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
     return msgspec.json.encode(beliefs), status, described(context), bills_of(context)
 

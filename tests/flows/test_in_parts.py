@@ -208,6 +208,7 @@ def said_by(context: Context, *, in_order: bool) -> list[dict[str, object]]:
     places = {place: n for n, place in enumerate(sorted({one.get("revision", 0) for one in told}))}
     for one in told:
         one["revision"] = places[one.get("revision", 0)]
+        one.pop("head", None)
         if not in_order:
             one |= {name: sorted(value, key=str) for name, value in one.items() if isinstance(value, list)}
     return told

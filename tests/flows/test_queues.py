@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,6 +231,9 @@ def test_a_batch_is_what_its_evaluations_would_be_one_by_one(desk: Desk, tmp_pat
         [line.replace(b"test:a.db", b"test:b.db") for line in file.read_bytes().splitlines()]
         for file in (tmp_path / "a.jsonl", tmp_path / "b.jsonl")
     ]
+    # Each learner has a chain of its own: many at once are one link.
+    for lines in told:
+        lines[0] = re.sub(rb'"head":"[^"]*",?', b"", lines[0])
     assert told[0] == told[1]
 
 

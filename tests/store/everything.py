@@ -553,6 +553,8 @@ def tell_in_parts(folder: Path) -> None:
         lambda: reward(context, A, 0.5, run="known"),
         lambda: _use_up_the_room(context),
         lambda: queries.verify(context),
+        lambda: queries.verify(context, head="0" * 64),
+        lambda: queries.verify(context, head="1:" + "0" * 64),
     ]
     whole = _in_steps(context, file, between)
     again = lines_file(

@@ -18,21 +18,28 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.errors import SchemaMismatch
+from core.errors import InvalidInput, SchemaMismatch
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.copy import copy
 from core.flows.erase import erase
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
+from core.flows.restore import restore
 from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
 from core.records.reward import RewardOrder
+from core.records.times import iso
 from core.store import links
 from core.store.chain import ENCODINGS, Link, head_of
+from core.store.store import Store
 from core.store.tables import ACTS
+from tests.engine import Cluster
 from tests.flows.test_erase import planted_world
 from tests.flows.world import IN_PARTS, context_at, run_of
+from tests.store.postgres import address
 from tests.store.worlds import lines_file, run_line, told_context
 
 pytestmark = pytest.mark.of_file
@@ -247,3 +254,126 @@ def test_pieces_of_any_size_come_to_the_same_sum(tmp_path: Path, monkeypatch: py
             monkeypatch.setattr(links, "_PIECE", size)
             sums.add(links.sum_of_facts(snapshot.connection, subject))
     assert len(sums) == 1
+
+
+# Heads
+
+
+def head(context: Context) -> str:
+    noted = queries.status(context).head
+    assert noted is not None
+    return noted
+
+
+@pytest.fixture
+def acted(tmp_path: Path) -> Context:
+    context = context_at(tmp_path / "acted.db")
+    record_all(context, [run_of(f"r{number}") for number in range(3)])
+    for value in (0.25, 0.5, 0.75):
+        reward(context, A, value)
+    return context
+
+
+def test_status_backup_export_and_verify_name_the_head(acted: Context, tmp_path: Path) -> None:
+    noted = head(acted)
+    assert noted == f"4:{links_of(acted)[-1].head.hex()}"
+    assert maintenance.backup(acted, tmp_path / "backup.db").heads == {"default": noted}
+    assert export_file(acted, tmp_path / "out.jsonl").head == noted
+    assert queries.verify(acted, head=noted).heads == {"default": noted}
+    assert head(context_at(tmp_path / "backup.db")) == noted
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_a_noted_head_stays_in_the_chain(acted: Context, number: bool) -> None:
+    noted = head(acted) if number else head(acted).partition(":")[2]
+    reward(acted, A, 1.0)
+    assert queries.verify(acted, head=noted).clean
+
+
+@pytest.mark.parametrize("text", ["", "4", "x:12", "0:" + "a" * 64, "a" * 63])
+def test_a_head_of_another_form_is_refused(acted: Context, text: str) -> None:
+    with pytest.raises(InvalidInput):
+        queries.verify(acted, head=text)
+
+
+def found_by(context: Context, noted: str) -> str:
+    """The words about the only difference, which needs the noted head to be found."""
+    assert queries.verify(context).clean
+    ((_, difference),) = queries.verify(context, head=noted).differences
+    assert difference.table == "link"
+    return difference.stored
+
+
+def test_an_older_file_is_found_by_a_noted_head(acted: Context, tmp_path: Path) -> None:
+    maintenance.backup(acted, tmp_path / "backup.db")
+    reward(acted, A, 1.0)
+    noted = head(acted)
+    acted.store.close()
+    restore(tmp_path / "acted.db", tmp_path / "backup.db")
+    restored = context_at(tmp_path / "acted.db")
+    assert "older copy" in found_by(restored, noted)
+    reward(restored, A, 0.0)
+    assert "forks at link 5" in found_by(restored, noted)
+
+
+def test_a_chain_that_an_editor_made_again_is_found_by_a_noted_head(acted: Context, tmp_path: Path) -> None:
+    """An editor who knows everything changes a fact and builds the chain again."""
+    noted = head(acted)
+    execute(acted, "UPDATE observation SET reason = 'edited'", *_BEFORE)
+    maintenance.upgrade(tmp_path / "acted.db")
+    assert "older copy" in found_by(acted, noted)
+
+
+def test_a_cut_end_is_found_by_a_noted_head(acted: Context) -> None:
+    """An editor takes the last reward out of every table, and its link."""
+    earlier = links_of(acted)[-2]
+    noted = head(acted)
+    undone = ("observation", "audit", "link")
+    execute(
+        acted,
+        *(
+            f"DELETE FROM {table} WHERE {table}_no = (SELECT max({table}_no) FROM {table})"
+            for table in undone
+        ),
+        *(
+            f"UPDATE learner SET next_{table}_no = next_{table}_no - 1 WHERE learner_id = 1"
+            for table in undone
+        ),
+        f"UPDATE learner SET revision = revision - 1, chain_head = x'{earlier.head.hex()}',"
+        f" chain_sum = x'{earlier.sum.hex()}' WHERE learner_id = 1",
+    )
+    tables = {difference.table for _, difference in queries.verify(acted).differences}
+    assert tables <= {"posterior", "arm_hour", "arm_day"}, "an editor could recompute these, too"
+    found = queries.verify(acted, head=noted).differences
+    assert [one.stored for _, one in found if one.table == "link"] == [
+        f"default ends with link 3 of {iso(earlier.at_ms)}: it is an older copy, or its end was cut"
+    ]
+
+
+def test_an_import_names_the_head_of_the_export(acted: Context, tmp_path: Path) -> None:
+    export_file(acted, tmp_path / "out.jsonl")
+    other = context_at(tmp_path / "other.db")
+    told = import_files(other, [tmp_path / "out.jsonl"])
+    assert told.heads == (head(acted),)
+    assert links_of(other)[-1].head != links_of(acted)[-1].head
+    ((summary,),) = rows(other, "SELECT summary FROM import WHERE learner_id = 1")
+    assert head(acted) in summary
+    assert is_clean(other)
+
+
+@pytest.mark.own_engines
+def test_copies_on_every_engine_keep_the_head(acted: Context, tmp_path: Path) -> None:
+    noted, before = head(acted), links_of(acted)
+    with address() as place, closing(Cluster(place)) as cluster:
+        server = cluster.at(tmp_path / "served.db")
+        copy(tmp_path / "acted.db", server)
+        copy(server, tmp_path / "back.db")
+        served = replace(acted, store=Store(server))
+        assert head(served) == noted
+        assert is_clean(served)
+        reward(served, A, 1.0)
+        assert queries.verify(served, head=noted).clean
+        served.store.close()
+    back = context_at(tmp_path / "back.db")
+    assert (head(back), links_of(back)) == (noted, before)
+    assert queries.verify(back, head=noted).clean

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from core.records.answers import BackupAnswer
 
 
-@command(examples=["verify", "verify --quiet || echo damaged"])
-def verify(line: typer.Context) -> None:
+@command(examples=["verify", "verify --quiet || echo damaged", "verify --head 120:5f0c…"])
+def verify(
+    line: typer.Context,
+    head: Annotated[str | None, typer.Option(help=words("verify", "head"))] = None,
+) -> None:
     """Exits with 1 and the differences, if there are any."""
     one_verb, context = verb("verify"), context_of(line, whole=True)
     with following(line) as bar:
-        result: queries.Verification = one_verb.call(context, progress=counted(bar, "runs"))
+        result: queries.Verification = one_verb.call(context, head=head, progress=counted(bar, "runs"))
 
     def tell() -> None:
         if result.replayed or result.not_replayed:
@@ -38,6 +41,7 @@ def verify(line: typer.Context) -> None:
             say(
                 f"Everything equals the fold of the facts ({number_of(len(result.learners), 'learner')}{where})."
             )
+            say(*(f"Head of {name}: {one}" for name, one in result.heads.items()))
             return
         say(f"{result.n_differences:,} differences:")
         heads = ("learner", "table", "key", "stored", "recomputed")
@@ -105,6 +109,7 @@ def backup(
     with following(line) as bar:
         result: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
     text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
+    text += "".join(f"\nHead of {name}: {head}" for name, head in result.heads.items())
     done(line, result, lambda: say(text))
 
 

@@ -40,6 +40,7 @@ def _say_status(result: queries.Status) -> None:
             "learner",
             f"{result.learner} ({result.phase}, detection {result.mode}, revision {result.revision:,})",
         ),
+        ("head of its chain", result.head or "none"),
         (
             "runs",
             f"{result.runs:,} ({result.observed:,} observed; skipped: {skipped}; {result.empty:,} empty)",

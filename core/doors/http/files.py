@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
+from urllib.parse import quote
 
 import msgspec
 
@@ -38,6 +39,10 @@ BYTES: Final = "application/octet-stream"
 _CSV: Final = "text/csv; charset=utf-8"
 FIRST_BYTES: Final = "armscope-first-bytes"
 """Header with the length of the first of an answer's two parts."""
+HEADS: Final = "armscope-heads"
+"""Header of a backup with the heads of all chains: JSON by learner, percent-encoded."""
+_MOST_HEADS_BYTES: Final = 8_000
+"""Length up to which clients and proxies take a header."""
 _SPOOLED: Final = 1 << 20
 _NAME: Final = "upload"
 _LIMITS: Final = ("max_inflated_bytes", "max_rejected")
@@ -151,6 +156,9 @@ def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         folder.cleanup()
         raise
     headers = {"content-type": BYTES, "etag": f'"{result.revision}"'}
+    heads = quote(msgspec.json.encode(result.heads))
+    if len(heads) <= _MOST_HEADS_BYTES:
+        headers[HEADS] = heads
     return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, b"", [Path(result.file)]))
 
 
@@ -206,6 +214,10 @@ ROWS: Final = (
     ),
     ApiRoute(
         Route(("GET",), f"{ROOT}/backup", "members", _backup),
-        RouteText(words="The whole database as it is at one moment, as a file.", answers=(BYTES,)),
+        RouteText(
+            words="The whole database as it is at one moment, as a file.",
+            answers=(BYTES,),
+            headers={HEADS: "The heads of all chains: JSON by learner, percent-encoded."},
+        ),
     ),
 )

@@ -429,10 +429,10 @@ def _savings(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 def _verify(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
-    check_fields(call)
+    check_fields(call, "head")
     operation, context = verb("verify"), service.whole(actor)
     authorise(actor, operation.action, None)  # the answer names every learner
-    return _acted(operation, context, operation.decode({}))
+    return _acted(operation, context, operation.decode({**call.query}))
 
 
 def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
@@ -505,7 +505,10 @@ ROWS: Final = (
     _probe("/livez", _alive, "Whether the server answers.", "loop"),
     _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
     _plain(f"{ROOT}/version", _version, "Which version answers."),
-    _plain(f"{ROOT}/verify", _verify, verb("verify").words),
+    ApiRoute(
+        Route(("GET",), f"{ROOT}/verify", "read", _verify),
+        RouteText(words=verb("verify").words, query={"head": {"type": "string"}}),
+    ),
     _plain(f"{ROOT}/learners", _learners, verb("learners").words, is_list=True),
     _look("status", "status"),
     _look("settings", "settings"),

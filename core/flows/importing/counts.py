@@ -39,6 +39,7 @@ class ImportCounts:
     next_steps: dict[str, str] = field(default_factory=dict)
     differences: list[BeliefDifference] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
     n_named: int = 0
     n_held: int = 0
     n_in_another_unit: int = 0
@@ -57,6 +58,7 @@ class ImportCounts:
             next_steps=self.next_steps.copy(),
             differences=self.differences.copy(),
             remarks=self.remarks.copy(),
+            heads=self.heads.copy(),
         )
 
     def run(self, judged: Judged, status: Recorded) -> None:
@@ -140,6 +142,7 @@ class ImportCounts:
             differences=tuple(self.differences),
             differences_count=counts["differences"],
             notes=tuple(self.remarks),
+            heads=tuple(self.heads),
             hint="Some records have no user text and so no turns: read them with --unit episode."
             if self.no_user_text
             else None,

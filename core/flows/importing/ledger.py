@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.counts import ImportCounts
@@ -11,6 +13,7 @@ from core.records.arm import Arm
 from core.records.episode import Episode
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ExecutionLine, LayerLine
+from core.records.import_answer import SHOWN
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, ContentLine, FactLine, LearnerLine, ResetLine, RewardLine
 from core.store.arms import attribute_arms, recompute_arms
@@ -67,6 +70,7 @@ class LedgerWriter:
         self._is_after_reset |= isinstance(line, ResetLine)
         try:
             if isinstance(line, LearnerLine):
+                self._note_head(line)
                 self._write_settings(line)
             elif isinstance(line, ArmLine):
                 self._write_arm(line)
@@ -108,6 +112,15 @@ class LedgerWriter:
     def _is_own(self, uid: str) -> bool:
         """Return whether an exported id names a fact of this learner."""
         return uid.startswith(f"{self._txn.origin}/")
+
+    def _note_head(self, line: LearnerLine) -> None:
+        """Name the head of another learner's chain in the import's answer, which the import's own link covers."""
+        if (
+            line.head is not msgspec.UNSET
+            and line.origin != self._txn.origin
+            and len(self._counts.heads) < SHOWN
+        ):
+            self._counts.heads.append(line.head)
 
     def _write_settings(self, line: LearnerLine) -> None:
         """Copy the settings of the exported learner to a learner that the import creates."""

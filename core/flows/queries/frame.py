@@ -63,6 +63,7 @@ class Frame:
     is_demo: bool
     standing: Standing | None
     visibility: Visibility
+    head: str | None
 
     @property
     def origin(self) -> str:
@@ -127,6 +128,7 @@ def frame(context: Context) -> Frame:
             is_demo=snapshot.origin.startswith(DEMO_ORIGIN),
             standing=standing,
             visibility=visible,
+            head=snapshot.head,
         )
 
 

@@ -52,6 +52,7 @@ def status(context: Context) -> Status:
         baseline=_baseline(saved.overall),
         money=money_of(saved.money),
         revision=snapshot.revision,
+        head=snapshot.head,
         first_run=iso(totals.first_at_ms),
         last_run=iso(totals.last_at_ms),
         open_to_others=tuple(

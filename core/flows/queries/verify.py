@@ -15,7 +15,7 @@ from core.records.learner import INSTALLATION
 from core.records.verification import Difference, Verification
 from core.settings import DEFAULT_LEARNER, Located
 from core.store import reads
-from core.store.check import PASSES, contradictions, differences, installation_differences
+from core.store.check import PASSES, Head, contradictions, differences, installation_differences, without_head
 from core.store.damage import damage, guarded, words_of
 from core.store.draws import Draws, unlike_draws
 from core.store.failures import damaged
@@ -30,13 +30,18 @@ def problem_of(verification: Verification, database: Located) -> StoreDamaged:
 def verify(
     context: Context,
     *,
+    head: Annotated[
+        str | None, Meta(description="A head that was noted before; a chain must still have it.")
+    ] = None,
     limit: Annotated[int, Meta(description="Maximum number of differences to list.")] = 100,
     progress: ProgressCallback | None = None,
 ) -> Verification:
     """Recompute every cache from the recorded facts, and compare.
 
-    It covers every learner that the actor may read. ``progress`` counts runs.
+    It covers every learner that the actor may read. ``progress`` counts runs. Raises `InvalidInput` for a ``head`` of
+    another form than that of `status`.
     """
+    requested = None if head is None else Head.parse(head)
     listed: list[tuple[str, Difference]] = []
     n_differences, draws = 0, Draws()
     # The default learner means the whole database, which may have others only.
@@ -49,6 +54,8 @@ def verify(
         checks += [(learner.name, differences(learner, steps.take)) for learner in learners]
         checks += [(learner.name, contradictions(learner, steps.take)) for learner in learners]
         checks += [(learner.name, guarded("decision", unlike_draws(learner, draws))) for learner in learners]
+        if requested is not None:
+            checks.append(("", without_head(learners, requested)))
         for name, check in checks:
             for difference in check:
                 n_differences += 1
@@ -63,4 +70,5 @@ def verify(
         servers=servers,
         replayed=draws.replayed,
         not_replayed=draws.not_replayed,
+        heads={learner.name: learner.head for learner in learners if learner.head is not None},
     )

@@ -38,6 +38,7 @@ from core.store.reads.log import (
     LearnerStateKey,
     audit_entries,
     audit_page,
+    heads,
     learner_moments,
     learners,
     servers,

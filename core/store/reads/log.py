@@ -11,6 +11,7 @@ import msgspec
 
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.standing import Standing
+from core.store.chain import shown_head
 from core.store.engine import Connection, Row
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
@@ -29,6 +30,17 @@ class LearnerStateKey(NamedTuple):
 def learners(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of all learners, sorted."""
     return names_of(snapshot.connection)
+
+
+def heads(snapshot: Snapshot) -> dict[str, str]:
+    """Return the heads of the chains of all learners that have one, by learner."""
+    return {
+        name: str(shown_head(link_no, head))
+        for name, link_no, head in snapshot.connection.rows(
+            "SELECT name, next_link_no - 1, chain_head FROM learner WHERE learner_id > 0 AND chain_head IS NOT NULL"
+            " ORDER BY name"
+        )
+    }
 
 
 def names_of(connection: Connection) -> tuple[str, ...]:
