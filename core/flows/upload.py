@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, StoreFull
 from core.flows.context import Context
 from core.flows.importing import ImportAnswer, ReadingProgress, import_files
 from core.formats import Limits
@@ -87,7 +87,7 @@ def _put(file: ReceivedFile, spool: Spool) -> Path:
         with path.open("xb") as target:
             shutil.copyfileobj(file.content, target)
     except OSError as problem:
-        raise InvalidInput(
+        raise StoreFull(
             f"The files must fit into the folder for temporary files, got: {problem.strerror}.",
             next_step="Make room there, or import them with the command armscope import FILE.",
         ) from problem

@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -256,17 +257,72 @@ def test_a_name_is_resolved_once_and_the_connection_goes_there() -> None:
     assert received[0][1]["Host"] == f"rebound.invalid:{port}"
 
 
-def test_no_redirect_is_followed() -> None:
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:{}", "public.example:{}", "169.254.169.254", "[::1]:{}", "other@127.0.0.1:{}"]
+)
+def test_no_redirect_is_followed(status: int, host: str) -> None:
+    """To a public name as little as to this network: one address was looked at, and no other is asked."""
+    resolved: list[str] = []
+
+    def resolve(name: str, port: int) -> list[str]:
+        resolved.append(name)
+        return ["127.0.0.1"]
+
     with receiving() as (other, elsewhere):
 
         def away(handler: BaseHTTPRequestHandler) -> None:
-            handler.send_response(307)
-            handler.send_header("Location", f"http://127.0.0.1:{other}/")
+            handler.send_response(status)
+            handler.send_header("Location", f"http://{host.format(other)}/")
             handler.end_headers()
 
         with receiving(away) as (port, received):
-            sent = send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S)
-    assert (sent.result, sent.ok, len(received), elsewhere) == ("307", False, 1, [])
+            sent = send(message_to(f"http://hooks.invalid:{port}/"), at_s=AT_S, resolve=resolve)
+    assert (sent.result, sent.ok, len(received), elsewhere) == (str(status), False, 1, [])
+    assert resolved == ["hooks.invalid"]
+
+
+def test_a_name_that_changes_its_address_leads_nowhere_else() -> None:
+    """The system's own resolver says another address each time: what was looked at is what is asked."""
+    with receiving() as (port, received), socket.socket() as trap, pytest.MonkeyPatch.context() as patch:
+        trap.bind(("127.0.0.2", port))
+        trap.listen()
+        trap.setblocking(False)
+        real, answers = socket.getaddrinfo, iter(["127.0.0.1"])
+
+        def rebinding(host: str, *rest: Any, **more: Any) -> Any:  # noqa: ANN401 - as the system has it
+            return real(next(answers, "127.0.0.2") if host == "rebound.invalid" else host, *rest, **more)
+
+        patch.setattr(socket, "getaddrinfo", rebinding)
+        assert send(message_to(f"http://rebound.invalid:{port}/"), at_s=AT_S).ok
+        with pytest.raises(BlockingIOError):
+            trap.accept()
+    assert received[0][1]["Host"] == f"rebound.invalid:{port}"
+
+
+def test_a_handshake_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No byte for TLS, or one now and then."""
+    monkeypatch.setattr(webhook, "WHOLE_S", 0.5)
+    monkeypatch.setattr(webhook, "CONNECT_S", 0.4)
+
+    def creep(connection: socket.socket, piece: bytes) -> None:
+        with connection, suppress(OSError):
+            while not piece and connection.recv(65_536):
+                pass
+            connection.sendall(b"\x16\x03\x03\x40\x00")
+            for _ in range(200):
+                connection.sendall(piece)
+                threading.Event().wait(0.02)
+
+    for piece in (b"", b"x"):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            taking = threading.Thread(target=lambda: creep(server.accept()[0], piece))  # noqa: B023 - ends here
+            taking.start()
+            began = time.monotonic()
+            assert send(message_to(f"https://127.0.0.1:{port}/"), at_s=AT_S).result == "timeout"
+            assert time.monotonic() - began < 3
+            taking.join()
 
 
 def test_environments_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,6 +354,28 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
             handler.wfile.write(b"x" * 65_536)
 
 
+def silent(handler: BaseHTTPRequestHandler) -> None:
+    """Nothing, for longer than is waited."""
+    threading.Event().wait(1)
+    with suppress(OSError):
+        well(handler)
+
+
+def promising(handler: BaseHTTPRequestHandler) -> None:
+    """Go on, go on, for ever: each is a complete answer, and none is the last."""
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+def without_end(handler: BaseHTTPRequestHandler) -> None:
+    """Headers that never end."""
+    handler.send_response(200)
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b"x: y\r\n" * 1_000)
+
+
 def nonsense(handler: BaseHTTPRequestHandler) -> None:
     handler.wfile.write(b"what?\r\n\r\n")
 
@@ -316,6 +394,9 @@ def failing(handler: BaseHTTPRequestHandler) -> None:
     [
         (drip, "timeout"),
         (endless, "200"),
+        (silent, "timeout"),
+        (promising, "timeout"),
+        (without_end, "unreachable"),
         (nonsense, "unreachable"),
         (nothing, "unreachable"),
         (failing, "500"),
@@ -325,6 +406,7 @@ def test_whatever_comes_back_is_a_word_within_the_time(
     answer: Answers, result: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "WHOLE_S", 0.5)
+    monkeypatch.setattr(webhook, "CONNECT_S", 0.4)
     with receiving(answer) as (port, _):
         assert send(message_to(f"http://127.0.0.1:{port}/"), at_s=AT_S).result == result
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.address import network_of
-from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, too_large
+from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, of_spool, too_large
 from core.doors.http.guard import (
     SAFE_HEADERS,
     SAFE_METHODS,
@@ -278,9 +278,10 @@ class Api:
         except ArmscopeError as problem:
             if isinstance(problem, Denied | Unidentified):
                 self._denied(actor, route.action if actor is not None else "identify")
-            return route.refuse(problem, call)
+            return route.refuse(of_spool(problem) or problem, call)
         except Exception as problem:  # any failure gets an answer
-            return failed(problem, call.request)
+            full = of_spool(problem)
+            return failed(problem, call.request) if full is None else route.refuse(full, call)
 
 
 def _check_query(route: Route, call: HttpCall) -> None:

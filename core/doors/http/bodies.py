@@ -7,6 +7,7 @@ removes. `Bodies` bounds what all request bodies hold together.
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +18,14 @@ from typing import IO, Final, cast
 
 from core.doors.exchange import HttpAnswer
 from core.doors.http.refusals import Full, TooLarge
-from core.errors import StoreFull
+from core.errors import InvalidInput, StoreFull
 
 IN_MEMORY_BYTES: Final = 1 << 16
 """Largest body that stays in memory; a larger one goes to a file whole."""
 HELD_BYTES: Final = 8 << 30
 """Bytes of all bodies together, in files and in memory."""
 _PIECE_BYTES: Final = 1 << 18
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _WRITERS: Final = 2
 _WAIT_S: Final = 2
 _ANSWER_BYTES: Final = 1 << 20
@@ -89,10 +91,7 @@ class Held:
             while rest:
                 rest = rest[self.file.write(rest) :]
         except OSError as problem:
-            raise StoreFull(
-                f"A large body must fit into {gettempdir()} while it arrives, got: {problem.strerror}.",
-                next_step="Make room there, or set TMPDIR to another folder; nothing was done.",
-            ) from problem
+            raise _no_room(problem) from problem
 
 
 class Bodies:
@@ -106,9 +105,7 @@ class Bodies:
     def check_room(self, n_bytes: int) -> None:
         """Raise `Full` unless there is room for ``n_bytes`` more."""
         held = self.n_bytes + n_bytes
-        if held > self._held_bytes or (
-            held > _PIECE_BYTES and held > (shutil.disk_usage(gettempdir()).free + self.n_bytes) // 2
-        ):
+        if held > self._held_bytes or (held > _PIECE_BYTES and held > (_free_bytes() + self.n_bytes) // 2):
             raise Full(
                 "The bodies that arrive now must fit into this server's memory and disk together, got more.",
                 next_step=f"Send it again after {_WAIT_S} s; nothing was done.",
@@ -126,6 +123,31 @@ class Bodies:
             held.close()
             raise
         return held
+
+
+def of_spool(problem: Exception) -> StoreFull | None:
+    """Return the error for a refusal of the folder for temporary files; None for another failure."""
+    cause = problem.__cause__ if isinstance(problem, InvalidInput) else problem
+    if isinstance(problem, InvalidInput) and gettempdir() not in problem.problem:
+        return None
+    if isinstance(cause, OSError):
+        is_ours = cause.errno in _FULL or str(cause.filename).startswith(gettempdir())
+        return _no_room(cause) if is_ours else None
+    return _no_room(OSError(errno.ENOSPC, "no room")) if cause is not problem and cause is not None else None
+
+
+def _no_room(problem: OSError) -> StoreFull:
+    return StoreFull(
+        f"The folder for temporary files ({gettempdir()}) must take large bodies and files, got: {problem.strerror}.",
+        next_step="Make room there, or set TMPDIR to another folder; nothing was done.",
+    )
+
+
+def _free_bytes() -> int:
+    try:
+        return shutil.disk_usage(gettempdir()).free
+    except OSError as problem:
+        raise _no_room(problem) from problem
 
 
 def too_large(most_bytes: int) -> TooLarge:

@@ -71,9 +71,11 @@ class Running:
 
 
 @contextmanager
-def running(context: Context, *options: str, command: Sequence[str] = ("api",)) -> Iterator[Running]:
+def running(
+    context: Context, *options: str, command: Sequence[str] = ("api",), token: str = "bot"
+) -> Iterator[Running]:
     """The program on a world with a database of its own."""
-    secret = create_token(context, "bot", scopes=("ingest", "review", "read"), learners=("default",)).secret
+    secret = create_token(context, token, scopes=("ingest", "review", "read"), learners=("default",)).secret
     port = free_port()
     line = ["--database", str(context.store.location), *command, "--port", str(port), *options]
     process = subprocess.Popen(
