@@ -229,6 +229,11 @@ class LearnerProtocol(Protocol):
 
         Offered are arms, ids, and tools as an SDK defines them (`tool_candidate`); None = all known arms.
         An exception inside is recorded as a failed run and propagates. The default ``uid`` is a new one.
+
+        A database or server that is away neither raises nor keeps the request waiting. Beyond ``select_s`` the arms
+        are those that fit, in random order after the seeds; beyond ``record_s`` the run is sent later. ``on_error``
+        ``raise`` raises instead.
+
         With a uid instead of arms it returns the story of that run, as `why` does.
 
         >>> import tempfile

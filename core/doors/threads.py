@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -25,24 +26,23 @@ class Threads:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._n_idle = 0
+        self._n_jobs = 0
         self._n_threads = 0
 
     def call(self, work: Callable[[], _T], limit_s: float) -> _T:
         """Return the result of ``work``; raises `TimedOut` where it takes longer."""
         answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+        deadline = time.monotonic() + limit_s
 
         def job() -> None:
+            if time.monotonic() > deadline:  # the caller waits no more
+                return
             try:
                 answers.put((True, work()))
             except BaseException as problem:
                 answers.put((False, problem))
 
-        if not self.start(job):
-            raise TimedOut(
-                f"At most {_MOST} requests may be unanswered at once, got one more.",
-                next_step="Check that the database or server answers.",
-            )
+        self.start(job)
         try:
             is_done, answer = answers.get(timeout=limit_s)
         except Empty:
@@ -54,20 +54,16 @@ class Threads:
             raise answer
         return cast("_T", answer)
 
-    def start(self, job: Callable[[], None]) -> bool:
-        """Start a job, unless all threads are busy."""
+    def start(self, job: Callable[[], None]) -> None:
+        """Start a job, at once or when a thread is free."""
         if self._process != os.getpid():  # in a child made by fork, which has none of the threads
             self._begin()
         with self._lock:
-            if self._n_idle:
-                self._n_idle -= 1
-            elif self._n_threads < _MOST:
+            self._n_jobs += 1
+            self._jobs.put(job)
+            if self._n_threads < min(self._n_jobs, _MOST):
                 threading.Thread(target=self._work, name="armscope-attempt", daemon=True).start()
                 self._n_threads += 1
-            else:
-                return False
-            self._jobs.put(job)
-        return True
 
     def _work(self) -> None:
         jobs, lock = self._jobs, self._lock
@@ -79,9 +75,8 @@ class Threads:
                     if not jobs.empty():
                         continue
                     self._n_threads -= 1
-                    self._n_idle -= 1
                 return
             job()
             del job
             with lock:
-                self._n_idle += 1
+                self._n_jobs -= 1

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,15 @@ def test_an_awaited_agent_waits_for_no_lock(tmp_path: Path) -> None:
     began = time.monotonic()
     assert asyncio.run(agent()) == {"spooled"}
     assert time.monotonic() - began < NO_WAIT_S
+
+
+@pytest.mark.of_file
+def test_many_requests_at_once_are_no_failure(tmp_path: Path) -> None:
+    """There are more of them than threads of the learner."""
+    with open_learner(tmp_path / "a.db", spool=tmp_path) as learner, ThreadPoolExecutor(100) as agents:
+        runs = list(agents.map(lambda number: request(learner, f"r{number}"), range(100)))
+        assert {run.outcome for run in runs} == {"recorded"}
+        assert "fallback" not in {run.selection.run_class for run in runs}
 
 
 # Errors
