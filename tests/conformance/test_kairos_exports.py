@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import pytest
-
 from core.formats.kairos import (
     TrainingRow,
     preference_jsonl,
@@ -19,7 +17,7 @@ from core.formats.kairos import (
 )
 from core.records.javascript import stringify
 from tests.conformance import kairos, rules
-from tests.conformance.vectors import Case, Deviation, Vector, compare, exactly, load
+from tests.conformance.vectors import Case, Deviation, Vector, compare, each_of, exactly, load
 
 Json = dict[str, Any]
 _FLAGS: Final = ("exportable_for_sft", "exportable_for_preference")
@@ -66,7 +64,7 @@ _BY_CONSEQUENCE: Final = Deviation(
 )
 
 
-@pytest.mark.parametrize("vector", load("kairos_exports", "buildRewardJsonlItems"))
+@each_of(load("kairos_exports", "buildRewardJsonlItems"))
 def test_rewarded_pairs_are_kairos_items(vector: Vector) -> None:
     ours = map(json.loads, reward_jsonl(_rows(vector)))
     places = _rewarded(vector)
@@ -86,7 +84,7 @@ def _line_follows(case: Case) -> bool:
     return all(exactly(theirs[name], value) for name, value in kairos.consequences(reward).items())
 
 
-@pytest.mark.parametrize("vector", load("kairos_exports", "stringifyLines"))
+@each_of(load("kairos_exports", "stringifyLines"))
 def test_lines_are_javascripts_to_the_byte(vector: Vector) -> None:
     texts = vector.output.split("\n") if vector.output else []
     ours = {str(place): line.decode() for place, line in _numbered(vector)}
@@ -142,7 +140,7 @@ _FINE_TUNED: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("kairos_exports", "buildSftJsonlItems"))
+@each_of(load("kairos_exports", "buildSftJsonlItems"))
 def test_samples_to_fine_tune_on_are_kairos_items(vector: Vector) -> None:
     pairs, is_rewarded = vector.input["pairs"], vector.input["includeReward"]
     rewards = [(place, pair.get("reward")) for place, pair in enumerate(pairs)]
@@ -206,7 +204,7 @@ _PREFERRED: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("kairos_exports", "buildPreferenceJsonlItems"))
+@each_of(load("kairos_exports", "buildPreferenceJsonlItems"))
 def test_preferences_by_layer_are_kairos_items(vector: Vector) -> None:
     ours = [json.loads(line) for line in preference_jsonl(_rows(vector), pairing="layer")]
     compare(vector, {"items": ours}, {"items": vector.output}, _PREFERRED, exactly)
@@ -214,7 +212,7 @@ def test_preferences_by_layer_are_kairos_items(vector: Vector) -> None:
     assert vector.output == _chosen(vector, is_believed=True, is_cased=True)
 
 
-@pytest.mark.parametrize("vector", load("kairos_exports"))
+@each_of(load("kairos_exports"))
 def test_what_is_written_is_read_back(vector: Vector) -> None:
     rows = _rows(vector)
     assert [read_trace(line) for line in trace_jsonl(rows)] == rows
@@ -222,7 +220,7 @@ def test_what_is_written_is_read_back(vector: Vector) -> None:
     assert list(reward_jsonl(map(read_rewarded, lines))) == lines
 
 
-@pytest.mark.parametrize("vector", load("kairos_exports"))
+@each_of(load("kairos_exports"))
 def test_a_trace_is_the_pair(vector: Vector) -> None:
     ours = [json.loads(line) for line in trace_jsonl(_rows(vector))]
     for place, (our, their) in enumerate(zip(ours, vector.input["pairs"], strict=True)):

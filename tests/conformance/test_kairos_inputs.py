@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from core.errors import InvalidEvaluation
 from core.formats.kairos import RewardInput, read_reward, reward_input
 from core.records.javascript import stringify
 from core.records.layer import LayerUri, NamedUri, parse_uri
 from tests.conformance import kairos
-from tests.conformance.vectors import ABSENT, Vector, compare, exactly, load
+from tests.conformance.vectors import ABSENT, Vector, compare, each_of, exactly, load
 
 _URIS: Final = ("parseKairosUri", "parseKairosUriOrThrow")
 
 
-@pytest.mark.parametrize("vector", [case for name in _URIS for case in load("kairos_inputs", name)])
+@each_of([case for name in _URIS for case in load("kairos_inputs", name)])
 def test_a_uri_names_what_it_names_to_kairos(vector: Vector) -> None:
     theirs = {} if vector.output is ABSENT else vector.output
     compare(vector, _named(vector.input), theirs, (), exactly)
@@ -39,7 +37,7 @@ def _members(found: LayerUri | NamedUri) -> dict[str, str]:
     return {"kind": "layer", "id": found.uid, **execution, "raw": found.raw}
 
 
-@pytest.mark.parametrize("vector", load("kairos_inputs", "rewardInputSchema"))
+@each_of(load("kairos_inputs", "rewardInputSchema"))
 def test_a_reward_call_is_checked_as_kairos_checks_it(vector: Vector) -> None:
     compare(vector, _checked(vector.input), vector.output, (), exactly)
 
@@ -58,7 +56,7 @@ def _sent(given: RewardInput) -> dict[str, Any]:
     return {"uri": given.layer.raw, "outcome": given.outcome, **held}
 
 
-@pytest.mark.parametrize("vector", load("kairos_inputs", "rewardInputSchema"))
+@each_of(load("kairos_inputs", "rewardInputSchema"))
 def test_a_body_is_read_as_its_value_is(vector: Vector) -> None:
     body = b"" if vector.input is ABSENT else stringify(vector.input).encode()
     try:

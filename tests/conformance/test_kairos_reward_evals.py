@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from core.evaluate import grade
 from core.records.evaluation import Grade
 from tests.conformance import kairos, rules
-from tests.conformance.vectors import Case, Deviation, Vector, compare, exactly, load
+from tests.conformance.vectors import Case, Deviation, Vector, compare, each_of, exactly, load
 
 _FLAGS: Final = {
     "isRewardEligibleForSft": "exportable_for_sft",
@@ -17,7 +15,7 @@ _FLAGS: Final = {
 }
 
 
-@pytest.mark.parametrize("vector", load("kairos_reward_evals", "evaluateReward"))
+@each_of(load("kairos_reward_evals", "evaluateReward"))
 def test_an_evaluation_is_graded_as_kairos_grades_it(vector: Vector) -> None:
     compare(vector, _graded(vector.input), vector.output, (), exactly)
 
@@ -55,7 +53,7 @@ def _is_told_otherwise(case: Case) -> bool:
 DEVIATIONS: Final = (Deviation(rules.RECOMPUTED, "A flag in the record is not asked.", _is_told_otherwise),)
 
 
-@pytest.mark.parametrize("vector", [case for name in _FLAGS for case in load("kairos_reward_evals", name)])
+@each_of([case for name in _FLAGS for case in load("kairos_reward_evals", name)])
 def test_a_reward_is_eligible_where_kairos_says_so(vector: Vector) -> None:
     ours = vector.input is not None and getattr(_grade_of(vector.input), _FLAGS[vector.function])
     compare(vector, {"eligible": ours}, {"eligible": vector.output}, DEVIATIONS, exactly)

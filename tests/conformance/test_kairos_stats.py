@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from core.quality import (
     healer_bonus,
     implementation_bonus,
@@ -15,10 +13,10 @@ from core.quality import (
     wilson_adjustment,
 )
 from core.records.quality import ModelHistory
-from tests.conformance.vectors import Vector, compare, exactly, load
+from tests.conformance.vectors import Vector, compare, each_of, exactly, load
 
 
-@pytest.mark.parametrize("vector", load("kairos_stats", "computeImplementationBonus.sequence"))
+@each_of(load("kairos_stats", "computeImplementationBonus.sequence"))
 def test_a_sequence_of_attempts_earns_what_kairos_gives(vector: Vector) -> None:
     known = _known(vector.input["start"])
     results = []
@@ -72,12 +70,12 @@ def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("vector", load("kairos_stats", "calculateWilsonAdjustment"))
+@each_of(load("kairos_stats", "calculateWilsonAdjustment"))
 def test_a_rate_is_adjusted_as_kairos_does(vector: Vector) -> None:
     assert exactly(wilson_adjustment(**vector.input), vector.output)
 
 
-@pytest.mark.parametrize("vector", load("kairos_stats", "calculateHealerBonus"))
+@each_of(load("kairos_stats", "calculateHealerBonus"))
 def test_a_healer_earns_what_kairos_gives(vector: Vector) -> None:
     healed = (vector.input.get("qualityMetrics") or {}).get("healer_contributions")
     healer = None if healed is None else healed["healer_models"].get(vector.input["model"])
@@ -86,7 +84,7 @@ def test_a_healer_earns_what_kairos_gives(vector: Vector) -> None:
     assert healer_bonus(improvements, n_healers, vector.input["improvementType"]) == vector.output
 
 
-@pytest.mark.parametrize("vector", load("kairos_stats", "calculateQualityScore"))
+@each_of(load("kairos_stats", "calculateQualityScore"))
 def test_a_layer_looks_as_good_as_to_kairos(vector: Vector) -> None:
     asked = vector.input
     score = quality_score(asked["description"], asked["task"], asked["type"], asked["tags"])
@@ -101,7 +99,7 @@ def test_a_layer_looks_as_good_as_to_kairos(vector: Vector) -> None:
     compare(vector, ours, vector.output, (), exactly)
 
 
-@pytest.mark.parametrize("vector", load("kairos_stats", "calculateStepQualityMetadata"))
+@each_of(load("kairos_stats", "calculateStepQualityMetadata"))
 def test_a_step_has_kairos_points_and_word(vector: Vector) -> None:
     asked = vector.input
     found = step_quality(
@@ -111,6 +109,6 @@ def test_a_step_has_kairos_points_and_word(vector: Vector) -> None:
     compare(vector, ours, vector.output, (), exactly)
 
 
-@pytest.mark.parametrize("vector", load("kairos_stats", "determineQuality"))
+@each_of(load("kairos_stats", "determineQuality"))
 def test_points_have_kairos_word(vector: Vector) -> None:
     assert quality_word(vector.input["total"]) == vector.output

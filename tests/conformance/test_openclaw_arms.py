@@ -21,12 +21,12 @@ from core.records.learner import SEEDS, LearnerSettings
 from core.records.run import Inventory, Run
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id, is_no_character
-from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, load
+from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, each_of, load
 
 # Ids
 
 
-@pytest.mark.parametrize("vector", load("openclaw_arms", "buildArmId"))
+@each_of(load("openclaw_arms", "buildArmId"))
 def test_an_id_is_put_together_of_its_parts(vector: Vector) -> None:
     given = vector.input
     built = _arm(lambda: Arm(key=f"{given['type']}:{given['category']}:{given['id']}"))
@@ -38,7 +38,7 @@ def test_an_id_is_put_together_of_its_parts(vector: Vector) -> None:
     compare(vector, {"id": built.key if built else ABSENT}, {"id": vector.output}, deviations)
 
 
-@pytest.mark.parametrize("vector", load("openclaw_arms", "parseArmId"))
+@each_of(load("openclaw_arms", "parseArmId"))
 def test_an_id_is_taken_apart(vector: Vector) -> None:
     arm = _arm(lambda: Arm(key=vector.input))
     parts = {"type": arm.type, "category": arm.category, "id": arm.name} if arm else None
@@ -68,7 +68,7 @@ CANDIDATES: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("openclaw_arms", "buildCandidates"))
+@each_of(load("openclaw_arms", "buildCandidates"))
 def test_candidates_have_openclaws_ids_and_costs(vector: Vector) -> None:
     compare(vector, _numbered(_candidates(vector.input)), _numbered(vector.output), CANDIDATES)
 
@@ -149,7 +149,7 @@ SELECTION: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("openclaw_arms", "selectViaQortex"))
+@each_of(load("openclaw_arms", "selectViaQortex"))
 def test_a_selection_is_asked_for_and_read_as_openclaw_does(vector: Vector) -> None:
     given, told = vector.input, vector.output
     theirs = {**_asked(told["backend_calls"]), **_chosen(told, is_fallback=given["backend"] in _FALLBACK)}
@@ -249,7 +249,7 @@ GUIDANCE: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("openclaw_arms", "buildExcludedToolsGuidance"))
+@each_of(load("openclaw_arms", "buildExcludedToolsGuidance"))
 def test_guidance_names_the_excluded_tools_or_is_none(vector: Vector) -> None:
     ours = guidance(_excluded(vector))
     compare(vector, {"names": _our_names(ours)}, {"names": _their_names(vector.output)}, GUIDANCE)

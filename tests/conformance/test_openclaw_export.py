@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from core.formats.openclaw_shape import Metrics, Stored, as_json, posteriors_as_csv
-from tests.conformance.vectors import Vector, compare, load
+from tests.conformance.vectors import Vector, compare, each_of, load
 
 
-@pytest.mark.parametrize("vector", load("openclaw_export"))
+@each_of(load("openclaw_export"))
 def test_an_export_reads_as_openclaws(vector: Vector) -> None:
     compare(vector, {"text": _exported(**vector.input)}, {"text": vector.output}, ())
 

@@ -14,7 +14,7 @@ from core.records.observation import OUTCOME_REWARDS
 from core.records.run import Call, Inventory, Phase, Run
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
-from tests.conformance.vectors import Deviation, Vector, compare, load
+from tests.conformance.vectors import Deviation, Vector, compare, each_of, load
 
 _CONTEXT: Final = "context"
 
@@ -32,7 +32,7 @@ DEVIATIONS: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("openclaw_observe"))
+@each_of(load("openclaw_observe"))
 def test_a_run_is_observed_where_openclaw_observes_it(vector: Vector) -> None:
     compare(vector, _observed(vector.input), _told(vector.output["observations"]), DEVIATIONS)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from core.detect import detect
 from core.errors import InvalidArm
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
-from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, load
+from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, each_of, load
 
 
 def _is_no_arm(case: Case) -> bool:
@@ -25,7 +23,7 @@ DEVIATIONS: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("openclaw_reference"))
+@each_of(load("openclaw_reference"))
 def test_an_arm_is_recognised_where_openclaw_recognises_it(vector: Vector) -> None:
     compare(vector, {"referenced": _referenced(vector.input)}, {"referenced": vector.output}, DEVIATIONS)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from core.formats.openclaw_learning import ArmState, Config, Summary
 from core.formats.openclaw_status import status_text
-from tests.conformance.vectors import Vector, compare, load
+from tests.conformance.vectors import Vector, compare, each_of, load
 
 
-@pytest.mark.parametrize("vector", load("openclaw_status"))
+@each_of(load("openclaw_status"))
 def test_a_status_reads_as_openclaws(vector: Vector) -> None:
     text = status_text(
         msgspec.convert(vector.input["summary"], Summary),

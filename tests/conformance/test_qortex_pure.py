@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import pytest
-
 from core.errors import InvalidReward, InvalidSetting
 from core.formats.carried import beyond
 from core.posterior import beta
@@ -14,7 +12,7 @@ from core.records.arm import MICRO, UNIFORM, Prior
 from core.records.observation import OUTCOME_REWARDS, Amount, RewardOutcome
 from core.settings import check_learner
 from tests.conformance import rules
-from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, close, compare, load
+from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, close, compare, each_of, load
 
 TOLERANCE: Final = 1.001e-12  # their 1e-12, with room for the last digit of 1 + 1e-12
 
@@ -51,7 +49,7 @@ def _rest(number: float) -> float:
     return number - round(number * MICRO) / MICRO
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "ThompsonSampling.update"))
+@each_of(load("qortex_pure", "ThompsonSampling.update"))
 def test_a_posterior_moves_by_the_reward(vector: Vector) -> None:
     told = {name: value for name, value in vector.output.items() if name != "last_updated"}
     compare(vector, _updated(**vector.input), told, UPDATES, close(TOLERANCE))
@@ -77,7 +75,7 @@ def _moved(prior: Prior, success_micro: int, failure_micro: int) -> Prior:
     return Prior(alpha_micro=prior.alpha_micro + success_micro, beta_micro=prior.beta_micro + failure_micro)
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "ArmState.mean"))
+@each_of(load("qortex_pure", "ArmState.mean"))
 def test_the_mean_is_qortexs(vector: Vector) -> None:
     ours = float(beta.mean(vector.input["alpha"], vector.input["beta"]))
     compare(vector, {"mean": ours}, {"mean": vector.output}, (), close(TOLERANCE))
@@ -92,7 +90,7 @@ STATES: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "ArmState.from_dict"))
+@each_of(load("qortex_pure", "ArmState.from_dict"))
 def test_a_carried_state_starts_from_the_uniform_prior(vector: Vector) -> None:
     told = {name: value for name, value in vector.output.items() if name != "last_updated"}
     given = vector.input
@@ -127,12 +125,12 @@ BINARY: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "TernaryReward.compute"))
+@each_of(load("qortex_pure", "TernaryReward.compute"))
 def test_an_outcome_is_worth_its_reward(vector: Vector) -> None:
     compare(vector, {"reward": _worth(vector.input)}, {"reward": vector.output}, OUTCOMES)
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "BinaryReward.compute"))
+@each_of(load("qortex_pure", "BinaryReward.compute"))
 def test_a_whole_outcome_is_worth_its_reward(vector: Vector) -> None:
     compare(vector, {"reward": _worth(vector.input)}, {"reward": vector.output}, BINARY)
 
@@ -152,7 +150,7 @@ CONTEXTS: Final = (
 )
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "context_hash"))
+@each_of(load("qortex_pure", "context_hash"))
 def test_contexts_have_no_posteriors_of_their_own(vector: Vector) -> None:
     compare(vector, {}, {"hash": vector.output}, CONTEXTS)
 
@@ -178,7 +176,7 @@ def _is_harmless(name: str) -> bool:
     return 1 <= len(name) <= 128 and not any(char in name for char in _UNPRINTABLE)
 
 
-@pytest.mark.parametrize("vector", load("qortex_pure", "learner_name"))
+@each_of(load("qortex_pure", "learner_name"))
 def test_a_learner_has_a_name_of_printable_characters(vector: Vector) -> None:
     theirs = "valid" if vector.error is None else "refused"
     compare(vector, {"name": _checked(vector.input)}, {"name": theirs}, NAMES)

@@ -70,6 +70,30 @@ def load(name: str, function: str | None = None) -> list[Any]:
     return [pytest.param(vector, id=vector.id) for vector in chosen]
 
 
+def each_of(vectors: Sequence[Any]) -> Callable[[Callable[[Vector], None]], Callable[[], None]]:
+    """Make one test of the checks of all vectors: thousands of tests take longer to begin than to run."""
+
+    def of_all(check: Callable[[Vector], None]) -> Callable[[], None]:
+        def test() -> None:
+            if not vectors:
+                pytest.skip("no vectors")
+            wrong: list[Exception] = []
+            for one in vectors:
+                try:
+                    check(one.values[0])
+                except Exception as problem:
+                    problem.add_note(f"vector {one.id}")
+                    wrong.append(problem)
+            if wrong:
+                raise ExceptionGroup(f"{len(wrong)} of {len(vectors)} vectors", wrong)
+
+        test.__name__, test.__qualname__, test.__module__ = check.__name__, check.__name__, check.__module__
+        test.__doc__ = check.__doc__
+        return test
+
+    return of_all
+
+
 def compare(
     vector: Vector,
     ours: Mapping[str, Any],
