@@ -358,6 +358,7 @@ def test_forbidden_words_do_not_occur(what: str) -> None:
 MAY_SKIP = [
     "tests/conformance/environments.py",
     "tests/conformance/test_qortex_beside.py",
+    "tests/conformance/vectors.py",
     "tests/conftest.py",
     "tests/journeys/conftest.py",
     "tests/store/pooler.py",

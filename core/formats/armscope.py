@@ -11,6 +11,7 @@ left out.
 ``armscope`` *  version of this format: 1
 ``name`` *      the learner
 ``origin``      what database and learner the lines come from
+``head``        the head of that learner's chain when the lines were written
 ``settings``    its settings
 ``texts``       false = excerpts and texts by people are left out of the lines that follow
 ``hidden``      number of evaluations left out, because the caller was still to judge the same in a blind queue

@@ -40,8 +40,11 @@ WRITES: dict[str, Callable[[Transaction], object]] = {
 
 def ways(facts: Snapshot | Transaction, act: Callable[[], object]) -> list[str]:
     """How SQLite reads the ledger in everything that the act asks."""
-    assert isinstance(facts.connection, Connection)
-    driver = facts.connection._driver
+    connection: object = getattr(
+        facts.connection, "plain", facts.connection
+    )  # a write's is watched by its chain
+    assert isinstance(connection, Connection)
+    driver = connection._driver
     asked: list[str] = []
     driver.set_trace_callback(asked.append)
     act()
