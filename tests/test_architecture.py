@@ -532,7 +532,7 @@ BUDGETS = {
     "core": 5_600,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 14_290,
+    "core/doors": 14_310,
     "core/explained": 530,
     "core/flows": 14_150,
     "core/formats": 11_750,

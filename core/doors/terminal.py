@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -62,8 +63,21 @@ def _document(answer: object, option: int) -> bytes:
 
 
 def _write(document: bytes) -> None:
-    sys.stdout.buffer.write(document)
+    sys.stdout.buffer.write(_escaped(document))
     sys.stdout.buffer.flush()
+
+
+def _escaped(document: bytes) -> bytes:
+    r"""Return a JSON document of which a terminal obeys no character.
+
+    >>> _escaped('{"a":"\x9b\u202e\x7f\u00e9"}'.encode()).decode()
+    '{"a":"\\u009b\\u202e\\u007fé"}'
+    """
+    text = document.decode()
+    if text.replace("\n", "").isprintable():
+        return document
+    escaped = (char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+    return "".join(escaped).replace("\x7f", "\\u007f").encode()
 
 
 def say(*lines: str) -> None:
