@@ -541,7 +541,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_250,
     "core/statistics": 11_830,
-    "core/store": 25_670,
+    "core/store": 25_750,
     "dashboard": 4_470,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

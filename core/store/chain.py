@@ -19,6 +19,7 @@ from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
 from secrets import token_bytes
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -325,6 +326,24 @@ class Link(NamedTuple):
     head: bytes
 
 
+_LINK: Final = Struct(f"<qqqq{SUM_BYTES}s{HEAD_BYTES}s")
+"""The fields of `Link` as a learner's row holds them."""
+_MOST_HELD: Final = 8
+"""Latest links that a learner's row holds: each act changes it anyway, and a table would cost a further page."""
+
+
+def held_links(stored: bytes | None) -> Iterator[Link]:
+    """Yield the latest links that a learner's row holds, oldest first; what is left of a part of one is no link."""
+    held = stored or b""
+    for at in range(0, len(held) - _LINK.size + 1, _LINK.size):
+        yield Link(*_LINK.unpack_from(held, at))
+
+
+def are_whole(stored: bytes | None) -> bool:
+    """Return whether the links that a row holds are complete."""
+    return len(stored or b"") % _LINK.size == 0
+
+
 def head_of(before: bytes | None, link: Link) -> bytes:
     """Return the head of a link, which changes with each link up to it."""
     content = _ENCODE((before or b"", link.encoding, link.link_no, link.revision, link.at_ms, link.sum))
@@ -341,15 +360,16 @@ def shown_head(link_no: int, head: bytes | None) -> str | None:
 
 
 class State(NamedTuple):
-    """A learner's chain as its row has it: key, sum, latest head, sum of what an import has staged."""
+    """A learner's chain as its row has it: key, sum, latest head, latest links, sum of what an import has staged."""
 
     key: bytes | None
     sum: bytes | None
     head: bytes | None
+    held: bytes | None
     staged: bytes | None
 
 
-STATE: Final = ("chain_key", "chain_sum", "chain_head", "staged_sum")
+STATE: Final = ("chain_key", "chain_sum", "chain_head", "chain_held", "staged_sum")
 """The columns of `State`."""
 
 
@@ -361,6 +381,9 @@ class Chain:
         self.head = state.head
         self.sum = self._before = unpacked(state.sum)
         self.staged = 0 if state.staged is None else unpacked(state.staged)
+        self._held = state.held or b""
+        self.due: list[Link] = []
+        """Links that the table takes now, as the row holds enough."""
         self._learner = learner
         self._is_staging = is_staging
         self._together = Together(self.key)
@@ -426,9 +449,14 @@ class Chain:
             return None
         link = Link(number, ENCODING, revision, at_ms, packed(self.sum), b"")
         self.head = head_of(self.head, link)
-        return link._replace(head=self.head)
+        link = link._replace(head=self.head)
+        self._held += _LINK.pack(*link)
+        if len(self._held) >= _MOST_HELD * _LINK.size:
+            self.due, self._held = [*held_links(self._held)], b""
+        return link
 
     @property
     def state(self) -> State:
         """Return the state to be stored."""
-        return State(self.key, packed(self.sum), self.head, packed(self.staged) if self.staged else None)
+        staged = packed(self.staged) if self.staged else None
+        return State(self.key, packed(self.sum), self.head, self._held or None, staged)

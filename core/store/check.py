@@ -28,7 +28,7 @@ from core.store.episodes import episode_digest, episode_plans, read_episodes
 from core.store.evaluations import EVALUATION_KEY, counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.holds import unlike_holds
-from core.store.links import unlike_chain
+from core.store.links import last_link, link_with, unlike_chain
 from core.store.provenance import plans, standings
 from core.store.quality import (
     folded,
@@ -552,8 +552,8 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
             yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")
 
 
-_GAPLESS: Final = tuple(name for name in NUMBERED if name not in TAKEN)
-"""Tables whose numbers are given in the transaction that writes the row: none is missing."""
+_GAPLESS: Final = tuple(name for name in NUMBERED if name not in {*TAKEN, "link"})
+"""Tables whose numbers are given in the transaction that writes the row. The chain checks the numbers of links."""
 
 
 def _gaps(snapshot: Snapshot) -> Iterator[Difference]:
@@ -608,30 +608,17 @@ class Head(NamedTuple):
 
 def without_head(learners: Sequence[Snapshot], head: Head) -> Iterator[Difference]:
     """Yield a difference if no learner's chain has the head."""
-    if any(_link_no(learner, head) is not None for learner in learners):
+    if any(link_with(one.connection, one.learner_id, head.digest, head.link_no) for one in learners):
         return
     where = "" if head.link_no is None else f" {head.link_no}"
     chains = "; ".join(_without(learner, head) for learner in learners) or "no learner"
     yield Difference("link", f"head{where}", chains, "a chain that has this head")
 
 
-def _link_no(learner: Snapshot, head: Head) -> int | None:
-    """Return the number of the link with a head."""
-    by_number, number = ("", []) if head.link_no is None else (" AND link_no = ?", [head.link_no])
-    row = learner.connection.row(
-        f"SELECT link_no FROM link WHERE learner_id = ?{by_number} AND head = ?",
-        [learner.learner_id, *number, head.digest],
-    )
-    return None if row is None else int(row[0])
-
-
 def _without(learner: Snapshot, head: Head) -> str:
     """Return how a chain without the head ends, and from where on it differs where that is known."""
-    row = learner.connection.row(
-        "SELECT link_no, at_ms FROM link WHERE learner_id = ? ORDER BY link_no DESC LIMIT 1",
-        [learner.learner_id],
-    )
-    last, at_ms = (0, 0) if row is None else row
+    link = last_link(learner.connection, learner.learner_id)
+    last, at_ms = (0, 0) if link is None else (link.link_no, link.at_ms)
     end = f"{learner.name} ends with link {last}" + (f" of {iso(at_ms)}" if at_ms else "")
     if head.link_no is None:
         return end

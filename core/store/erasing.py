@@ -149,7 +149,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
             *("rollout.uid", "rollout.said"),
             *("learner.chain_key", "learner.chain_sum", "learner.chain_head", "learner.staged_sum"),
-            *("learner.chain_at", "link.sum", "link.head"),
+            *("learner.chain_held", "learner.chain_at", "link.sum", "link.head"),
             "rollout_message.rollout",
             *("scale.uid", "scale.base", "episode.format", "episode.split"),
             *(

@@ -21,9 +21,11 @@ from core.store.chain import (
     State,
     Together,
     added,
+    are_whole,
     columns_of,
     facts_of,
     head_of,
+    held_links,
     is_together,
     key_of,
     packed,
@@ -180,8 +182,9 @@ def tellings_from(connection: Connection, learner_id: int, revision: int) -> lis
 
 # Comparison
 
-_LEARNER: Final = f"SELECT {', '.join(STATE)}, chain_at FROM learner WHERE learner_id = ?"
-_LINKS: Final = f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = ? ORDER BY link_no"
+_LEARNER: Final = f"SELECT {', '.join(STATE)}, chain_at, next_link_no FROM learner WHERE learner_id = ?"
+_LINKS_OF: Final = f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = ?"
+_LINKS: Final = f"{_LINKS_OF} ORDER BY link_no"
 
 
 def unlike_chain(
@@ -191,12 +194,12 @@ def unlike_chain(
     row = connection.row(_LEARNER, [learner_id])
     if row is None:
         return
-    *columns, position = row
+    *columns, position, next_link_no = row
     state = State(*columns)
     if position:
         yield Difference("learner", "chain_at", position, "a chain that is complete: run armscope upgrade")
         return
-    yield from _unlike_links(connection, learner_id, state)
+    yield from _unlike_links(connection, learner_id, state, next_link_no)
     subject = Subject(learner_id, learner, state.key or b"", revision)
     if sum_of_facts(connection, subject) != unpacked(state.sum):
         yield Difference(
@@ -207,10 +210,13 @@ def unlike_chain(
         )
 
 
-def _unlike_links(connection: Connection, learner_id: int, state: State) -> Iterator[Difference]:
+def _unlike_links(
+    connection: Connection, learner_id: int, state: State, next_link_no: int
+) -> Iterator[Difference]:
     before, last = None, None
-    for row in connection.each(_LINKS, [learner_id]):
-        last = Link(*row)
+    if not are_whole(state.held):
+        yield Difference("learner", "chain_held", f"{len(state.held or b'')} bytes", "whole links")
+    for last in _links(connection, learner_id, state.held):
         if last.encoding not in ENCODINGS or last.head != head_of(before, last):
             yield Difference("link", str(last.link_no), f"head {shown(last.head)}", "that of its content")
         before = last.head
@@ -218,8 +224,36 @@ def _unlike_links(connection: Connection, learner_id: int, state: State) -> Iter
         yield Difference(
             "learner", "chain_head", f"head {shown(state.head)}", f"{shown(before)} of the last link"
         )
+    if next_link_no != (1 if last is None else last.link_no + 1):
+        yield Difference("learner", "next_link_no", str(next_link_no), "one beyond the last link")
     if unpacked(None if last is None else last.sum) != unpacked(state.sum):
         yield Difference("learner", "chain_sum", "another sum", "that of the last link")
+
+
+def _links(connection: Connection, learner_id: int, held: bytes | None) -> Iterator[Link]:
+    yield from (Link(*row) for row in connection.each(_LINKS, [learner_id]))
+    yield from held_links(held)
+
+
+def _held(connection: Connection, learner_id: int) -> list[Link]:
+    row = connection.row("SELECT chain_held FROM learner WHERE learner_id = ?", [learner_id])
+    return [] if row is None else [*held_links(row[0])]
+
+
+def last_link(connection: Connection, learner_id: int) -> Link | None:
+    """Return the latest link of a learner."""
+    held = _held(connection, learner_id)
+    row = connection.row(f"{_LINKS} DESC LIMIT 1", [learner_id])
+    return held[-1] if held else None if row is None else Link(*row)
+
+
+def link_with(connection: Connection, learner_id: int, head: bytes, link_no: int | None) -> Link | None:
+    """Return the link that has a head, under this number if there is one."""
+    by_number, number = ("", []) if link_no is None else (" AND link_no = ?", [link_no])
+    row = connection.row(f"{_LINKS_OF}{by_number} AND head = ?", [learner_id, *number, head])
+    stored = [] if row is None else [Link(*row)]
+    links = [*stored, *_held(connection, learner_id)]
+    return next((link for link in links if link.head == head and link_no in {None, link.link_no}), None)
 
 
 def shown(head: bytes | None) -> str:

@@ -202,6 +202,7 @@ learner = Table(
     _maybe_bytes("chain_key"),  # key of the digests of its facts (`core.store.chain`); NULL: it has none yet
     _maybe_bytes("chain_sum"),
     _maybe_bytes("chain_head"),  # of its latest link
+    _maybe_bytes("chain_held"),  # its latest links, until the table takes them
     _maybe_bytes("staged_sum"),  # of the facts of the import in progress
     _text_or_none("chain_at"),  # how far an upgrade has built its chain; '': to the end
     *(_int(f"next_{name}_no", default=1) for name in NUMBERED),

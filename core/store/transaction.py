@@ -408,7 +408,8 @@ class Transaction:
         link = self.chain.link(self._next["link"], self.revision, self.now_ms)
         if link is not None:
             self._next["link"] += 1
-            self.plain.run(ADD_LINK, [self.learner_id, *link])
+            if self.chain.due:
+                self.plain.many(ADD_LINK, [[self.learner_id, *due] for due in self.chain.due])
         values = [self.revision, self._token, *self.chain.state, *self._next.values(), self.learner_id]
         self.plain.run(_END, values)
 

@@ -124,7 +124,7 @@ MARKS: dict[str, Marks] = {
     "learner": Marks(
         (
             "learner_id name origin created_at_ms settings sticky revision digest_key chain_key "
-            "chain_sum chain_head chain_at next_arm_no next_run_no next_observation_no next_reset_no "
+            "chain_sum chain_head chain_held chain_at next_arm_no next_run_no next_observation_no next_reset_no "
             "next_import_no next_setting_no next_undo_no next_note_no next_audit_no next_adapter_no "
             "next_layer_no next_execution_no next_rubric_no next_evaluation_no next_choice_no "
             "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "

@@ -33,7 +33,7 @@ from core.flows.undo import redo, undo
 from core.records.reward import RewardOrder
 from core.records.times import iso
 from core.store import links
-from core.store.chain import ENCODINGS, Link, head_of
+from core.store.chain import ENCODINGS, Link, head_of, held_links
 from core.store.store import Store
 from core.store.tables import ACTS
 from tests.engine import Cluster
@@ -44,6 +44,7 @@ from tests.store.worlds import lines_file, run_line, told_context
 
 pytestmark = pytest.mark.of_file
 A = "tool:other:a"
+LINK_BYTES = 128
 Rows = list[tuple[Any, ...]]
 
 
@@ -53,12 +54,11 @@ def rows(context: Context, sql: str) -> Rows:
 
 
 def links_of(context: Context) -> list[Link]:
-    return [
-        Link(*row)
-        for row in rows(
-            context, f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = 1 ORDER BY link_no"
-        )
-    ]
+    stored = rows(
+        context, f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = 1 ORDER BY link_no"
+    )
+    ((held,),) = rows(context, "SELECT chain_held FROM learner WHERE learner_id = 1")
+    return [*(Link(*row) for row in stored), *held_links(held)]
 
 
 def is_clean(context: Context) -> bool:
@@ -136,7 +136,16 @@ CHANGED = {
     "one more": (
         "INSERT INTO reset_arm (learner_id, reset_no, arm_no) SELECT learner_id, reset_no, 99 FROM reset LIMIT 1"
     ),
-    "the last link": "DELETE FROM link WHERE link_no = (SELECT max(link_no) FROM link)",
+    "the last link": f"UPDATE learner SET chain_held = substr(chain_held, 1, length(chain_held) - {LINK_BYTES})",
+    "a part of the last link": "UPDATE learner SET chain_held = substr(chain_held, 1, length(chain_held) - 1)",
+    "more than the last link": "UPDATE learner SET chain_held = chain_held || x'00'",
+    "a link that is held": "UPDATE learner SET chain_held = x'02' || substr(chain_held, 2)",
+    "all links that are held": "UPDATE learner SET chain_held = NULL",
+    "the last link in the table": "DELETE FROM link WHERE link_no = (SELECT max(link_no) FROM link)",
+    "a link twice": (
+        "INSERT INTO link SELECT learner_id, link_no + 1, encoding, revision, at_ms, sum, head FROM link"
+        " WHERE link_no = (SELECT max(link_no) FROM link)"
+    ),
     "a link in the middle": "UPDATE link SET at_ms = at_ms + 1 WHERE link_no = 2",
     "the key": "UPDATE learner SET chain_key = zeroblob(16) WHERE learner_id = 1",
     "all links": "DELETE FROM link",
@@ -146,8 +155,10 @@ CHANGED = {
 @pytest.mark.parametrize("what", CHANGED)
 def test_an_edit_past_all_flows_is_found(tmp_path: Path, what: str) -> None:
     context = told_context(tmp_path)
-    note(context, A, "slow")
+    for number in range(14):
+        note(context, A, f"slow {number}")
     reward(context, A, 0.5, reason="half", key="of its own")
+    assert is_clean(context)
     execute(context, CHANGED[what])
     found = queries.verify(context).differences
     assert "link" in {difference.table for _, difference in found} or "chain_head" in str(found)
@@ -198,7 +209,8 @@ def test_damage_from_before_is_found_after_erasing(tmp_path: Path) -> None:
 
 _BEFORE = (
     "DELETE FROM link WHERE learner_id = 1",
-    "UPDATE learner SET chain_key = NULL, chain_sum = NULL, chain_head = NULL, next_link_no = 1, chain_at = 'begun'"
+    "UPDATE learner SET chain_key = NULL, chain_sum = NULL, chain_head = NULL, chain_held = NULL, next_link_no = 1,"
+    " chain_at = 'begun'"
     " WHERE learner_id = 1",
 )
 
@@ -328,7 +340,7 @@ def test_a_cut_end_is_found_by_a_noted_head(acted: Context) -> None:
     """An editor takes the last reward out of every table, and its link."""
     earlier = links_of(acted)[-2]
     noted = head(acted)
-    undone = ("observation", "audit", "link")
+    undone = ("observation", "audit")
     execute(
         acted,
         *(
@@ -337,9 +349,10 @@ def test_a_cut_end_is_found_by_a_noted_head(acted: Context) -> None:
         ),
         *(
             f"UPDATE learner SET next_{table}_no = next_{table}_no - 1 WHERE learner_id = 1"
-            for table in undone
+            for table in (*undone, "link")
         ),
         f"UPDATE learner SET revision = revision - 1, chain_head = x'{earlier.head.hex()}',"
+        f" chain_held = substr(chain_held, 1, length(chain_held) - {LINK_BYTES}),"
         f" chain_sum = x'{earlier.sum.hex()}' WHERE learner_id = 1",
     )
     tables = {difference.table for _, difference in queries.verify(acted).differences}

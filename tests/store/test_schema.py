@@ -260,7 +260,15 @@ _BACK_TO_0021 = (
     "DROP TABLE link",
     *(
         f"ALTER TABLE learner DROP COLUMN {name}"
-        for name in ("chain_key", "chain_sum", "chain_head", "staged_sum", "chain_at", "next_link_no")
+        for name in (
+            "chain_key",
+            "chain_sum",
+            "chain_head",
+            "chain_held",
+            "staged_sum",
+            "chain_at",
+            "next_link_no",
+        )
     ),
     "DROP TABLE spent",
     "ALTER TABLE run DROP COLUMN bill_pico",
