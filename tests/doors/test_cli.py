@@ -76,6 +76,7 @@ NO_VERBS = {
     "demo",
     "doctor",
     "help",
+    "inventory",
     "mcp",
     "member",
     "queue",

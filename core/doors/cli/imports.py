@@ -169,7 +169,7 @@ def import_(
             progress=None if bar is None else _Following(bar),
             waiting=partial(say_on_stderr, WAITING),
         )
-    done(line, act_document(context, result), lambda: _say_import(line, context, result))
+    done(line, act_document(context, result), lambda: _say_import(line, context, result, paths))
 
 
 def _import_spread(
@@ -319,7 +319,7 @@ def _known_of(one: ImportAnswer) -> str:
     return f", {one.n_other_known:,} of them known already" if one.n_other_known else ""
 
 
-def _say_import(line: typer.Context, context: Context, result: ImportAnswer) -> None:
+def _say_import(line: typer.Context, context: Context, result: ImportAnswer, paths: Sequence[Path]) -> None:
     source = f"from {number_of(result.files, 'file')} ({result.format})"
     words = f"{result.other_facts}{_known_of(result)}" if result.n_other_facts else ""
     if words and not result.runs:
@@ -356,6 +356,16 @@ def _say_import(line: typer.Context, context: Context, result: ImportAnswer) -> 
         if result.id is not None
         else ("All of it was known already, so there is no act to undo.",)
     )
+    _say_carried(paths)
+
+
+def _say_carried(paths: Sequence[Path]) -> None:
+    """Answer what this machine's agents carry and use, where the sessions that were imported are its own."""
+    own = (Path.home() / ".claude").resolve()
+    if any(path.resolve().is_relative_to(own) for path in paths):
+        from core.installed.answer import machine_inventory
+
+        say(machine_inventory(Path.home(), time.time_ns() // 1_000_000).sentence, "See: armscope inventory")
 
 
 def _say_not_offered(result: ImportAnswer) -> None:

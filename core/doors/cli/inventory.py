@@ -1,0 +1,62 @@
+"""Inventory: what the agents of this machine carry, and what their sessions used."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.doors.cli.program.app import answer, command
+from core.doors.terminal import say, say_table, time_words
+
+if TYPE_CHECKING:
+    from core.records.inventory import CarriedItem, MachineInventory
+
+
+@command(examples=["inventory", "inventory --all", "--json inventory"])
+def inventory(
+    line: typer.Context,
+    whole: Annotated[bool, typer.Option("--all", help="List used items, too.")] = False,
+    home: Annotated[
+        Path | None, typer.Option("--home", metavar="FOLDER", help="Another home folder than the user's.")
+    ] = None,
+) -> None:
+    """Read what agents on this machine carry, and count what their sessions used.
+
+    Nothing is started, fetched or written. Sessions are those of Claude Code. A cost is about a quarter of the
+    characters. An item that no session used is not useless: the table has the number of sessions that had it on
+    offer.
+    """
+    from core.installed.answer import machine_inventory
+
+    result = machine_inventory(home or Path.home(), time.time_ns() // 1_000_000)
+    answer(line, result, lambda: _say(result, whole=whole))
+
+
+def _say(result: MachineInventory, *, whole: bool) -> None:
+    say(result.sentence)
+    if result.oldest_ms is not None:
+        say(f"The oldest session on record began {time_words(result.oldest_ms)} UTC.")
+    rows = [_row(one) for one in result.items if whole or one.use is None or not one.use.uses]
+    heads = ("agent", "kind", "name", "state", "tokens", "on offer", "used", "last use", "changed", "why")
+    if rows:
+        say_table(heads, rows, numbers=(4, 5, 6))
+    say(*result.notes)
+
+
+def _row(one: CarriedItem) -> tuple[str, ...]:
+    item, use = one.item, one.use
+    return (
+        item.agent,
+        item.kind,
+        item.name,
+        item.state,
+        "unknown" if item.carried is None else f"{item.carried:,}",
+        "unknown" if use is None else f"{use.offered:,}",
+        "unknown" if use is None else f"{use.uses:,}",
+        "unknown" if use is None else "never" if use.last_ms is None else time_words(use.last_ms),
+        time_words(item.changed_ms or None),
+        one.why if one.proposal is None else f"propose {one.proposal}: {one.why}",
+    )

@@ -1,0 +1,195 @@
+"""Claude Code: skills, plugins, servers and context files, as its settings of user, project and machine leave them.
+
+Settings of a project's own user go before those of the project, and these before the user's. Settings that an
+administrator manages go before all. Skills and commands have one name space. A plugin's skill is called
+``plugin:skill``; only the plugin as a whole can be switched off. A server's file does not list its tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast, get_args
+
+from msgspec.structs import replace
+
+from core.installed.files import (
+    FileReader,
+    Shown,
+    Skill,
+    changed_ms,
+    context_file,
+    listed,
+    listed_skill,
+    member,
+    server,
+    texts,
+)
+from core.records.inventory import InstalledItem, Switch
+
+AGENT: Final = "Claude Code"
+MANAGED: Final = (
+    Path("/etc/claude-code/managed-settings.json"),
+    Path("/Library/Application Support/ClaudeCode/managed-settings.json"),
+)
+_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class InForce(NamedTuple):
+    """Settings in force in one folder, and the file that a change of the user's goes to."""
+
+    shown: Mapping[str, Shown]
+    plugins: Mapping[str, bool]
+    rejected: frozenset[str]
+    managed: Mapping[str, Any]
+    own: Path
+
+
+def items(
+    home: Path, projects: Sequence[Path], files: FileReader, managed: Iterable[Path] = MANAGED
+) -> Iterator[InstalledItem]:
+    """Yield what Claude Code carries in every folder, and what it carries in each of the projects.
+
+    Args:
+        home: The user's home folder.
+        projects: Folders in which it was used.
+        files: Reader of files.
+        managed: FileReader of settings that an administrator manages.
+    """
+    fixed = [files.settings(path) for path in managed]
+    folder = home / ".claude"
+    user = _settings(files, [folder / "settings.json"], fixed)
+    yield from _skills_and_commands(files, folder, user, None)
+    yield from _plugins(files, folder, user)
+    registry = files.settings(home / ".claude.json")
+    yield from _servers(member(registry, "mcpServers"), home / ".claude.json", user, None)
+    yield from context_file(files, AGENT, folder / "CLAUDE.md")
+    for project in projects:
+        if project == home:
+            continue
+        within = project / ".claude"
+        local = _settings(
+            files,
+            [within / "settings.local.json", within / "settings.json", folder / "settings.json"],
+            fixed,
+        )
+        yield from _skills_and_commands(files, within, local, str(project))
+        own = member(registry, "projects", str(project), "mcpServers")
+        yield from _servers(own, home / ".claude.json", local, str(project))
+        shared = project / ".mcp.json"
+        yield from _servers(member(files.settings(shared), "mcpServers"), shared, local, str(project))
+        for name in ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"):
+            yield from context_file(files, AGENT, project / name, str(project))
+
+
+def server_of_tool(name: str) -> str | None:
+    """Return the server in a tool's name, as sessions write it.
+
+    >>> server_of_tool("mcp__github__get_issue"), server_of_tool("Bash")
+    ('github', None)
+    """
+    parts = name.split("__", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "mcp" else None
+
+
+def as_in_tools(item: InstalledItem) -> str:
+    """Return a server's name as the names of its tools have it."""
+    plain = _NAME.sub("_", item.name)
+    return plain if item.plugin is None else f"plugin_{_NAME.sub('_', item.plugin.split('@')[0])}_{plain}"
+
+
+def _settings(files: FileReader, paths: Sequence[Path], fixed: Sequence[dict[str, Any]]) -> InForce:
+    """Return the settings of some files, the strongest first."""
+    layers = [*fixed, *(files.settings(path) for path in paths)]
+    shown: dict[str, Shown] = {}
+    plugins: dict[str, bool] = {}
+    rejected: set[str] = set()
+    for layer in reversed(layers):
+        shown |= {
+            name: cast("Shown", value)
+            for name, value in member(layer, "skillOverrides").items()
+            if value in get_args(Shown)
+        }
+        plugins |= {name: value is not False for name, value in member(layer, "enabledPlugins").items()}
+        rejected |= {*texts(layer.get("disabledMcpjsonServers"))}
+    merged: dict[str, Any] = {}
+    for layer in fixed:
+        merged |= layer
+    return InForce(shown, plugins, frozenset(rejected), merged, paths[0])
+
+
+def _skills_and_commands(
+    files: FileReader, folder: Path, settings: InForce, project: str | None
+) -> Iterator[InstalledItem]:
+    skills = [*files.skills(folder / "skills")]
+    names = {skill.name for skill in skills}
+    commands = [
+        skill
+        for path in listed(folder / "commands", "**/*.md")
+        if path.stem not in names and (skill := files.skill(path, path.stem)) is not None
+    ]
+    for skill in (*skills, *commands):
+        yield replace(
+            listed_skill(AGENT, skill, _shown(skill, settings), project=project),
+            switch=_switch(skill, settings),
+        )
+
+
+def _shown(skill: Skill, settings: InForce) -> Shown:
+    """Return how a skill is listed: its own words keep it from the model, whatever the settings say."""
+    shown = settings.shown.get(skill.name, "on")
+    return "user-invocable-only" if skill.is_for_users and shown != "off" else shown
+
+
+def _switch(skill: Skill, settings: InForce) -> Switch | None:
+    """Return the user's own setting for a skill; None where an administrator has set it."""
+    if skill.name in member(settings.managed, "skillOverrides"):
+        return None
+    return Switch(file=str(settings.own), keys=("skillOverrides", skill.name), value="name-only")
+
+
+def _plugins(files: FileReader, folder: Path, settings: InForce) -> Iterator[InstalledItem]:
+    """Yield what the installed plugins bring; those of one project belong to it."""
+    installed = member(files.settings(folder / "plugins" / "installed_plugins.json"), "plugins")
+    for name, entries in sorted(installed.items()):
+        for entry in entries if isinstance(entries, list) else [entries]:
+            root = Path(str(member(entry).get("installPath", "")))
+            if not root.is_absolute():
+                continue
+            project = member(entry).get("projectPath")
+            yield from _of_plugin(files, root, name, settings, project if isinstance(project, str) else None)
+
+
+def _of_plugin(
+    files: FileReader, root: Path, name: str, settings: InForce, project: str | None
+) -> Iterator[InstalledItem]:
+    is_on = settings.plugins.get(name, True)
+    is_fixed = name in member(settings.managed, "enabledPlugins") or project is not None
+    switch = Switch(file=str(settings.own), keys=("enabledPlugins", name), value=False, whole=name)
+    short = name.split("@", maxsplit=1)[0]
+    manifest = files.settings(root / ".claude-plugin" / "plugin.json")
+    paths = [*listed(root / "skills", "*/SKILL.md"), *listed(root / "commands", "**/*.md")]
+    for path in paths:
+        own = path.parent.name if path.name == "SKILL.md" else path.stem
+        skill = files.skill(path, f"{short}:{own}")
+        if skill is not None:
+            shown: Shown = "off" if not is_on else "user-invocable-only" if skill.is_for_users else "on"
+            item = listed_skill(AGENT, skill, shown, project=project, plugin=name)
+            yield replace(item, switch=None if is_fixed else switch)
+    servers = manifest.get("mcpServers")
+    if isinstance(servers, str):
+        servers = member(files.settings(root / servers), "mcpServers")
+    for one in member(servers) or member(files.settings(root / ".mcp.json"), "mcpServers"):
+        item = server(AGENT, one, root / ".mcp.json", is_on=is_on, project=project, plugin=name)
+        yield replace(
+            item, switch=None if is_fixed else switch, changed_ms=item.changed_ms or changed_ms(root)
+        )
+
+
+def _servers(
+    servers: Mapping[str, Any], path: Path, settings: InForce, project: str | None
+) -> Iterator[InstalledItem]:
+    for name in sorted(servers):
+        is_shared = path.name == ".mcp.json"
+        yield server(AGENT, name, path, is_on=not (is_shared and name in settings.rejected), project=project)
