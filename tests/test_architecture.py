@@ -534,7 +534,7 @@ BUDGETS = {
     "core": 5_600,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 14_390,
+    "core/doors": 14_670,
     "core/explained": 530,
     "core/flows": 14_150,
     "core/formats": 11_750,

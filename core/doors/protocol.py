@@ -52,6 +52,7 @@ from core.records.arm import Arm, ArmType
 from core.records.arm_summary import JudgedArm
 from core.records.audit import AuditEntry
 from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
+from core.records.bill import Spent, heaviest, merged
 from core.records.candidate import tool_candidate
 from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
@@ -69,7 +70,7 @@ from core.records.observation import Observation, RewardOutcome
 from core.records.parameters import Compared, ExportFormat
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
-from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage
+from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
 from core.records.run_page import RunRow
 from core.records.run_story import RunStory
 from core.records.selection import Selection
@@ -277,7 +278,9 @@ class LearnerProtocol(Protocol):
                 "prompt": run.prompt,
                 "keep": options.get("keep", True),
             }
-            return self._attempts.record(lambda: _run_of(self._offers, run.uid, recorded), request, run.later)
+            return self._attempts.record(
+                lambda: _billed(_run_of(self._offers, run.uid, recorded), run.spent), request, run.later
+            )
 
         return RunUnderWay[Any](arms, uid=request.uid, begin=begin, end=end)
 
@@ -781,6 +784,20 @@ def _run_of(offers: Offers, uid: str, options: RecordOptions) -> Run:
         prompt=options.get("prompt") if keep else None,
         reply=None if keep else "",
     )
+
+
+def _billed(run: Run, rows: Sequence[Spent]) -> Run:
+    """Return a run with the tokens of each model; the one that used most is its model if it names none.
+
+    A provider answers with a version of the model, such as ``large-2026-01-31``. It counts as the run's ``large``.
+    """
+    label = run.model
+    own = [
+        replace(row, model=label) if label and row.model and row.model.startswith(label) else row
+        for row in rows
+    ]
+    model = label or heaviest(own)
+    return replace(run, model=model, bill=beyond(run.usage, merged(own), model)) if own else run
 
 
 def recorded(

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypeVar
+from typing import Final, Generic, Literal, Self, TypeVar
 
 from core.doors.attempts import RunOutcome
+from core.doors.messages import call_of, parts_of, spent_of
 from core.errors import InvalidInput
 from core.records.answers import RecordAnswer
-from core.records.run import METADATA_CHARS, Call, Status, Usage
+from core.records.bill import Spent
+from core.records.run import Call, Status, Usage
 from core.records.selection import Selection
 
 _T = TypeVar("_T")
 
 _LOG: Final = logging.getLogger("armscope")
-_PARTS: Final[dict[str, tuple[str, ...]]] = {
-    "input": ("input", "input_tokens", "prompt_tokens"),
-    "output": ("output", "output_tokens", "completion_tokens"),
-    "cache_read": ("cache_read", "cache_read_input_tokens", "cache_read_tokens"),
-    "cache_write": ("cache_write", "cache_creation_input_tokens", "cache_write_tokens"),
-    "total": ("total", "total_tokens"),
-}
-"""Names that SDKs use for the parts of a usage."""
 
 
 class RunUnderWay(Generic[_T]):
@@ -50,9 +43,11 @@ class RunUnderWay(Generic[_T]):
         self.texts: list[str] = []
         self.prompt: str | None = None
         self.usage: Usage | None = None
+        self.spent: list[Spent] = []
         self.answer: RecordAnswer | None = None
         self.outcome: RunOutcome | None = None
         self.later: list[Callable[[], None]] = []
+        self._read: dict[int, object] = {}
         self._offered = None if offered is None else list(offered)
         self._begin = begin
         self._end = end
@@ -113,8 +108,7 @@ class RunUnderWay(Generic[_T]):
 
     def called(self, name: str, arguments: object = "") -> None:
         """Add a tool call; detectors read the first 200 characters of its arguments, which are not stored."""
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
-        self.calls.append(Call(name=name, metadata=text[:METADATA_CHARS]))
+        self.calls.append(call_of(name, arguments))
 
     def asked(self, text: str) -> None:
         """Set the text of the request; it is stored, up to 100,000 characters, only with the setting ``keep_texts``.
@@ -133,8 +127,10 @@ class RunUnderWay(Generic[_T]):
         """
         self.texts.append(text)
 
-    def used(self, usage: object = None, **parts: int) -> None:
-        """Add the usage of one answer of the model: a `Usage`, an SDK's usage, or its parts by name.
+    def used(self, usage: object = None, *, model: str | None = None, **parts: int) -> None:
+        """Add the usage of one answer of a model: a `Usage`, an SDK's usage, or its parts by name.
+
+        ``model`` is the model that answered, where it is not the run's.
 
         >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
         >>> run.used({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15})
@@ -142,8 +138,42 @@ class RunUnderWay(Generic[_T]):
         >>> run.usage.tokens
         17
         """
-        added = usage if isinstance(usage, Usage) else _usage(parts if usage is None else usage)
+        added, row = spent_of(parts if usage is None else usage, model)
+        self.spent.append(row)
         self.usage = added if self.usage is None else _sum(self.usage, added)
+
+    def from_messages(self, messages: object) -> None:
+        """Add the calls, texts and usage of an answer of the model, or of a list of messages.
+
+        Understood are answers and messages of OpenAI (chat completions and Responses), Anthropic, LangChain and
+        pydantic-ai. Of a list only messages since the user's last text are read. A message object counts once.
+
+        >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
+        >>> reply = {"role": "assistant", "content": [{"type": "tool_use", "name": "add", "input": {"a": 2}}]}
+        >>> run.from_messages([{"role": "user", "content": "2 + 2?"}, {**reply, "usage": {"output_tokens": 7}}])
+        >>> run.prompt, [call.name for call in run.calls], run.usage.output
+        ('2 + 2?', ['add'], 7)
+        """
+        parts = parts_of(messages)
+        for part in parts:
+            if id(part.owner) in self._read:
+                continue
+            if part.call is not None:
+                self.calls.append(part.call)
+            elif part.kind == "request":
+                self.prompt = part.text
+            elif part.kind == "text":
+                self.texts.append(part.text)
+            else:
+                self._use(part.usage, part.model)
+        self._read |= {id(part.owner): part.owner for part in parts}
+
+    def _use(self, usage: object, model: str | None) -> None:
+        """Add the usage of a message; what names no tokens is passed over."""
+        try:
+            self.used(usage, model=model)
+        except InvalidInput as problem:
+            _LOG.debug("Run %r: %s", self.uid, problem)
 
 
 def _status(kind: type[BaseException] | None) -> Status:
@@ -151,23 +181,6 @@ def _status(kind: type[BaseException] | None) -> Status:
     if kind is None:
         return "completed"
     return "error" if issubclass(kind, Exception) else "aborted"
-
-
-def _usage(usage: object) -> Usage:
-    parts: dict[str, Any] = {}
-    for part, names in _PARTS.items():
-        values = (
-            usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None) for name in names
-        )
-        value = next((one for one in values if one is not None), None)
-        if value is not None:
-            parts[part] = value
-    if not parts:
-        raise InvalidInput(
-            f"A usage must name its tokens (input, output, cache_read, cache_write, total), got {str(usage)[:80]!r}.",
-            next_step="Write it like run.used(input=900, output=120).",
-        )
-    return Usage(**parts)
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -16,13 +16,13 @@ from core.records.javascript import json_units, units
 _WRAPPERS: Final = ("function", "toolSpec")
 """Keys that wrap a definition: OpenAI's chat completions, Bedrock's Converse."""
 _SCHEMAS: Final = (
-    "args_schema",
+    *("tool_call_schema", "args_schema"),
     "parameters_json_schema",
     "params_json_schema",
     "input_schema",
     "inputSchema",
 )
-"""Members with the schema of the arguments: LangChain, pydantic-ai, OpenAI's agents, MCP (new and old)."""
+"""Members with the schema of the arguments: LangChain (as sent, else in full), pydantic-ai, OpenAI's agents, MCP."""
 
 
 def tool_candidate(tool: object) -> Arm:

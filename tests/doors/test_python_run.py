@@ -77,6 +77,14 @@ class LangChainTool:
 
 
 @dataclass
+class InjectedTool(LangChainTool):
+    """As a LangChain tool that gets a part of its arguments from the agent: the model is sent the others."""
+
+    args_schema: Any = object
+    tool_call_schema: Any = ArgsModel
+
+
+@dataclass
 class ToolDefinition:
     """As ``pydantic_ai.tools.ToolDefinition``."""
 
@@ -116,6 +124,7 @@ SHAPES: dict[str, object] = {
     "bedrock": BEDROCK,
     "mcp tool": McpTool(),
     "langchain": LangChainTool(),
+    "langchain injected": InjectedTool(),
     "pydantic-ai": PydanticTool(),
     "pydantic-ai definition": ToolDefinition(),
     "openai agents": FunctionTool(),
