@@ -30,6 +30,7 @@ from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
+from core.doors.verbs import outside
 from core.errors import ArmscopeError, Closed, InvalidBatch, StoreError, UnreadableSource
 from core.flows.new_file import new_file, observations_file
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer
@@ -127,7 +128,9 @@ class Client(LearnerProtocol):
             return _decoded(answer, kind)
         if arguments.get("key", "") is None:
             arguments["key"] = str(uuid.uuid4())
-        fields = {name: value for name, value in arguments.items() if value is not None or name == "act_id"}
+        fields = {
+            outside(name): value for name, value in arguments.items() if value is not None or name == "act_id"
+        }
         if name in _ROUTES:
             return _decoded(self._answer("POST", _ROUTES[name], msgspec.json.encode(fields)), kind)
         path = _REPORTS.get(name, f"records/{name}")

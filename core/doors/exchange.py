@@ -6,7 +6,7 @@ formats. The server has identified the actor and checked the request before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,8 +17,8 @@ JSON = "application/json"
 class HttpCall(NamedTuple):
     """Request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
-    ``path_values`` are the values of its route's ``{name}``; ``pieces`` are a long body. ``request`` is the id in the
-    answer and in the log.
+    Of a repeated field ``query`` has the last value, and ``pairs`` all of them. ``path_values`` are the values of its
+    route's ``{name}``; ``pieces`` are a long body. ``request`` is the id in the answer and in the log.
     """
 
     method: str
@@ -29,6 +29,7 @@ class HttpCall(NamedTuple):
     path_values: Mapping[str, str] = {}
     pieces: Iterator[bytes] = iter(())
     request: str = ""
+    pairs: Sequence[tuple[str, str]] = ()
 
 
 class HttpAnswer(NamedTuple):

@@ -72,6 +72,7 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
 from core.records.run_page import RunRow
+from core.records.run_query import RunQuery
 from core.records.run_story import RunStory
 from core.records.selection import Selection
 from core.records.status import Status as LearnerStatus
@@ -681,9 +682,21 @@ class LearnerProtocol(Protocol):
         """Return every arm with its cost, prior, pulls and judgement, sorted by id."""
         return self._call("arms", list[JudgedArm])
 
-    def runs(self, limit: int = 50) -> tuple[RunRow, ...]:
-        """Return the latest runs, newest first."""
-        return self._call("runs", tuple[RunRow, ...], limit=limit)
+    def runs(self, limit: int = 50, **query: Unpack[RunQuery]) -> tuple[RunRow, ...]:
+        """Return the latest runs that pass the filters, newest first.
+
+        The filters are those of the page of runs. ``class_`` and ``from_`` are ``class`` and ``from``, which Python
+        keeps for itself. Several values of one filter are a list.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"], model="large")
+        ...     _ = learner.record("r2", arms=["tool:fs:Read"], calls=["Read"], model="small", status="error")
+        ...     [run.uid for run in learner.runs(model="small", status=["error", "aborted"])]
+        ['r2']
+        """
+        return self._call("runs", tuple[RunRow, ...], limit=limit, **_known(RunQuery, query, "runs"))
 
     def why(self, uid: str) -> RunStory:
         """Return why each arm was in a run's prompt or left out, and the rewards; raises `UnknownRun`."""
@@ -719,6 +732,13 @@ class LearnerProtocol(Protocol):
     def verify(self, *, head: str | None = None) -> Verification:
         """Recompute every cache from the recorded facts, and compare; ``head`` is one that was noted before."""
         return self._call("verify", Verification, head=head)
+
+
+def _known(options: type, query: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return keyword arguments; raise `TypeError` for an unknown one, with those that are known."""
+    for unknown in query.keys() - options.__annotations__.keys():
+        raise TypeError(f"{name}() takes {', '.join(options.__annotations__)}, got {unknown!r}")
+    return query
 
 
 def not_sent(learner: LearnerProtocol | AsyncLearnerProtocol) -> NoReturn:

@@ -12,11 +12,12 @@ NoteInput(arm='tool:fs:Read', text='slow', key=None)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -92,10 +93,10 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
             own = problem.__cause__
             if isinstance(own, ArmscopeError):  # the message of an own record is complete
                 raise own from problem
-            fields = ", ".join(self.input.__struct_fields__) or "none"
+            fields = ", ".join(self.input.__struct_encode_fields__) or "none"
             raise InvalidInput(
                 f"The request of {self.name} must be an object with its fields ({fields}), got this problem: "
-                f"{problem}.",
+                f"{problem}{allowed_at(self.input, str(problem))}.",
                 next_step=f"Send it like {msgspec.json.encode(self.example).decode()}; nothing was done.",
             ) from problem
 
@@ -132,8 +133,33 @@ def _input(name: str, fields: tuple[tuple[str, Any, Any], ...]) -> type[Input]:
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=True,
+        rename=outside,
     )
     return kind
+
+
+def outside(name: str) -> str:
+    """Return a parameter's name outside Python, where no name needs an underscore at its end.
+
+    >>> outside("class_"), outside("limit")
+    ('class', 'limit')
+    """
+    return name.rstrip("_")
+
+
+def allowed_at(kind: type[Input], problem: str) -> str:
+    """Return the allowed values of the field that a problem names; "" where any text is."""
+    match = re.search(r"`\$\.(\w+)", problem)
+    types = {one.encode_name: one.type for one in msgspec.structs.fields(kind)}
+    values = _literals(types.get(match[1])) if match and "enum value" in problem else {}
+    return f"; allowed are {', '.join(values)}" if values else ""
+
+
+def _literals(kind: object) -> dict[str, None]:
+    """Return the values of every `Literal` in a type, in order."""
+    if get_origin(kind) is Literal:
+        return dict.fromkeys(map(str, get_args(kind)))
+    return {value: None for part in get_args(kind) for value in _literals(part)}
 
 
 def _json_type(kind: Any) -> Any:  # noqa: ANN401 - a type with its description
@@ -182,7 +208,7 @@ VERBS: Final = (
         name="runs",
         action="read",
         flow="core.flows.queries.runs:runs",
-        example={"limit": 10},
+        example={"model": "gpt-4.1", "class": ["baseline", "selected"], "limit": 10},
         document="core.doors.documents:runs",
     ),
     Verb(

@@ -673,7 +673,6 @@ def by_their_own(context: Context) -> None:
         last_run_no(snapshot)
         budgets_used(snapshot, 0)
         reads.observations(snapshot, limit=3, arm=A, run_no=2)
-        reads.run_rows(snapshot, limit=3, before=9)
         for run_nos in ([], [1, 2]):
             found = arms_in_runs(snapshot, run_nos)
             parts(snapshot, run_nos, found.arm_nos.tolist())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
+from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.documents import runs as runs_document
 from core.doors.terminal import say, say_table
@@ -21,8 +22,17 @@ if TYPE_CHECKING:
 
 
 @command(
-    examples=["runs --limit 10", "runs --limit 1000 --format nl"],
-    options={"limit": typer.Option("--limit", metavar="N")},
+    examples=[
+        "runs --limit 10",
+        "runs --model gpt-4.1 --status error --from 2026-01-26",
+        "runs --class baseline --class selected --format nl",
+    ],
+    options={
+        "limit": typer.Option("--limit", metavar="N"),
+        "arm": typer.Option("--arm", metavar="ARM", autocompletion=arm_ids),
+        "from_": typer.Option("--from", metavar="TIME"),
+        "to": typer.Option("--to", metavar="TIME"),
+    },
 )
 def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None:
     context = context_of(line)

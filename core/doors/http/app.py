@@ -362,7 +362,8 @@ class _Endpoint:
             values = scope["path_params"]
             call = call._replace(path_values=_decoded(values) if "%" in call.path else values)
             if scope.get("query_string"):
-                call = call._replace(query=_query(scope["query_string"]))
+                pairs = _query(scope["query_string"])
+                call = call._replace(query=dict(pairs), pairs=pairs)
             try:
                 if route.probe != "no":
                     answer = await api.probe(route, call)
@@ -425,9 +426,9 @@ def _decoded(values: Mapping[str, str]) -> Mapping[str, str]:
         ) from None
 
 
-def _query(raw: bytes) -> Mapping[str, str]:
+def _query(raw: bytes) -> list[tuple[str, str]]:
     try:
-        fields = parse_qsl(
+        return parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except ValueError:
@@ -435,7 +436,6 @@ def _query(raw: bytes) -> Mapping[str, str]:
             f"A query must be at most {_MAX_FIELDS} fields in percent-encoded UTF-8, got something else.",
             next_step="Correct the address.",
         ) from None
-    return dict(fields)
 
 
 class _Incoming:

@@ -21,7 +21,7 @@ from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
-from core.doors.http.schemas import ApiRoute, RouteText
+from core.doors.http.schemas import PAGING, ApiRoute, RouteText
 from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
@@ -42,6 +42,7 @@ from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.run_page import Cursor
+from core.records.run_query import RunQuery
 from core.version import __version__
 
 ROOT: Final = "/api/v1"
@@ -178,6 +179,31 @@ def _listed(page: Callable[[Context, Any, int], ListPage], *shape: type | tuple[
     return handler
 
 
+def _filtered(
+    name: str,
+    page: Callable[[Context, Any, int, Mapping[str, Any]], ListPage],
+    *shape: type | tuple[type, ...],
+) -> LearnerHandler:
+    """Return a handler that answers with a page of a verb's list; the fields of its input filter the list."""
+
+    def handler(context: Context, call: HttpCall) -> HttpAnswer:
+        operation = verb(name)
+        names = [one for one in operation.input.__struct_encode_fields__ if one not in PAGING]
+        check_fields(call, *PAGING, *names)
+        request = operation.decode(_fields(call, names))
+        filters = {one: getattr(request, one) for one in request.__struct_fields__ if one not in PAGING}
+        cursor, limit = _cursor(call, shape), _limit(call)
+        return tagged_answer(context, call, lambda: _page_document(page(context, cursor, limit, filters)))
+
+    return handler
+
+
+def _fields(call: HttpCall, names: Sequence[str]) -> dict[str, object]:
+    """Return fields of the query; a repeated one is a list."""
+    values = {name: [value for field, value in call.pairs if field == name] for name in names}
+    return {name: each[0] if len(each) == 1 else each for name, each in values.items() if each}
+
+
 def _page_document(page: ListPage) -> dict[str, object]:
     onward = None if page.onward is None else urlsafe_b64encode(orjson.dumps(list(page.onward))).decode()
     return {"items": page.items, "next": onward}
@@ -282,8 +308,9 @@ def _models(context: Context, call: HttpCall) -> HttpAnswer:
     return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
 
 
-def _runs(context: Context, cursor: list[Any] | None, limit: int) -> ListPage:
-    page = queries.listed_runs(context, cursor=None if cursor is None else Cursor(*cursor), limit=limit)
+def _runs(context: Context, cursor: list[Any] | None, limit: int, filters: Mapping[str, Any]) -> ListPage:
+    place = None if cursor is None else Cursor(*cursor)
+    page = queries.listed_runs(context, cursor=place, limit=limit, **cast("RunQuery", filters))
     return ListPage(documents.runs(context, page.rows), page.onward)
 
 
@@ -481,8 +508,12 @@ def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> ApiRoute:
     return _row("GET", path, _query_of(name, bound), RouteText(words=verb(name).words))
 
 
-def _list(path: str, handler: LearnerHandler, words: str, *, action: Action = "read") -> ApiRoute:
-    return _row("GET", path, handler, RouteText(words=words, is_list=True), action=action)
+def _list(
+    path: str, handler: LearnerHandler, words: str, *, action: Action = "read", filters: str | None = None
+) -> ApiRoute:
+    """Return the route of a list; the query has the fields of the verb ``filters``."""
+    operation = None if filters is None else verb(filters)
+    return _row("GET", path, handler, RouteText(words=words, is_list=True, verb=operation), action=action)
 
 
 def _plain(path: str, handler: Handler, words: str, *, is_list: bool = False) -> ApiRoute:
@@ -527,7 +558,7 @@ ROWS: Final = (
     _list("episodes", _listed(_episodes, (int, type(None)), int), verb("episode_list").words),
     _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors").words),
     _list("arms", _listed(_by_arm("arms"), str), verb("arms").words),
-    _list("runs", _listed(_runs, (int, type(None)), int), verb("runs").words),
+    _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs").words, filters="runs"),
     _list("evaluations", _listed(_evaluations, int), verb("evaluations").words),
     _list("acts", _listed(_acts, int), "Who changed what, the latest first."),
     _list("audit", _listed(_audit, int), "Who did what.", action="members"),

@@ -39,6 +39,7 @@ _PAGE: Final = (
         "description": "The next of the page before.",
     },
 )
+PAGING: Final = ("limit", "cursor")
 _PART: Final = {
     "type": "object",
     "required": ["items", "next"],
@@ -62,8 +63,9 @@ _KEY: Final = {
 class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     """Text of a route in the document: its verb, a summary, and the fields of its query.
 
-    ``bound`` are input fields that the path or the route sets. The body does not have them. ``answers`` are the media
-    types of an answer that is no document, ``headers`` the descriptions of its headers.
+    The query of a list with a verb has the fields of the verb's input. ``bound`` are input fields that the path or
+    the route sets. The body does not have them. ``answers`` are the media types of an answer that is no document,
+    ``headers`` the descriptions of its headers.
     """
 
     verb: Verb | None = None
@@ -128,9 +130,11 @@ def _operation(route: Route, method: str, text: RouteText, components: Mapping[s
         for name in re.findall(r"\{(\w+)\}", route.path)
     ]
     parameters += _PAGE if text.is_list else ()
-    parameters += [
-        {"name": name, "in": "query", "schema": dict(schema)} for name, schema in text.query.items()
-    ]
+    query = text.query
+    if text.is_list and text.verb is not None:
+        fields = components[text.verb.input.__name__]["properties"]
+        query = {name: schema for name, schema in fields.items() if name not in PAGING}
+    parameters += [{"name": name, "in": "query", "schema": dict(schema)} for name, schema in query.items()]
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{method.lower()}{route.path}"),
         "summary": text.words or ("" if text.verb is None else text.verb.words),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from core.doors.qortex import TOOLS
+from core.doors.verbs import verb
 from core.formats.kairos_export import MAX_ADAPTERS
 
 Schema = dict[str, Any]
@@ -128,7 +131,27 @@ def _own(required: tuple[str, ...], **properties: Schema) -> Schema:
 WHY: Final = _own(
     ("run",), run=_STRING | {"description": "The run's uid or number, as the tool runs lists it."}
 )
+
+
+def _filters(name: str) -> dict[str, Schema]:
+    """Return the schemas of a verb's fields, by name."""
+    kind = verb(name).input
+    _, components = msgspec.json.schema_components([kind])
+    fields: dict[str, Schema] = components[kind.__name__]["properties"]
+    return fields
+
+
 RUNS: Final = _own(
-    (), limit={"type": "integer", "minimum": 1, "maximum": 1_000, "default": 10, "description": "How many."}
+    (),
+    **_filters("runs")
+    | {
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 1_000,
+            "default": 10,
+            "description": "How many.",
+        }
+    },
 )
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

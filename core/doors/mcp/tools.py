@@ -214,7 +214,7 @@ def _object(
     return run_object
 
 
-_ten_runs: Final = _verb("runs", {"limit": "limit"})
+_ten_runs: Final = _verb("runs", {name: name for name in RUNS["properties"] if name != "learner"})
 _undone: Final = _object(_verb("undo", {"id": "act_id"}))
 
 
@@ -283,7 +283,13 @@ _TABLE: Final = (
         _plainly,
     ),
     AgentTool(
-        "runs", "read", "reads", "The latest runs, newest first, with their uids.", RUNS, _runs, _plainly
+        "runs",
+        "read",
+        "reads",
+        "The latest runs that pass the filters, newest first, with their uids.",
+        RUNS,
+        _runs,
+        _plainly,
     ),
     AgentTool(
         "undo",

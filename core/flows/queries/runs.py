@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, Unpack
 
 import numpy as np
 from msgspec import Meta
@@ -11,6 +11,7 @@ from msgspec import Meta
 from core.columns import Ints
 from core.flows.context import Context
 from core.records.run_page import Cursor, Direction, RunPage, RunRow
+from core.records.run_query import RunQuery, RunScope, scope_of
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
@@ -37,17 +38,34 @@ class RunsView:
 
 
 def runs(
-    context: Context, limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of runs.")] = 50
+    context: Context,
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of runs.")] = 50,
+    **query: Unpack[RunQuery],
 ) -> tuple[RunRow, ...]:
-    """List the latest runs, newest first."""
+    """List the latest runs that pass the filters, newest first."""
     with context.reading() as snapshot:
-        return reads.run_rows(snapshot, limit=limit)
+        scope = _scope(snapshot, query)
+        rows: list[RunRow] = []
+        cursor: Cursor | None = None
+        while len(rows) < limit:
+            page = run_page(snapshot, *scope, cursor=cursor, limit=limit - len(rows))
+            rows += page.rows
+            cursor = page.onward
+            if cursor is None:
+                break
+        return tuple(rows)
 
 
-def listed_runs(context: Context, *, cursor: Cursor | None = None, limit: int = PAGE_RUNS) -> RunPage:
-    """Return runs beyond a cursor, newest first."""
+def listed_runs(
+    context: Context, *, cursor: Cursor | None = None, limit: int = PAGE_RUNS, **query: Unpack[RunQuery]
+) -> RunPage:
+    """Return runs that pass the filters, beyond a cursor, newest first."""
     with context.reading() as snapshot:
-        return run_page(snapshot, RunFilter(), View(), cursor=cursor, limit=limit)
+        return run_page(snapshot, *_scope(snapshot, query), cursor=cursor, limit=limit)
+
+
+def _scope(snapshot: Snapshot, query: RunQuery) -> RunScope:
+    return scope_of(query, lambda: reads.last_run_ms(snapshot))
 
 
 def runs_view(

@@ -56,7 +56,6 @@ from core.store.reads.runs import (
     outcome_of,
     run_count,
     run_of_uid,
-    run_rows,
 )
 from core.store.reads.session_runs import latest_in_sessions, session_runs
 from core.store.reads.sessions import (

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, RUNS_BY_UID
+from core.store.engine.words import RUNS_BY_UID
 from core.store.tables import beyond
 from core.store.transaction import Facts, Snapshot
 
@@ -128,19 +128,6 @@ _ROWS: Final = (
     " r.duration_ms, r.n_calls FROM ({runs}) r ORDER BY r.run_no DESC"
 )
 """A few runs, each with how many arms were in its prompt and how many of those were referenced."""
-
-
-def run_rows(snapshot: Snapshot, *, limit: int = 50, before: int | None = None) -> tuple[RunRow, ...]:
-    """Return the latest active runs by number, newest first; ``before`` continues the list."""
-    latest = (
-        f"SELECT * FROM run WHERE learner_id = ?1 AND revision <= ? AND {ACTIVE} AND outcome <> 'empty'"
-        " AND run_no < ? ORDER BY run_no DESC LIMIT ?"
-    )
-    rows = snapshot.connection.rows(
-        _ROWS.replace("{runs}", latest),
-        [snapshot.learner_id, snapshot.revision, before or 1 << 62, limit],
-    )
-    return tuple(RunRow._make(row) for row in rows)
 
 
 def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, Literal
+from typing import Final
 
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.flows.queries import Frame
 from core.records.arm import ARM_TYPES, ArmType
-from core.records.times import DAY_MS, HOUR_MS
+from core.records.run_query import SPAN_DAYS, SPANS, Span, days_before
 from core.records.view import View
 from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
@@ -25,10 +25,6 @@ from dashboard.widgets.popover import in_use, popover
 from dashboard.wording import Markdown, Words
 
 NEW_LEARNER: Final = "new learner"
-
-Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
-SPANS: Final[tuple[Span, ...]] = ("all", "7 days", "30 days", "90 days", "dates")
-_SPAN_DAYS: Final[dict[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
 
 
 def requested_learner(known: Sequence[str], otherwise: str) -> str:
@@ -138,9 +134,8 @@ def _span(frame: Frame) -> tuple[int | None, int | None]:
 
 
 def _limits(frame: Frame, span: Span) -> tuple[int | None, int | None]:
-    if span in _SPAN_DAYS and frame.last_at_ms is not None:
-        since = frame.last_at_ms - _SPAN_DAYS[span] * DAY_MS
-        return since // HOUR_MS * HOUR_MS, None
+    if span in SPAN_DAYS:
+        return days_before(frame.last_at_ms, SPAN_DAYS[span]), None
     if span == "dates":
         first, last = st.session_state.get(SINCE), st.session_state.get(UNTIL)
         return _start_of(first), None if last is None else _start_of(last + timedelta(days=1))

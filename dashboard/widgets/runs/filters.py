@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import streamlit as st
 
-from core.records.run import RUN_CLASSES, Status
+from core.records.run import RUN_CLASSES
 from core.records.run_page import Cursor, Direction, RunPage
-from core.records.verdict import Outcome
+from core.records.run_query import OUTCOMES, PARTS, STATUSES, Part
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import ROW_CHOICES, RowChoice
 from dashboard import queries, wording
@@ -33,11 +33,7 @@ BEFORE: Final = "before"
 AFTER: Final = "after"
 _LAST: Final = "run filter as it was"
 
-Part = Literal["any", "in", "out"]
-_PARTS: Final[tuple[Part, ...]] = ("any", "in", "out")
 _PART_WORDS: Final[dict[Part, str]] = {"any": "In or left out", "in": "In the prompt", "out": "Left out"}
-_OUTCOMES: Final[tuple[Outcome, ...]] = ("observed", "conversational", "aborted", "error", "passive")
-_STATUSES: Final[tuple[Status, ...]] = ("completed", "aborted", "error")
 _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
@@ -61,7 +57,7 @@ def _requested() -> RunFilter:
     arm = one_arm(queries.everything().columns, key=RUNS_ARM, label="Arm")
     part = st.segmented_control(
         "Its part",
-        _PARTS,
+        PARTS,
         default="any",
         required=True,
         format_func=lambda name: _PART_WORDS[name],
@@ -69,16 +65,16 @@ def _requested() -> RunFilter:
         bind="query-params",
         disabled=arm is None,
     )
-    outcomes = _choice("Verdict", _OUTCOMES, OUTCOME)
+    outcomes = _choice("Verdict", OUTCOMES, OUTCOME)
     classes = _choice("Class", RUN_CLASSES, CLASS)
-    statuses = _choice("Status", _STATUSES, STATUS)
+    statuses = _choice("Status", STATUSES, STATUS)
     st.markdown(":small[:gray[Time, models and channels are chosen in the row above.]]")
     return RunFilter(
         arm=arm,
         part=part if arm is not None and part in {"in", "out"} else None,
-        outcomes=tuple(name for name in _OUTCOMES if name in outcomes),
+        outcomes=tuple(name for name in OUTCOMES if name in outcomes),
         classes=tuple(name for name in RUN_CLASSES if name in classes),
-        statuses=tuple(name for name in _STATUSES if name in statuses),
+        statuses=tuple(name for name in STATUSES if name in statuses),
     )
 
 
@@ -186,7 +182,7 @@ def _label() -> Markdown:
     arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
     if isinstance(arm, str) and arm in queries.everything().columns.places:
         chosen.append(wording.literal(wording.short_name(arm)))
-    for key, options in ((OUTCOME, _OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, _STATUSES)):
+    for key, options in ((OUTCOME, OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, STATUSES)):
         value = st.session_state.get(key)
         named = st.query_params.get_all(key) if not isinstance(value, list) else value
         chosen += [wording.literal(name) for name in named if name in options]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
-from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
@@ -43,13 +43,24 @@ def spelled(kind: type[Input], options: Mapping[str, ParameterInfo]) -> Iterator
     for field in fields_of(kind):
         info = options.get(field.name)
         if info is None:
-            info = typer.Argument() if field.required else typer.Option(f"--{field.name.replace('_', '-')}")
+            spelt = field.encode_name.replace("_", "-")
+            info = typer.Argument() if field.required else typer.Option(f"--{spelt}")
         yield inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.required else field.default,
-            annotation=Annotated[_hints(kind)[field.name], _filled(info, _meta(kind, field.name))],
+            annotation=_annotated(_hints(kind)[field.name], _filled(info, _meta(kind, field.name))),
         )
+
+
+def _annotated(hint: Any, info: ParameterInfo) -> Any:  # noqa: ANN401 - a type
+    """Return the type of a parameter; an option for one value or several can be repeated."""
+    inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    several = next((get_args(one)[0] for one in get_args(inner) if get_origin(one) is Sequence), None)
+    if several is None:
+        return Annotated[hint, info]
+    info.metavar = info.metavar or "|".join(get_args(several)) or "NAME"
+    return Annotated[list[str] | None, info]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

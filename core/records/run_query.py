@@ -1,0 +1,154 @@
+"""Run query: the filters of a list of runs, by the names that the pages have in their addresses.
+
+A name that Python keeps for itself ends in an underscore here. Every other door has it without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args
+
+from msgspec import Meta
+
+from core.errors import InvalidInput
+from core.records.limits import MAX_LABEL_CHARS, one_of, shown, text
+from core.records.parameters import completed
+from core.records.run import RUN_CLASSES, RunClass, Status
+from core.records.times import DAY_MS, HOUR_MS
+from core.records.view import RunFilter, View
+
+Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
+SPANS: Final[tuple[Span, ...]] = get_args(Span)
+SPAN_DAYS: Final[Mapping[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
+Part = Literal["any", "in", "out"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+Listed = Literal["observed", "conversational", "aborted", "error", "passive"]
+OUTCOMES: Final[tuple[Listed, ...]] = get_args(Listed)
+"""Verdicts of listed runs: empty ones are in no list."""
+Names: TypeAlias = str | Sequence[str] | None
+_EXAMPLE: Final = "2026-01-31 or 2026-01-31T08:00Z"
+
+
+class RunQuery(TypedDict, total=False):
+    """Filters of a list of runs; None = any. Of several values of one filter any may hold."""
+
+    model: Annotated[Names, Meta(description="Only runs of this model, or of these.")]
+    channel: Annotated[Names, Meta(description="Only runs of this channel, or of these.")]
+    class_: Annotated[
+        RunClass | Sequence[RunClass] | None, Meta(description="Only runs of this class, or of these.")
+    ]
+    status: Annotated[Status | Sequence[Status] | None, Meta(description="Only runs that ended so.")]
+    outcome: Annotated[Listed | Sequence[Listed] | None, Meta(description="Only runs with this verdict.")]
+    arm: Annotated[str | None, Meta(description="Only runs with this arm, in the prompt or left out.")]
+    part: Annotated[Part | None, Meta(description="The arm's part: in the prompt, or left out of it.")]
+    span: Annotated[
+        Span | None, Meta(description="Only runs of the days before the newest one, or of the dates named.")
+    ]
+    from_: Annotated[str | None, Meta(description="Only runs from this day or full hour on, UTC.")]
+    to: Annotated[
+        str | None, Meta(description="Only runs up to this day, inclusive, or before this full hour, UTC.")
+    ]
+
+
+class RunScope(NamedTuple):
+    """Checked filters of a list of runs."""
+
+    filters: RunFilter
+    view: View
+
+
+def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> RunScope:
+    """Return the checked filters of a query; ``newest_ms`` is the time that spans count back from.
+
+    >>> scope_of({"model": "large", "from_": "1970-01-02"}, lambda: None).view
+    View(since_ms=86400000, until_ms=None, models=('large',), channels=(), types=())
+    """
+    one = completed(RunQuery, query)
+    if one["arm"] is None and one["part"] not in {None, "any"}:
+        raise InvalidInput(
+            f"part must come with an arm, got {shown(one['part'])} alone.", next_step="Name the arm, too."
+        )
+    filters = RunFilter(
+        arm=None if one["arm"] is None else text("arm", one["arm"], MAX_LABEL_CHARS),
+        part=None if _one("part", one["part"], PARTS) in {None, "any"} else one["part"],
+        outcomes=_several("outcome", one["outcome"], OUTCOMES),
+        classes=_several("class", one["class_"], RUN_CLASSES),
+        statuses=_several("status", one["status"], STATUSES),
+    )
+    since_ms, until_ms = _span(one["span"], one["from_"], one["to"], newest_ms)
+    view = View(
+        since_ms=since_ms,
+        until_ms=until_ms,
+        models=_several("model", one["model"]),
+        channels=_several("channel", one["channel"]),
+    )
+    return RunScope(filters, view)
+
+
+def _one(name: str, value: object, allowed: Sequence[str]) -> object:
+    if value is not None:
+        one_of(name, value, allowed)
+    return value
+
+
+def _several(name: str, value: object, allowed: Sequence[str] = ()) -> Any:  # noqa: ANN401 - names or literals
+    values = () if value is None else (value,) if isinstance(value, str) else value
+    if not isinstance(values, Sequence):
+        raise InvalidInput(
+            f"{name} must be a name or a list of names, got {shown(value)}.", next_step="Write names as text."
+        )
+    for each in values:
+        text(name, each, MAX_LABEL_CHARS)
+        if allowed:
+            one_of(name, each, allowed)
+    return tuple(values)
+
+
+def _span(
+    span: Span | None, first: object, last: object, newest_ms: Callable[[], int | None]
+) -> tuple[int | None, int | None]:
+    """Return the start and the end of the runs' times, both at full hours."""
+    _one("span", span, SPANS)
+    if span not in {None, "dates"} and not (first is None and last is None):
+        raise InvalidInput(
+            f"from and to must come without a span, or with dates, got span {shown(span)} beside them.",
+            next_step="Leave span out.",
+        )
+    if span is not None and span in SPAN_DAYS:
+        return days_before(newest_ms(), SPAN_DAYS[span]), None
+    since_ms = None if first is None else _at_ms("from", first, of_day=0)
+    until_ms = None if last is None else _at_ms("to", last, of_day=DAY_MS)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise InvalidInput(
+            f"from must be before to, got {shown(first)} and {shown(last)}.", next_step="Exchange them."
+        )
+    return since_ms, until_ms
+
+
+def days_before(newest_ms: int | None, days: int) -> int | None:
+    """Return the full hour so many days before a time; None without one."""
+    return None if newest_ms is None else (newest_ms - days * DAY_MS) // HOUR_MS * HOUR_MS
+
+
+def _at_ms(name: str, value: object, *, of_day: int) -> int:
+    """Return the time of a bound, a text, `date` or `datetime`; a day has ``of_day`` milliseconds added."""
+    moment = value
+    if isinstance(value, str):
+        try:
+            moment = (date if len(value) <= len("2026-01-31") else datetime).fromisoformat(value)
+        except ValueError:
+            moment = None
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        at_ms = round(moment.timestamp() * 1000)
+        if at_ms >= 0 and at_ms % HOUR_MS == 0:
+            return at_ms
+    elif isinstance(moment, date) and moment.year >= 1970:
+        return int(datetime(moment.year, moment.month, moment.day, tzinfo=UTC).timestamp()) * 1000 + of_day
+    raise InvalidInput(
+        f"{name} must be a day or a full hour such as {_EXAMPLE}, got {shown(value)}.",
+        next_step="Lists go by full hours in UTC; round it.",
+    )
