@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.doors.recorder import record_episodes
     from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
+    from core.frames import RowList, RowTuple
     from core.records.agreement import AgreementReport
     from core.records.answers import (
         BackupAnswer,
@@ -89,6 +90,10 @@ else:
         "core.doors.recorder": ("record_episodes",),
         "core.doors.running": ("RunUnderWay",),
         "core.errors": ("ArmscopeError",),
+        "core.frames": (
+            "RowList",
+            "RowTuple",
+        ),
         "core.records.agreement": ("AgreementReport",),
         "core.records.answers": (
             "BackupAnswer",
@@ -245,6 +250,8 @@ __all__ = [
     "ResetAnswer",
     "RestoreAnswer",
     "RewardAnswer",
+    "RowList",
+    "RowTuple",
     "Run",
     "RunRewardAnswer",
     "RunRow",

@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 import urllib3
-from urllib3.util import Retry, Timeout
+from urllib3.util import Retry, Timeout, parse_url
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits
@@ -118,6 +118,9 @@ class Client(LearnerProtocol):
 
     def _release(self) -> None:
         self._pool.clear()
+
+    def _location(self) -> str:
+        return parse_url(self._root.removesuffix("/api/v1"))._replace(auth=None).url
 
     def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:
         if name == "record_runs":

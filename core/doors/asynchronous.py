@@ -62,6 +62,9 @@ class AsyncLearnerProtocol(Protocol):
     def __reduce__(self) -> NoReturn:
         not_sent(self)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}, {self.learner._location()}>"
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -50,6 +50,7 @@ from core.spool import Spool
 if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
 
+_T = TypeVar("_T")
 OnError = Literal["continue", "raise"]
 RunOutcome = Literal["recorded", "spooled", "dropped"]
 
@@ -141,6 +142,11 @@ class Attempts:
         self._logged: set[str] = set()
         self._has_looked = False
         self._problem: Exception | None = None
+
+    def soon(self, work: Callable[[], _T], limit_s: float) -> _T:
+        """Return the result of ``work``; raises `TimedOut` where it takes longer."""
+        self._same_process()
+        return self._threads.call(work, limit_s)
 
     # Select
 

@@ -113,7 +113,7 @@ def audit_rows(answer: AuditPage | DenialPage) -> list[dict[str, object]]:
 
 def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: ARG001
     """Return baseline against selected runs: in all, by model and channel, and the runs left out."""
-    money = resolve_name("core.flows.queries.savings:money_of")(answer.money)
+    money = None if answer.money is None else answer.money.record
     return {"money": as_plain(money)} | {
         name: as_plain(getattr(answer, name))
         for name in (

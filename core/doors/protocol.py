@@ -35,6 +35,7 @@ from core.doors.attempts import Attempts, OnError, Request, RunOutcome
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Conflict, InvalidBatch, InvalidInput, NotFound
+from core.frames import RowList, RowTuple
 from core.records.agreement import AgreementReport
 from core.records.answers import (
     BackupAnswer,
@@ -169,6 +170,10 @@ class LearnerProtocol(Protocol):
     def __reduce__(self) -> NoReturn:
         not_sent(self)
 
+    def __repr__(self) -> str:
+        facts = ("closed",) if self._is_closed else self._counts()
+        return f"<{type(self).__name__} {', '.join((self._name, *facts, self._location()))}>"
+
     def close(self) -> None:
         """Close the database or the connections; every later call raises `Closed`."""
         if not self._is_closed:
@@ -180,6 +185,22 @@ class LearnerProtocol(Protocol):
 
     @abstractmethod
     def _release(self) -> None: ...
+
+    @abstractmethod
+    def _location(self) -> str:
+        """Return where its data are, without a secret."""
+
+    def _counts(self) -> tuple[str, ...]:
+        """Return numbers of runs and arms in words, where they are known at once."""
+        return ()
+
+    def _list(self, name: str, record: type[_T], /, **arguments: object) -> RowList[_T]:
+        kind: Any = list[record]  # type: ignore[valid-type]  # a type made of an argument
+        return RowList(self._call(name, kind, **arguments), record)
+
+    def _tuple(self, name: str, record: type[_T], /, **arguments: object) -> RowTuple[_T]:
+        kind: Any = tuple[record, ...]  # type: ignore[valid-type]  # likewise
+        return RowTuple(self._call(name, kind, **arguments), record)
 
     @abstractmethod
     def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:
@@ -343,9 +364,9 @@ class LearnerProtocol(Protocol):
                 next_step="Give every request a uid of its own, for example str(uuid.uuid4()); learner.run(…) does.",
             ) from None
 
-    def record_runs(self, runs: Iterable[Run]) -> list[RecordAnswer]:
+    def record_runs(self, runs: Iterable[Run]) -> RowList[RecordAnswer]:
         """Record many runs; `InvalidBatch` names those that cannot be recorded, and the others are."""
-        return self._call("record_runs", list[RecordAnswer], runs=list(runs))
+        return self._list("record_runs", RecordAnswer, runs=list(runs))
 
     def record_step(self, episode: str, **options: Unpack[StepOptions]) -> StepAnswer:
         """Record one answer of an environment, on disk when this returns.
@@ -373,11 +394,11 @@ class LearnerProtocol(Protocol):
         task: str | None = None,
         model: str | None = None,
         outcome: EpisodeOutcome | None = None,
-    ) -> tuple[EnvironmentSummary, ...]:
+    ) -> RowTuple[EnvironmentSummary]:
         """Return environments with the rewards and successes of their episodes."""
-        return self._call(
+        return self._tuple(
             "episodes",
-            tuple[EnvironmentSummary, ...],
+            EnvironmentSummary,
             environment=environment,
             split=split,
             task=task,
@@ -389,9 +410,9 @@ class LearnerProtocol(Protocol):
         """Return one episode, step by step; its ``total`` is None where nothing was paid."""
         return self._call("episode", EpisodeView, uid=uid)
 
-    def lint(self, environment: str | None = None) -> tuple[EnvironmentDesign, ...]:
+    def lint(self, environment: str | None = None) -> RowTuple[EnvironmentDesign]:
         """Return how environments pay, and the steps that show a problem."""
-        return self._call("lint", tuple[EnvironmentDesign, ...], environment=environment)
+        return self._tuple("lint", EnvironmentDesign, environment=environment)
 
     def compare(
         self, environment: str, *models: str, compared: Compared = "reward", paired: bool = True
@@ -670,19 +691,19 @@ class LearnerProtocol(Protocol):
         """The active settings."""
         return self._call("settings", LearnerSettings)
 
-    def posteriors(self, view: View = EVERYTHING) -> list[JudgedPosterior]:
+    def posteriors(self, view: View = EVERYTHING) -> RowList[JudgedPosterior]:
         """Return every arm with its posterior and its judgement, sorted by id."""
-        return self._call("posteriors", list[JudgedPosterior], view=view)
+        return self._list("posteriors", JudgedPosterior, view=view)
 
     def judgements(self, view: View = EVERYTHING) -> dict[str, Judgement]:
         """Return the judgement of every arm, by id; it simulates for about a second where there are many arms."""
         return self._call("judgements", dict[str, Judgement], view=view)
 
-    def arms(self) -> list[JudgedArm]:
+    def arms(self) -> RowList[JudgedArm]:
         """Return every arm with its cost, prior, pulls and judgement, sorted by id."""
-        return self._call("arms", list[JudgedArm])
+        return self._list("arms", JudgedArm)
 
-    def runs(self, limit: int = 50, **query: Unpack[RunQuery]) -> tuple[RunRow, ...]:
+    def runs(self, limit: int = 50, **query: Unpack[RunQuery]) -> RowTuple[RunRow]:
         """Return the latest runs that pass the filters, newest first.
 
         The filters are those of the page of runs. ``class_`` and ``from_`` are ``class`` and ``from``, which Python
@@ -696,29 +717,27 @@ class LearnerProtocol(Protocol):
         ...     [run.uid for run in learner.runs(model="small", status=["error", "aborted"])]
         ['r2']
         """
-        return self._call("runs", tuple[RunRow, ...], limit=limit, **_known(RunQuery, query, "runs"))
+        return self._tuple("runs", RunRow, limit=limit, **_known(RunQuery, query, "runs"))
 
     def why(self, uid: str) -> RunStory:
         """Return why each arm was in a run's prompt or left out, and the rewards; raises `UnknownRun`."""
         return self._call("run", RunStory, name=uid)
 
-    def evaluations(
-        self, wanted: EvaluationFilter = ANY_EVALUATION, limit: int = 50
-    ) -> tuple[Evaluation, ...]:
+    def evaluations(self, wanted: EvaluationFilter = ANY_EVALUATION, limit: int = 50) -> RowTuple[Evaluation]:
         """Return the latest evaluations, newest first, each with its grade by the active thresholds."""
-        return self._call("evaluations", tuple[Evaluation, ...], wanted=wanted, limit=limit)
+        return self._tuple("evaluations", Evaluation, wanted=wanted, limit=limit)
 
     def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
         """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""
         return self._call("agreement", AgreementReport, wanted=wanted)
 
-    def acts(self, limit: int = 50) -> tuple[AuditEntry, ...]:
+    def acts(self, limit: int = 50) -> RowTuple[AuditEntry]:
         """Return the latest changes and their actors, newest first."""
-        return self._call("acts", tuple[AuditEntry, ...], limit=limit)
+        return self._tuple("acts", AuditEntry, limit=limit)
 
-    def ledger(self, limit: int = 20) -> tuple[Observation, ...]:
+    def ledger(self, limit: int = 20) -> RowTuple[Observation]:
         """Return the latest rewards and imported priors, newest first, undone ones too."""
-        return self._call("ledger", tuple[Observation, ...], limit=limit)
+        return self._tuple("ledger", Observation, limit=limit)
 
     def savings(self, view: View = EVERYTHING) -> Savings:
         """Return the comparison of baseline with selected runs, within a view."""

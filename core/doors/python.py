@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Self, TypeVar, cast
+from typing import Final, Self, TypeVar, cast
 
 import msgspec
 
@@ -23,7 +23,9 @@ from core.doors.verbs import verb
 from core.errors import ArmscopeError, Closed, Denied, StoreError
 from core.flows.context import Context, open_context
 from core.flows.learn import record_all
+from core.frames import RowList
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer, RestoreAnswer
+from core.records.counts import number_of
 from core.records.import_answer import ImportAnswer
 from core.records.learner import LearnerSummary
 from core.records.parameters import ExportFormat
@@ -33,6 +35,8 @@ from core.settings import DEFAULT_LEARNER, Settings
 from core.spool import Spool
 
 _T = TypeVar("_T")
+_SIZE_S: Final = 0.3
+"""Longest wait for the numbers in a learner's repr."""
 
 
 def open_learner(
@@ -76,13 +80,12 @@ def open_learner(
     )
 
 
-def learners(database: str | Path | None = None) -> list[LearnerSummary]:
+def learners(database: str | Path | None = None) -> RowList[LearnerSummary]:
     """Return every learner of a database file (None = the default one), by name; raises `NoDatabase` without one."""
     settings = Settings.from_environment(database=None if database is None else str(database))
     context = open_context(settings, create=False, whole=True)
     with closing(context.store):
-        summaries: list[LearnerSummary] = verb("learners").call(context)
-        return summaries
+        return RowList(verb("learners").call(context), LearnerSummary)
 
 
 def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnswer:
@@ -120,6 +123,18 @@ class Learner(LearnerProtocol):
 
     def _release(self) -> None:
         self._context.store.close()
+
+    def _location(self) -> str:
+        location = self._context.store.location
+        return location.name if isinstance(location, Path) else str(location)
+
+    def _counts(self) -> tuple[str, ...]:
+        frame = resolve_name("core.flows.queries.frame:frame")
+        try:
+            known = self._attempts.soon(lambda: frame(self.context), _SIZE_S)
+        except Exception:  # a database that is away has a name all the same
+            return ()
+        return number_of(known.n_runs, "run"), number_of(known.n_arms, "arm")
 
     def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:  # noqa: ARG002 - for a decoder
         if name == "record_runs":

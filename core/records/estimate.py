@@ -33,3 +33,8 @@ class Estimate:
     upper: float | None
     prob: float = 0.95
     missing: Missing | None = None
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The interval, if there is one."""
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)

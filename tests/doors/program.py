@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from core import Client, LearnerProtocol, open_learner
+from core import Client, JudgedPosterior, LearnerProtocol, open_learner
 
 
 def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
@@ -12,7 +12,8 @@ def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
         run.called("search")
     given = learner.reward(arm, 0.5, run=run.uid)
     assert learner.undo(given.id).undone == given.id
-    rows = learner.posteriors()
+    rows: list[JudgedPosterior] = learner.posteriors()
+    assert learner.runs()[:1].to_pandas()["uid"].tolist() == [run.uid]
     assert learner.why(run.uid).facts.uid == run.uid
     assert learner.savings().overall.baseline.n_runs >= 0
     assert learner.ledger()[0].arm == arm

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
+import pandas as pd
 import pytest
 
 import core
@@ -262,6 +263,17 @@ def test_every_operation_has_the_answer_of_a_learner(worlds: Worlds, name: str) 
         assert comparable(answer) == comparable(expected[operation]), operation
 
 
+def test_lists_are_the_same_tables_for_every_client(worlds: Worlds) -> None:
+    names = ("acts", "arms", "episodes", "evaluations", "ledger", "lint", "posteriors", "runs")
+    answers = [worlds.results(name, [ANSWERS[one] for one in names]) for name in CLIENTS]
+    for lists in zip(*answers, strict=True):
+        first, *others = [one.to_pandas() for one in lists]
+        assert len(first) == len(lists[0]) > 0
+        for other in others:
+            pd.testing.assert_frame_equal(first, other)
+        assert lists[0].to_arrow().num_rows == len(first)
+
+
 @pytest.mark.parametrize("name", CLIENTS[1:])
 def test_every_error_is_that_of_a_learner(worlds: Worlds, name: str) -> None:
     operations = [operation for _, operation in ERRORS]
@@ -340,7 +352,8 @@ def test_a_client_imports_neither_numpy_nor_scipy_nor_sqlalchemy(worlds: Worlds,
         "    client.reward('tool:web:search', 0.5), client.posteriors(), client.status(), client.why('r1')\n"
         "    client.episodes(), client.agreement(), client.verify()\n"
         "kib = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
-        "print(*sorted({'numpy', 'scipy', 'sqlalchemy'} & set(sys.modules)), int(kib) >> 10)"
+        "heavy = {'numpy', 'pandas', 'pyarrow', 'scipy', 'sqlalchemy'}\n"
+        "print(*sorted(heavy & set(sys.modules)), int(kib) >> 10)"
     )
     with served(context) as url:
         *heavy, mib = run_program(tmp_path, "-c", code, url).split()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
-from core.doors.cli.savings import VERDICTS, compared, figure, money_rows
 from core.doors.cli.spool import spool_words
 from core.doors.terminal import say, say_facts
 from core.doors.verbs import verb
 from core.records.estimate import Estimate
+from core.records.savings_words import VERDICTS, compared, figure, money_rows
 from core.records.status import Baseline, SpoolCounts
 
 if TYPE_CHECKING:

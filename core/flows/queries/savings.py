@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from core.columns import Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
-from core.records.status import Money
 from core.records.times import HOUR_MS
 from core.records.view import EVERYTHING, View
 from core.statistics import savings as savings_of
@@ -79,31 +78,3 @@ def sessions_in(snapshot: Snapshot, usage: UsageColumns, view: View) -> SessionR
     whole = reads.usage_columns(snapshot, **span) if view.models or view.channels else usage
     decided = np.isin(np.array(whole.run_class, dtype=np.str_), ("baseline", "selected"))
     return reads.session_runs(snapshot, int(whole.n[decided].sum()), **span)
-
-
-def money_of(saved: savings_of.MoneySaved | None) -> Money | None:
-    """Return the savings in money as status and the document of savings have them; None without a price."""
-    if saved is None:
-        return None
-    return Money(
-        savings_percent=saved.shown.value,
-        interval=limits_of(saved.shown),
-        verdict=saved.verdict,
-        estimated=saved.is_estimated,
-        headline=saved.headline,
-        baseline_avg=saved.baseline_mean,
-        selected_avg=saved.selected_mean,
-        saved=saved.total.saved.value,
-        saved_interval=limits_of(saved.total.saved),
-        compared_runs=saved.n_compared,
-        uncompared_runs=saved.n_uncompared,
-        unbilled_runs=saved.n_unbilled,
-        unpriced_models=saved.unpriced,
-    )
-
-
-def limits_of(estimate: savings_of.Estimate) -> tuple[float, float] | None:
-    """Return the limits of an estimate, if it has any."""
-    if estimate.lower is None or estimate.upper is None:
-        return None
-    return estimate.lower, estimate.upper

@@ -7,7 +7,7 @@ from collections import Counter
 from core.columns import ArmColumns
 from core.flows.context import Context
 from core.flows.queries.judgement import recent_events_in
-from core.flows.queries.savings import limits_of, money_of, savings_in, used_in
+from core.flows.queries.savings import savings_in, used_in
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.status import Baseline, Status
 from core.records.times import iso
@@ -50,7 +50,7 @@ def status(context: Context) -> Status:
         offers_unobserved=offers.unobserved,
         tokens=totals.tokens,
         baseline=_baseline(saved.overall),
-        money=money_of(saved.money),
+        money=None if saved.money is None else saved.money.record,
         revision=snapshot.revision,
         head=snapshot.head,
         first_run=iso(totals.first_at_ms),
@@ -83,12 +83,12 @@ def _baseline(saved: savings_of.Comparison) -> Baseline:
         baseline_avg_tokens=saved.baseline.mean_tokens,
         selected_avg_tokens=saved.selected.mean_tokens,
         savings_percent=saved.saved_percent.value,
-        interval=limits_of(saved.saved_percent),
+        interval=saved.saved_percent.limits,
         truncated_runs=saved.baseline.n_truncated,
         typical_savings_percent=saved.typical_percent.value,
-        typical_interval=limits_of(saved.typical_percent),
+        typical_interval=saved.typical_percent.limits,
         capped_savings_percent=saved.capped_percent.value,
-        capped_interval=limits_of(saved.capped_percent),
+        capped_interval=saved.capped_percent.limits,
         compared_runs=saved.n_compared,
         uncompared_runs=saved.n_uncompared,
         formula_savings_percent=saved.plain_percent,

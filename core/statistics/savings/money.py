@@ -14,7 +14,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, SessionRuns, UsageColumns
 from core.records.estimate import Estimate
-from core.records.status import SavingsVerdict
+from core.records.status import Money, SavingsVerdict
 from core.statistics.savings.cap import bucket_of
 from core.statistics.savings.comparison import Comparison, agreed, comparison
 from core.statistics.savings.over_time import running
@@ -54,6 +54,25 @@ class MoneySaved:
     is_estimated: bool
     verdict: SavingsVerdict
     reason: VerdictReason
+
+    @property
+    def record(self) -> Money:
+        """The savings as status and the document of savings have them."""
+        return Money(
+            savings_percent=self.shown.value,
+            interval=self.shown.limits,
+            verdict=self.verdict,
+            estimated=self.is_estimated,
+            headline=self.headline,
+            baseline_avg=self.baseline_mean,
+            selected_avg=self.selected_mean,
+            saved=self.total.saved.value,
+            saved_interval=self.total.saved.limits,
+            compared_runs=self.n_compared,
+            uncompared_runs=self.n_uncompared,
+            unbilled_runs=self.n_unbilled,
+            unpriced_models=self.unpriced,
+        )
 
     @property
     def is_known(self) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from core.columns import SessionRuns, UsageColumns
+from core.frames import html_table
+from core.records.savings_words import compared, figure, savings_facts
 from core.statistics.savings.baseline import (
     BaselineNeed,
     BaselineShare,
@@ -59,6 +61,25 @@ class Savings:
     money: MoneySaved | None
     variation: float | None
     """Standard deviation of a run's tokens by their mean, over all runs of any class."""
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The savings in short, as names and values."""
+        overall = self.overall
+        return savings_facts(
+            None if self.money is None else self.money.record,
+            verdict=overall.verdict,
+            reason=overall.reason,
+            figure_shown=figure(overall.shown, capped=not overall.is_narrow),
+            runs_compared=compared(overall.n_compared, overall.n_uncompared),
+            n_left_out=self.left_out.total,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<16}{value}" for name, value in self.facts)
+
+    def _repr_html_(self) -> str:
+        return html_table(("savings", ""), self.facts, "All fields: overall, by_model, by_channel and more.")
 
 
 def savings(

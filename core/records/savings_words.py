@@ -1,0 +1,91 @@
+"""Words of savings: verdicts, figures and the facts that a terminal, a print and a notebook show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from core.records.estimate import Estimate
+from core.records.status import Money, SavingsVerdict
+
+VERDICTS: Final[Mapping[str, str]] = {
+    "proven": "proven: it saves tokens, however often one looks",
+    "not_proven": "not proven",
+    "costs_more": "proven: it costs more tokens, however often one looks",
+    "mixed": "ordinary runs and runaway runs go different ways",
+    "no_interval": "nothing is proven: no interval yet",
+    "no_figure": "no savings can be claimed",
+}
+_MONEY: Final[Mapping[tuple[str, bool], str]] = {
+    **{(name, estimated): "not shown" for name in VERDICTS for estimated in (False, True)},
+    ("not_proven", True): "not shown: bills are estimated",
+    ("proven", False): "proven: it saves money, however often one looks",
+    ("costs_more", False): "no: it costs more, proven however often one looks",
+    ("costs_more", True): "no: it costs more, by estimated bills (not proven)",
+}
+_REASONS: Final[Mapping[str, str]] = {
+    "interval_holds_zero": "the interval includes 0",
+    "few_for_proof": "a proof takes 30 runs in each group",
+    "few_sessions": "a proof takes 30 sessions in each group",
+    "no_coin": "no coin decided which runs were baseline runs",
+    "declared_coin": "the coin is as declared by its source, not drawn here",
+    "unbalanced": "the classes don't look drawn by the coin",
+    "unfinished_differ": "one group ends early more often",
+    "unknown_differ": "one group has unknown tokens more often",
+    "few_runs": "a group has too few runs",
+    "cannot": "the runs give no figure",
+}
+
+
+def savings_facts(
+    money: Money | None,
+    *,
+    verdict: SavingsVerdict,
+    reason: str,
+    figure_shown: str,
+    runs_compared: str,
+    n_left_out: int,
+) -> list[tuple[str, str]]:
+    """Return savings in short: money where it is known, the claim, the figure, and the runs behind it."""
+    why = _REASONS.get(reason, "")
+    return [
+        *money_rows(money),
+        ("may be claimed", f"{VERDICTS[verdict]}{f' ({why})' if why else ''}"),
+        ("savings", figure_shown),
+        ("compared", runs_compared),
+        ("left out", f"{n_left_out:,} runs"),
+    ]
+
+
+def money_rows(money: Money | None) -> list[tuple[str, str]]:
+    """Return whether selecting saves money, and the figure; nothing without a price."""
+    if money is None:
+        return []
+    lower, upper = money.interval or (None, None)
+    shown = Estimate(value=money.savings_percent, lower=lower, upper=upper)
+    by = ", by estimated bills" if money.estimated else ""
+    n_baseline, n_selected = money.compared_runs
+    runs = (
+        f"{n_baseline:,} baseline and {n_selected:,} selected bills; {money.unbilled_runs:,} runs without one"
+    )
+    return [
+        ("saves money", f"{_MONEY[money.verdict, money.estimated]}"),
+        ("money saved", f"{figure(shown, capped=money.headline == 'capped', what='money')}{by}"),
+        ("bills", runs),
+    ]
+
+
+def figure(saved: Estimate, *, capped: bool = False, what: str = "tokens") -> str:
+    """Return a share of the tokens or the money with its interval, rounded outwards; no figure without one."""
+    if saved.value is None or saved.lower is None or saved.upper is None:
+        return "too early to name a figure"
+    how = ", each run counted up to a cap" if capped else ""
+    limits = f"{math.floor(10 * saved.lower) / 10:.1f}% to {math.ceil(10 * saved.upper) / 10:.1f}%"
+    return f"{saved.value:.1f}% of the {what}, 95% interval for one look {limits}{how}"
+
+
+def compared(groups: tuple[int, int], n_uncompared: int) -> str:
+    """Return the runs behind the figures, and how many are not."""
+    rest = f"; {n_uncompared:,} have no counterpart" if n_uncompared else ""
+    return f"{groups[0]:,} baseline and {groups[1]:,} selected runs{rest}"
