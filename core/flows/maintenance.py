@@ -23,7 +23,7 @@ from core.store.schema import upgrade as upgrade_schema
 
 
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an upgrade; ``before`` None = there was no database.
+    """Result of an upgrade; ``before`` None = the database was empty.
 
     ``servers`` holds the tables of a distributed database; this upgrade moved ``tables_distributed`` of them.
     """
@@ -81,10 +81,11 @@ def backup(
 
 
 def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:
-    """Upgrade a database of an older armscope. A current one is left alone.
+    """Upgrade a database of an older armscope. A current one is left alone, and an empty one gets its tables.
 
     ``distribute`` then spreads its tables by learner over the workers of a Citus cluster, in one transaction. A
-    repeat changes nothing. Raises `InvalidInput` if the database has no Citus or no worker.
+    repeat changes nothing. Raises `NoDatabase` for a path without a file, and `InvalidInput` if the database has no
+    Citus or no worker.
     """
     database = open_database(location)
     try:

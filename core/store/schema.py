@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.records.learner import INSTALLATION
-from core.settings import Located
+from core.settings import Located, Server
 from core.store.engine import Connection, Database, Distribution
 from core.store.links import build
 from core.store.tables import metadata
@@ -31,15 +31,12 @@ STAMP: Final = "SELECT version_num FROM alembic_version"
 def prepare(database: Database, *, create: bool) -> None:
     """Make sure that the database has our newest schema; ``create`` makes a missing database.
 
-    Raises `NoDatabase` for a missing database, `SchemaMismatch` for another schema, `StoreUnusable` for a database of
-    another program.
+    Raises `NoDatabase` for a missing or empty database, `SchemaMismatch` for another schema, `StoreUnusable` for a
+    database of another program.
     """
     version = _version(database)
     if version is None and not create:
-        raise NoDatabase(
-            f"There is no database at {database.location}.",
-            next_step="Make it with: armscope import FILES (or name another with --database).",
-        )
+        raise _empty(database.location) if _is_there(database.location) else _missing(database.location)
     if version is None:
         with database.making():
             if _version(database) is None:  # another process may have made it meanwhile
@@ -52,9 +49,11 @@ def prepare(database: Database, *, create: bool) -> None:
 def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
     """Bring a database to the newest schema, and distribute its tables over a cluster if ``distribute``.
 
-    A database that is up to date stays as it is. Raises `SchemaMismatch` for a schema before the baseline, or for one
-    that this version does not know.
+    A database that is up to date stays as it is, and an empty one gets its tables. Raises `NoDatabase` for a path
+    without a file, `SchemaMismatch` for a schema before the baseline, or for one that this version does not know.
     """
+    if not _is_there(database.location):
+        raise _missing(database.location)
     with database.making():
         version = _version(database)
         if version is None:
@@ -69,11 +68,30 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
 
 
 class Upgraded(NamedTuple):
-    """The schema before (None = no database) and after; the distribution of the tables, if requested."""
+    """The schema before (None = an empty database) and after; the distribution of the tables, if requested."""
 
     before: str | None
     after: str
     distribution: Distribution | None = None
+
+
+def _is_there(location: Located) -> bool:
+    """Return whether a database exists. A server without it has refused the connection before."""
+    return isinstance(location, Server) or location.exists()
+
+
+def _missing(location: Located) -> NoDatabase:
+    return NoDatabase(
+        f"There is no database at {location}.",
+        next_step="Make it with: armscope import FILES (or name another with --database).",
+    )
+
+
+def _empty(location: Located) -> NoDatabase:
+    return NoDatabase(
+        f"The database at {location} is there and empty.",
+        next_step="Make its tables with: armscope upgrade, or copy another into it with: armscope copy FROM TO",
+    )
 
 
 def mismatch(location: Located, stamp: Sequence[Any] | None) -> SchemaMismatch:

@@ -55,7 +55,7 @@ def test_after_each_command_all_that_was_made_is_its_owners(
         (*database, "restore", "backups/copy.db", "--yes"),
         (*database, "verify"),
         (*database, "upgrade"),
-        ("--database", "fresh.db", "upgrade"),
+        ("--database", "fresh.db", "import", "runs.jsonl"),
     ):
         assert shell(*command, "--json")[0] == 0, command
         assert modes(tmp_path) == {}, command

@@ -31,6 +31,7 @@ from core.demo.build import build
 from core.errors import (
     Conflict,
     InvalidInput,
+    NoDatabase,
     SchemaMismatch,
     StoreBusy,
     StoreError,
@@ -352,6 +353,20 @@ def test_the_migrations_come_to_our_tables(
     assert others == []
     database.close()
     assert maintenance.upgrade(server).before == HEAD
+
+
+def test_an_empty_database_of_a_server_is_no_missing_one(cluster: Cluster, tmp_path: Path) -> None:
+    server = cluster.at(tmp_path / "empty.db")
+    with pytest.raises(NoDatabase, match="is there and empty") as refused:
+        Store(server, create=False)
+    assert "armscope upgrade" in refused.value.next_step
+    assert maintenance.upgrade(server).before is None
+    Store(server, create=False).close()
+    missing = cluster.server("never_made")
+    for open_it in (lambda: Store(missing, create=False), lambda: maintenance.upgrade(missing)):
+        with pytest.raises(StoreUnusable, match="does not exist") as gone:
+            open_it()
+        assert "createdb never_made" in gone.value.next_step
 
 
 # From one engine to another

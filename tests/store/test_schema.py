@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 import core.store
 from core import open_learner
 from core.columns import DECLARED_COIN
-from core.errors import SchemaMismatch, StoreUnusable
+from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.export import export_file
@@ -319,8 +319,20 @@ def test_upgrading_what_is_up_to_date_changes_nothing(fresh: Path) -> None:
     assert fresh.read_bytes() == before
 
 
-def test_upgrading_nothing_makes_a_database(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["new.db", "no/folder/new.db"])
+def test_a_path_without_a_file_is_refused_and_stays_so(name: str, tmp_path: Path) -> None:
+    with pytest.raises(NoDatabase) as refused:
+        maintenance.upgrade(tmp_path / name)
+    assert "armscope import" in refused.value.next_step
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_named_as_one_and_gets_its_tables(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
+    path.touch()
+    with pytest.raises(NoDatabase, match="is there and empty") as refused:
+        Store(path, create=False)
+    assert "armscope upgrade" in refused.value.next_step
     assert maintenance.upgrade(path).before is None
     assert queries.status(context_at(path)).runs == 0
 

@@ -534,6 +534,7 @@ _FILTERS: Final = {"environment": {"type": "string"}, "model": {"type": "string"
 ROWS: Final = (
     _probe("/healthz", _health, "Whether the database can be read.", "thread"),
     _probe("/livez", _alive, "Whether the server answers.", "loop"),
+    _probe("/readyz", _health, "Whether the database can be read.", "thread"),
     _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
     _plain(f"{ROOT}/version", _version, "Which version answers."),
     ApiRoute(

@@ -352,7 +352,7 @@ def example_of(route: Route) -> tuple[str, bytes]:
 def test_every_route_has_an_action_and_no_get_has_one_that_changes() -> None:
     for route in serving.ROUTES:
         assert route.action in ACTIONS, route.path
-        assert route.public == (route.path in {"/healthz", "/livez", "/v1/health"}), route.path
+        assert route.public == (route.path in {"/healthz", "/livez", "/readyz", "/v1/health"}), route.path
         if set(route.methods) & {"GET", "HEAD"}:
             assert route.action in {"read", "members"}, route.path
             assert route.methods == ("GET",), route.path

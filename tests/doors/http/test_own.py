@@ -19,6 +19,7 @@ from core.flows import learn, queries
 from core.flows.context import Context
 from core.flows.undo import undo
 from core.records.actor import Actor
+from core.store.schema import HEAD
 from tests.doors.examples import ARM, RUN
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
@@ -329,3 +330,15 @@ def test_a_reset_is_shown_before_it_is_done(context: Context, asking: Asking) ->
     assert {name: done[name] for name in ("arm_ids", "reset_count", "to", "learner")} == {
         name: shown[name] for name in ("arm_ids", "reset_count", "to", "learner")
     }
+
+
+def test_ready_is_who_can_read_the_schema_and_alive_who_answers(context: Context, asking: Asking) -> None:
+    def stamped(version: str) -> list[int]:
+        sql = f"UPDATE alembic_version SET version_num = '{version}'"
+        context.store.database.write(lambda connection: connection.run(sql))
+        return [asking.get(path).status for path in ("/livez", "/healthz", "/readyz")]
+
+    assert stamped("9999") == [200, 503, 503]
+    answer = asking.get("/readyz").document
+    assert (answer["code"], "9999 of a newer" in answer["error"]) == ("schema_mismatch", True)
+    assert stamped(HEAD) == [200, 200, 200]

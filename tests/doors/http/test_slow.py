@@ -32,7 +32,7 @@ def context(tmp_path: Path) -> Iterator[Context]:
 
 def look(server: Running) -> None:
     """The probes answer, and so does a reward by a token."""
-    for path in ("/healthz", "/livez"):
+    for path in ("/healthz", "/livez", "/readyz"):
         assert server.ask(path)[0] == 200
     status, told, _ = server.ask(f"{AT}/rewards", {"arm": ARM, "value": 0.5}, **server.bearer)
     assert status == 200, told
@@ -141,7 +141,7 @@ def test_known_callers_hold_no_more_than_is_said(context: Context) -> None:
         files = _spooled(server)
         assert len(files) == BODIES_OF_TOKEN
         assert all(stat.S_IMODE(mode) == 0o600 for mode in files)
-        for path in ("/healthz", "/livez"):
+        for path in ("/healthz", "/livez", "/readyz"):
             assert server.ask(path)[0] == 200
         assert server.ask(f"{AT}/rewards", {"arm": ARM, "value": 0.5})[0] == 200
         assert server.memory_mib("VmHWM") - before < _MOST_MIB
