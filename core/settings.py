@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
@@ -36,6 +36,8 @@ _ADDRESS: Final = re.compile(
 )
 """Address in which every part is certain: a character that ends a part is percent-encoded inside one."""
 NO_ADDRESS: Final = "a PostgreSQL address that can't be read"
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 BASE_PATH: Final = "ARMSCOPE_BASE_PATH"
 _BASE_PATH: Final = re.compile(r"(?:/[A-Za-z0-9][A-Za-z0-9._~-]*)+")
 _MAX_BASE_PATH: Final = 200

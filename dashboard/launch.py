@@ -13,7 +13,17 @@ import msgspec
 import typer
 from msgspec import structs
 
-from core.doors.cli import BasePath, ReadDatabase, command, context_of, done, following, global_options
+from core.doors.cli import (
+    BasePath,
+    LogForm,
+    LogFrom,
+    ReadDatabase,
+    command,
+    context_of,
+    done,
+    following,
+    global_options,
+)
 from core.doors.cli import main as run
 from core.doors.http.address import claimable_port, url_of
 from core.doors.progress import counted
@@ -22,6 +32,8 @@ from core.errors import NotInstalled
 from core.settings import (
     BASE_PATH,
     Located,
+    LogFormat,
+    LogLevel,
     Server,
     Settings,
     base_path,
@@ -110,6 +122,8 @@ def serve(
     require_token: RequireToken = False,
     below: BasePath = None,
     read_database: ReadDatabase = None,
+    log_format: LogForm = "text",
+    log_level: LogFrom = "info",
 ) -> None:
     """Open the dashboard.
 
@@ -136,6 +150,7 @@ def serve(
         browser=browser,
         proxies=proxy or (),
         asks_tokens=require_token,
+        log=(log_format, log_level),
     )
 
 
@@ -216,6 +231,7 @@ def _serve(
     browser: bool,
     proxies: Sequence[str] = (),
     asks_tokens: bool = False,
+    log: tuple[LogFormat, LogLevel] = ("text", "warning"),
 ) -> None:
     from dashboard.configuration import checked_base_path
     from dashboard.sign_in import auth_file, check_address
@@ -243,6 +259,7 @@ def _serve(
         sign_in=sign_in,
         proxies=proxies,
         asks_tokens=asks_tokens,
+        log=log,
     )
 
 

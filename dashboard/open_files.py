@@ -76,6 +76,7 @@ class OncePerMinute(logging.Filter):
         if self._clock() - self._last_s < _QUIET_S:
             return False
         record.msg, record.args, record.exc_info = _message(self._n_silent), (), None
+        record.name = "armscope"  # whose messages the log shows
         self._last_s, self._n_silent = self._clock(), 0
         return True
 

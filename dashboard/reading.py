@@ -11,6 +11,7 @@ from typing import Final, cast
 
 import streamlit as st
 
+from core.doors import logs
 from core.errors import Denied, StoreError
 from core.flows import queries
 from core.flows.context import Context, default_learner, open_context
@@ -30,6 +31,7 @@ _DRAWINGS_BOUND: Final = 32
 _PICTURES_BOUND: Final = 64
 _CONTEXTS_BOUND: Final = 16
 _SESSION: Final = "armscope reading"
+_LOGGED: Final = logs.acting("page")
 _SURE_S: Final = 1.0
 """A rerun caches the actor for this long; each act checks again."""
 
@@ -77,7 +79,7 @@ def opened() -> Context:
     """
     settings = Settings.from_environment()
     context, _ = _cached_context(settings)
-    return replace(context, actor=who.NOBODY if who.people_sign_in() else settings.actor)
+    return replace(context, actor=who.NOBODY if who.people_sign_in() else settings.actor, on_act=_LOGGED)
 
 
 def _cached_context(settings: Settings) -> tuple[Context, bool]:

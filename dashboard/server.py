@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import pkgutil
 import re
 import secrets
@@ -14,6 +15,7 @@ from asyncio.trsock import TransportSocket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
@@ -25,6 +27,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
+from streamlit import logger as streamlit_logger
 from streamlit import runtime
 from streamlit.runtime import app_session
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -35,10 +38,12 @@ from core.doors.http import openclaw
 from core.doors.http.app import Api, BelowPath
 from core.doors.http.connections import bounded_protocol, raise_limit
 from core.doors.http.guard import has_proxy_headers, host_of
+from core.doors.http.observed import OTHER, Observed
 from core.doors.http.serving import doors, is_door_path
+from core.doors.logs import acting, start_log
 from core.doors.service import Service
 from core.records.member import session_of
-from core.settings import base_path, set_variables
+from core.settings import LogFormat, LogLevel, base_path, set_variables
 from dashboard import who
 from dashboard.configuration import PACKAGE, STREAMLITS, options, own_names
 from dashboard.gate import PERSON, SIGN_IN, Gate, Proxied, is_for_people
@@ -88,12 +93,26 @@ _CLOSED: Final = "/_stcore/metrics"
 _ROOT: Final = re.compile(rb"; path=/(?=;|$)", re.IGNORECASE)
 _PLAIN: Final = {"ws": "http", "wss": "https"}
 _NAMES: Final = STREAMLITS | {"", *(page.name for page in PAGES)}
+_ASSETS: Final = frozenset(("/app/{rest}", "/component/{rest}", "/favicon.png", "/static/{rest}"))
+"""Routes of files that belong to the program; a page asks for dozens."""
 MOST_UPLOADED: Final = 1 << 30
 """Bytes of uploads that all pages hold together; one page may hold half of it."""
 OWNERS: Final = Owners()
 _LATER: Final = {"retry-after": "10"}
 _PAGES: Final = frozenset(("/", *(f"/{page.name}" for page in PAGES)))
 _OPENCLAWS_PAGE: Final = f"{openclaw.PREFIX}/dashboard"
+
+
+def template_of(path: str) -> str:
+    """Return the route of a path of the pages; the rest of a path may be anything.
+
+    >>> [template_of(path) for path in ("/", "/runs", "/media/a.csv", "/secret")]
+    ['/', '/runs', '/media/{rest}', 'other']
+    """
+    first, _, rest = path.strip("/").partition("/")
+    if first not in _NAMES and f"/{first}" != SIGN_IN:
+        return OTHER
+    return f"/{first}/{{rest}}" if rest else f"/{first}"
 
 
 def names_this_machine(host: str) -> bool:
@@ -444,7 +463,7 @@ async def warm(_: object) -> AsyncIterator[None]:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
-    watch = Watch(opened).start()
+    watch = Watch(lambda: replace(opened(), on_act=acting("alerts"))).start()
     giving_back = create_task(give_back(storage))
     yield
     giving_back.cancel()
@@ -454,10 +473,20 @@ async def warm(_: object) -> AsyncIterator[None]:
 def bound_handles() -> object:
     """Keep no more sessions of closed pages than the system grants handles for. Return their storage."""
     quieten()
+    join_log()
     manager = getattr(runtime.get_instance(), "_session_mgr", None) if runtime.exists() else None
     storage = getattr(manager, "_session_storage", None)
     keep_sessions(storage, sessions_allowed(raise_limit()))
     return storage
+
+
+def join_log() -> None:
+    """Have the loggers of Streamlit and of its server write into the log of this process alone."""
+    setattr(streamlit_logger, "setup_formatter", lambda logger: setattr(logger, "propagate", True))  # noqa: B010
+    for name in [*logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in {"streamlit", "uvicorn", "websockets"} and name != "uvicorn.access":
+            logging.getLogger(name).handlers.clear()
+            logging.getLogger(name).propagate = True
 
 
 def remember_names() -> None:
@@ -485,6 +514,7 @@ def make_app(
     path = base_path()
     middleware = [
         Middleware(BelowPath, path=path),
+        Middleware(Observed, template=template_of, quiet=_ASSETS),
         Middleware(Promptly),
         Middleware(Beside, signs_in=signs_in, asks_tokens=asks_tokens),
     ]
@@ -517,8 +547,10 @@ def serve(
     sign_in: SignIn | None = None,
     proxies: Sequence[str] = (),
     asks_tokens: bool = False,
+    log: tuple[LogFormat, LogLevel] = ("text", "warning"),
 ) -> None:
     """Serve until stopped."""
+    start_log(*log)
     names = [*own_names(address), *([] if sign_in is None else [sign_in.host])]
     config: dict[str, Any] = {
         **options(),

@@ -7,18 +7,36 @@ formats. The server has identified the actor and checked the request before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, TypedDict
 
 import orjson
 
 JSON = "application/json"
+ENTRY: Final = "armscope.entry"
+"""Key of a request's `LogEntry` in its scope."""
+
+
+class LogEntry(TypedDict, total=False):
+    """Facts about a request for its line in the log: they are added when they become known."""
+
+    request: str
+    route: str
+    learner: str
+    token: str
+    tool: str
+
+
+ENTRY_HERE: Final[ContextVar[LogEntry | None]] = ContextVar("ENTRY_HERE", default=None)
+"""The entry of the request that this thread answers."""
 
 
 class HttpCall(NamedTuple):
     """Request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
 
     Of a repeated field ``query`` has the last value, and ``pairs`` all of them. ``path_values`` are the values of its
-    route's ``{name}``; ``pieces`` are a long body. ``request`` is the id in the answer and in the log.
+    route's ``{name}``; ``pieces`` are a long body. ``request`` is the id in the answer and in the log, and ``entry``
+    the other facts for the log.
     """
 
     method: str
@@ -30,6 +48,7 @@ class HttpCall(NamedTuple):
     pieces: Iterator[bytes] = iter(())
     request: str = ""
     pairs: Sequence[tuple[str, str]] = ()
+    entry: LogEntry | None = None
 
 
 class HttpAnswer(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from core.doors.exchange import ENTRY_HERE
 from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, listed, unlimited, utc_now_ms
 from core.permissions import Action
@@ -51,6 +52,9 @@ class Service:
         the learner is ambiguous, and `Denied` for an actor without a role.
         """
         name = self._meant(actor, preferred) if learner is None else check_learner(learner)
+        entry = ENTRY_HERE.get()
+        if entry is not None:
+            entry["learner"] = name
         context = self._at(actor, name, sticky)
         if action is not None:
             context.permit(action)

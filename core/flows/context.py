@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace as replace_settings
 
@@ -76,7 +77,8 @@ class Context:
     ``learner`` is the only existing one, and no other is created implicitly. ``may_be_empty``: a read before the
     first write sees an empty learner. ``on_new_layers`` receives how many layers an actor creates by judging unknown
     ones. It may refuse before anything is written. ``sticky`` is that setting of learners that the context creates:
-    our own doors let selections hold within a session.
+    our own doors let selections hold within a session. ``on_act`` runs each act where acts are logged: it gets the
+    context, the action and the work.
     """
 
     store: Store
@@ -91,6 +93,7 @@ class Context:
     is_rehearsal: bool = False
     on_new_layers: Callable[[Actor, int], None] = unlimited
     sticky: Sticky = "run"
+    on_act: Callable[[Context, Action, Callable[[], Any]], Any] | None = None
     _permitted: set[Action] = field(default_factory=set, init=False, repr=False, compare=False)
     """Actions that were authorised: a request is authorised once, and every flow may ask again."""
 
@@ -123,7 +126,8 @@ class Context:
         """
         self.permit(action, create=create)
         origin = self.identity() if create or self.learner == DEFAULT_LEARNER else None
-        return self.store.write(
+        write = partial(
+            self.store.write,
             self.learner,
             work,
             actor=self.actor,
@@ -132,6 +136,7 @@ class Context:
             only=not self.is_named,
             sticky=self.sticky,
         )
+        return write() if self.on_act is None else cast("_T", self.on_act(self, action, write))
 
     def stage(self, stage: Stage, work: Callable[[Part], _T]) -> tuple[_T, Stage]:
         """Write one part of an import. Return the answer of ``work`` and the next stage."""
@@ -168,7 +173,8 @@ class Context:
                 lambda rehearsed: self.store.write(INSTALLATION, rehearsed, actor=self.actor, now_ms=now_ms),
                 work,
             )
-        return self.store.write(INSTALLATION, work, actor=self.actor, now_ms=now_ms)
+        write = partial(self.store.write, INSTALLATION, work, actor=self.actor, now_ms=now_ms)
+        return write() if self.on_act is None else cast("_T", self.on_act(self, action, write))
 
     @contextmanager
     def reading_admin(self, action: Action = "members") -> Iterator[Snapshot]:
@@ -182,7 +188,8 @@ class Context:
 
         Other writers wait meanwhile, as for any write.
         """
-        return _rehearsed(lambda rehearsed: self.write(action, rehearsed, create=create), work)
+        unlogged = self if self.on_act is None else replace(self, on_act=None)
+        return _rehearsed(lambda rehearsed: unlogged.write(action, rehearsed, create=create), work)
 
     @contextmanager
     def reading(self, action: Action = "read") -> Iterator[Snapshot]:

@@ -9,6 +9,8 @@ from pkgutil import iter_modules
 from core.doors.cli.program.app import (
     BasePath,
     GlobalOptions,
+    LogForm,
+    LogFrom,
     ReadDatabase,
     answer,
     app,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
 import typer
 
-from core.doors.cli.program.app import BasePath, command, context_of, done
+from core.doors.cli.program.app import BasePath, LogForm, LogFrom, command, context_of, done
 from core.doors.http.address import claimable_port, is_loopback, url_of
 from core.doors.http.guard import LAYERS_PER_MINUTE, PER_MINUTE
 from core.doors.terminal import say
@@ -90,6 +91,8 @@ def api(
         ),
     ] = False,
     below: BasePath = None,
+    log_format: LogForm = "text",
+    log_level: LogFrom = "info",
 ) -> None:
     """Callers on this machine are the operator without a token. Other callers need a token."""
     import uvicorn
@@ -97,7 +100,9 @@ def api(
     from core.doors.alerting import Watch
     from core.doors.http.app import BelowPath
     from core.doors.http.connections import BACKLOG, bounded_protocol
+    from core.doors.http.observed import Observed
     from core.doors.http.serving import check_base_path, doors
+    from core.doors.logs import acting, start_log
     from core.doors.service import Service
     from core.flows.tokens import tokens
 
@@ -125,14 +130,17 @@ def api(
     at = Listening(url=url_of(address, chosen) + path, database=str(context.store.location), learner=learner)
     whose = learner or "the learner that they name, or the only one"
     done(line, at, lambda: say(f"armscope answers programs for {whose} at {at.url} (stop: Ctrl+C)."))
-    watch = Watch(lambda: context).start()
+    start_log(log_format, log_level)
+    checked = replace(context, on_act=acting("alerts"))
+    watch = Watch(lambda: checked).start()
     uvicorn.run(
-        BelowPath(app, path),
+        BelowPath(Observed(app), path),
         host=address,
         port=chosen,
         http=bounded_protocol(),
         backlog=BACKLOG,
         lifespan="off",
+        log_config=None,
         log_level="warning",
         access_log=False,  # it would hold what was asked, names included
         server_header=False,

@@ -61,6 +61,15 @@ VARIABLES: Final = (
         "path below which a proxy serves armscope, see [people](people.md#below-a-path)",
         "--base-path",
     ),
+    Variable(
+        "ARMSCOPE_LOG_FORMAT", "form of the log of `serve` and `api`: text or json", "--log-format", "text"
+    ),
+    Variable(
+        "ARMSCOPE_LOG_LEVEL",
+        "least level of its lines: debug, info, warning or error",
+        "--log-level",
+        "info",
+    ),
     Variable("ARMSCOPE_AUTH", "file with the table `[auth]`; people sign in, see [people](people.md)"),
     Variable("ARMSCOPE_SESSION_HOURS", "length of a signed-in session in hours", default="12"),
     Variable("ARMSCOPE_CORS_ORIGIN", "origins whose pages may call the HTTP interface"),

@@ -23,7 +23,7 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.doors.exchange import HttpAnswer, HttpCall
+from core.doors.exchange import ENTRY, ENTRY_HERE, HttpAnswer, HttpCall, LogEntry
 from core.doors.http.address import network_of
 from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, of_spool, too_large
 from core.doors.http.guard import (
@@ -69,7 +69,9 @@ _DRAIN_S: Final = 2.0
 _MAX_FIELDS: Final = 100
 _DESTRUCTIVE: Final[frozenset[Action]] = frozenset({"erase", "reset", "undo_own"})
 _ANONYMOUS: Final = Actor(name="nobody", role=None)
-_ALLOWED_HEADERS: Final = "authorization, content-type, idempotency-key, if-none-match, x-api-key"
+_ALLOWED_HEADERS: Final = (
+    "authorization, content-type, idempotency-key, if-none-match, traceparent, x-api-key, x-request-id"
+)
 _EXPOSED_HEADERS: Final = (
     *("ETag", "Retry-After", "X-Request-Id"),
     *("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
@@ -112,7 +114,7 @@ class Api:
         self._n_open = 0
         self._n_draining = 0
         self._router = Router(
-            [PathRoute(path, _Endpoint(self, named)) for path, named in _by_path(routes).items()],
+            [PathRoute(path, _Endpoint(self, path, named)) for path, named in _by_path(routes).items()],
             default=_nowhere,
             redirect_slashes=False,
         )
@@ -141,7 +143,7 @@ class Api:
         except ClientDisconnect:
             return
         except ArmscopeError as problem:
-            await self.respond(refused(problem), scope, incoming, send)
+            await self.respond(refused(problem, call.request), scope, incoming, send)
         finally:
             self._n_open -= 1
 
@@ -254,7 +256,8 @@ class Api:
                     f"The database must answer within {_PROBE_S:g} s, got nothing.",
                     next_step="Look at it with armscope doctor.",
                     wait_s=_WAIT_S,
-                )
+                ),
+                call.request,
             )
 
     def handle(self, route: Route, call: HttpCall, actor: Actor | None) -> HttpAnswer:
@@ -262,6 +265,7 @@ class Api:
 
         A token is looked at again, because it may have been revoked while the body arrived.
         """
+        ENTRY_HERE.set(call.entry)
         try:
             actor = actor or self.callers.actor(call.headers)
             _check_query(route, call)
@@ -336,14 +340,16 @@ async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:  # noqa:
 class _Endpoint:
     """Endpoint of one path: it picks the route by method, knows the caller, and sends the handler's answer."""
 
-    def __init__(self, api: Api, routes: Mapping[str, Route]) -> None:
+    def __init__(self, api: Api, path: str, routes: Mapping[str, Route]) -> None:
         self._api = api
+        self._path = path
         self._allowed = ", ".join([*routes, *(["HEAD"] if "GET" in routes else [])])
         self._any = routes.get("*")
         self._routes = {**routes, "HEAD": routes["GET"]} if "GET" in routes else routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         api, call = self._api, scope["call"]
+        call.entry["route"] = self._path
         assert isinstance(receive, _Incoming)  # noqa: S101 - `Api` passes it
         route = self._any or self._routes.get(call.method)
         if route is None and call.method == "OPTIONS":
@@ -382,10 +388,13 @@ class _Endpoint:
         """Return the answer to a caller who needs a token, with the limits."""
         api, address = self._api, (scope.get("client") or ("",))[0]
         try:
-            token = (await api.admitted(route, call, address)).token
+            actor = await api.admitted(route, call, address)
         except Unidentified as problem:
             answer, limits = route.refuse(problem, call), api.callers.failures.headers(network_of(address))
         else:
+            token = actor.token
+            if token and call.entry is not None:
+                call.entry["token"] = actor.token_name
             answer = await api.answer(route, call, incoming, None, token)
             limits = api.callers.requests.headers(token) if token else {}
         return answer._replace(headers={**answer.headers, **limits})
@@ -411,8 +420,13 @@ def _call(scope: Scope) -> HttpCall:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     path: bytes = scope.get("raw_path") or scope["path"].encode()
+    entry: LogEntry = scope.get(ENTRY) or {"request": token_hex(8)}
     return HttpCall(
-        scope["method"], path.partition(b"?")[0].decode("latin-1"), headers=headers, request=token_hex(8)
+        scope["method"],
+        path.partition(b"?")[0].decode("latin-1"),
+        headers=headers,
+        request=entry["request"],
+        entry=entry,
     )
 
 

@@ -114,8 +114,8 @@ def status_of(problem: ArmscopeError) -> int:
     return next((_STATUS[kind] for kind in type(problem).__mro__ if kind in _STATUS), 500)
 
 
-def refused(problem: ArmscopeError) -> HttpAnswer:
-    """Return an error as an answer, in the one shape of every door."""
+def refused(problem: ArmscopeError, request: str = "") -> HttpAnswer:
+    """Return an error as an answer, in the one shape of every door, with the request's id if it is known."""
     headers = {"content-type": JSON}
     if isinstance(problem, Unidentified):
         headers["www-authenticate"] = "Bearer"
@@ -125,18 +125,20 @@ def refused(problem: ArmscopeError) -> HttpAnswer:
         headers["retry-after"] = str(_BUSY_S)
     elif isinstance(problem, WrongMethod):
         headers["allow"] = problem.allow
-    return HttpAnswer(status_of(problem), document_bytes(http_error(problem)), headers)
+    document = http_error(problem) | ({"request": request} if request else {})
+    return HttpAnswer(status_of(problem), document_bytes(document), headers)
 
 
 def failed(problem: Exception, request: str = "") -> HttpAnswer:
     """Return the answer for a fault of the server; only the log has the cause, with the request's id."""
-    _LOG.error("a request came to nothing (%s)", request, exc_info=problem)
+    fields = {"request": request}
+    _LOG.error("request failed", exc_info=problem, extra={"fields": fields})
     document = {
         "ok": False,
         "error": "The server failed at this request; its log has the cause.",
         "code": "internal",
         "next": "Report the X-Request-Id to the operator. Sending it again with the same key or uid does no harm.",
-    }
+    } | fields
     return json_answer(500, document)
 
 

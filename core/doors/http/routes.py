@@ -44,6 +44,8 @@ class Route(NamedTuple):
     public: bool = False
     takes: tuple[str, ...] = (JSON,)
     streams: int = 0
-    refuse: Callable[[ArmscopeError, HttpCall], HttpAnswer] = lambda problem, _call: refused(problem)
+    refuse: Callable[[ArmscopeError, HttpCall], HttpAnswer] = lambda problem, call: refused(
+        problem, call.request
+    )
     of_learner: LearnerHandler | None = None
     probe: Literal["no", "thread", "loop"] = "no"

@@ -23,6 +23,7 @@ _REFUSED: Final = {
         "error": {"type": "string", "description": "What is wrong, what was got and what is allowed."},
         "code": {"type": "string", "description": "Which error it is; it never changes."},
         "next": {"type": "string", "description": "The step that helps."},
+        "request": {"type": "string", "description": "The request's id, as in X-Request-Id and the log."},
     },
 }
 _PAGE: Final = (

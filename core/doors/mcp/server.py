@@ -22,6 +22,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from core.doors.exchange import ENTRY_HERE
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, OUTPUT, AgentTool, call, callable_by
 from core.doors.service import Service
 from core.errors import InvalidInput
@@ -77,7 +78,9 @@ def make_server(
         if params.name not in BY_NAME:
             text = f"There is no tool {params.name[:80]!r}; there are {', '.join(BY_NAME)}."
             return CallToolResult(content=[TextContent(text=text)], is_error=True)
-        arguments = params.arguments or {}
+        arguments, entry = params.arguments or {}, ENTRY_HERE.get()
+        if entry is not None:
+            entry["tool"] = params.name
         result = await asyncio.to_thread(call, service, who(context), params.name, arguments, allowed)
         return CallToolResult(
             content=[TextContent(text=result.text.decode())],

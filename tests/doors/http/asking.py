@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from starlette.types import Message
-
-from core.doors.http.app import Api
+from starlette.types import ASGIApp, Message
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Answered:
 class Asking:
     """Whoever asks: always with these headers."""
 
-    app: Api
+    app: ASGIApp
     headers: Mapping[str, str] = field(default_factory=dict)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 

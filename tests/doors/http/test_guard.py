@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 import pytest
-from starlette.types import Message
+from starlette.types import ASGIApp, Message
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, serving
@@ -228,7 +228,7 @@ def test_what_may_not_come_in_is_told_and_changes_nothing(
     before = queries.revision(context).revision
     found = asking.ask(method, path, [json.dumps(NOTE).encode()], headers)
     assert found.status == status
-    assert set(found.document) == {"ok", "error", "code", "next"}
+    assert set(found.document) == {"ok", "error", "code", "next", "request"}
     assert found.document["ok"] is False
     assert "evil" not in found.body.decode()
     assert "access-control-allow-origin" not in found.headers
@@ -464,7 +464,7 @@ def test_a_body_has_its_limits(context: Context, ask_as: Asked) -> None:
     assert (slow["status"], queries.revision(context).revision) == (408, before + 1)
 
 
-async def _slowly(app: Api) -> Message:
+async def _slowly(app: ASGIApp) -> Message:
     told: list[Message] = []
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
 
@@ -492,7 +492,7 @@ def test_where_we_fail_nothing_of_why_is_told(context: Context, caplog: pytest.L
     asking.close()
     assert (found.status, found.document["code"]) == (500, "internal")
     assert "canary" not in found.body.decode()
-    assert "came to nothing" in caplog.text
+    assert "request failed" in caplog.text
 
 
 # Ten thousand bodies that are none

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Message
+from starlette.types import ASGIApp, Message
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import app as app_module
@@ -54,7 +54,7 @@ class Untouched:
         return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def headers_only(app: Api, path: str, headers: dict[str, str], body: Untouched) -> int:
+def headers_only(app: ASGIApp, path: str, headers: dict[str, str], body: Untouched) -> int:
     """The status of a request whose body is still on its way."""
     statuses: list[int] = []
 
@@ -68,7 +68,11 @@ def headers_only(app: Api, path: str, headers: dict[str, str], body: Untouched) 
         "type": "http", "method": "POST", "path": path, "client": ("203.0.113.7", 1),
         "headers": [(name.encode(), value.encode()) for name, value in every.items()],
     }  # fmt: skip
-    asyncio.run(app(scope, body, send))
+
+    async def ask() -> None:
+        await app(scope, body, send)
+
+    asyncio.run(ask())
     return statuses[0]
 
 

@@ -28,7 +28,7 @@ from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
 from core.doors.verbs import find_verb, verb
 from core.errors import ArmscopeError
-from core.settings import Settings, database_at
+from core.settings import LogFormat, LogLevel, Settings, database_at
 from core.version import __version__
 
 if TYPE_CHECKING:
@@ -67,6 +67,18 @@ BasePath = Annotated[
         "--base-path",
         metavar="PATH",
         help="The path below which a proxy serves it [ARMSCOPE_BASE_PATH].",
+    ),
+]
+LogForm = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format", envvar="ARMSCOPE_LOG_FORMAT", help="Form of the log's lines.", show_default=True
+    ),
+]
+LogFrom = Annotated[
+    LogLevel,
+    typer.Option(
+        "--log-level", envvar="ARMSCOPE_LOG_LEVEL", help="Least level of the log's lines.", show_default=True
     ),
 ]
 Learner = Annotated[
