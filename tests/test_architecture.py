@@ -538,7 +538,7 @@ BUDGETS = {
     "core/doors": 15_290,
     "core/explained": 530,
     "core/flows": 14_410,
-    "core/formats": 11_750,
+    "core/formats": 12_800,
     "core/guide": 160,
     "core/installed": 880,
     "core/package": 40,

@@ -333,8 +333,9 @@ def _foreign(file: str, head: Head) -> UnreadableSource:
             f"({file}).",
             next_step="Fetch it where it was checked out: git lfs pull.",
         )
+    long = ", and its first line is too long to be read whole" if head.is_long else ""
     return UnreadableSource(
-        f"A file to import must be of one of the known formats, and this one is of none of them ({file}).",
+        f"A file to import must be of one of the known formats, and this one is of none of them{long} ({file}).",
         next_step=f"The formats are {', '.join(FORMATS)}: check the file, or name its own with --format.",
     )
 

@@ -126,6 +126,8 @@ class Message(msgspec.Struct):
 
 
 _TOOL: Final = "tool"
+_ROLES: Final = frozenset(("system", "developer", "user", "tool", "function", "environment", "exit"))
+"""Roles whose messages are no replies. A message with another one may be a reply in a form that is not read."""
 _CALL_PARTS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 _PARTS: Final = _CALL_PARTS | {
     "text",
@@ -200,6 +202,12 @@ class Segment:
         if text := message.text:
             self.texts.append(text)
 
+    def pass_over(self, message: Message, unknown: Unknown) -> None:
+        """Count a message of an unknown role; one with calls hides what the agent called."""
+        if message.role not in _ROLES:
+            unknown.line(f"message of {message.role}")
+            self.n_foreign += message.foreign(unknown) + len(message.calls)
+
 
 def metadata(arguments: bytes) -> str:
     r"""At most 200 characters of a call's arguments: of their text, or of their JSON without escapes.
@@ -227,6 +235,8 @@ def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[
         elif message.opens_turn:
             current = Segment(user_text=message.text)
             opened.append(current)
+        else:
+            current.pass_over(message, unknown)
     return before, opened
 
 
@@ -238,13 +248,18 @@ def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
             whole.add(message, unknown)
         elif whole.user_text is None and message.opens_turn:
             whole.user_text = message.text
+        else:
+            whole.pass_over(message, unknown)
     return whole
 
 
 def lists_messages(head: Head, name: str) -> bool:
-    """Return whether a field holds messages with a role."""
+    """Return whether a field holds messages with a role; those with ``parts`` in place of content are Gemini's."""
     match = re.search(rb'"%b"\s*:\s*\[\s*\{' % name.encode(), head.start)
-    return match is not None and "role" in first_keys(head.start[match.end() - 1 :])
+    if match is None:
+        return False
+    keys = set(first_keys(head.start[match.end() - 1 :]))
+    return "role" in keys and ("parts" not in keys or "content" in keys)
 
 
 Decode = Callable[[bytes], Record]

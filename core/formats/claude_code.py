@@ -1,8 +1,11 @@
 """Claude Code session files: JSON lines by ``type``, one run per prompt of the person.
 
 A prompt is a user line with text of its own: no tool result, no meta line, no summary of a compaction, no
-sub-agent's (``isSidechain``), no output of a local command and no note of an interruption. A notice that a task in
-the background has ended starts a turn of the agent too, so it opens a run like a prompt does. One response is
+sub-agent's (``isSidechain``), no output of a local command and no note of an interruption. What
+a person types while the agent works is a prompt too (an attachment ``queued_command`` in mode ``prompt``, of a person
+or without an origin): the work goes on in a run of its own from there. A notice that a task in the background has
+ended starts a turn of the agent too, so it opens a run like a prompt does. Branches that a rewind left count, because
+they happened and were paid for. One response is
 spread over several lines that repeat its ``message.id`` and its usage; the last usage counts. ``progress`` lines
 carry sub-agents' calls, which are not the agent's. Lines of the model ``<synthetic>`` are notices of the program,
 not replies. Programs that write calls as lines of their own (``type: "tool"`` with a ``tool_name``, ``type:
@@ -46,6 +49,7 @@ _NOT_PROMPTS: Final = ("<local-command", "<bash-", "[Request interrupted")
 _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
 _DELTA: Final = b'"deferred_tools_delta"'
+_QUEUED: Final = b'"queued_command"'
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -171,6 +175,27 @@ class _Delta(msgspec.Struct, rename="camel"):
     pending_mcp_servers: list[msgspec.Raw] | None = None
 
 
+class _Origin(msgspec.Struct):
+    kind: str = "human"
+
+
+class _Queued(msgspec.Struct, rename="camel"):
+    """A command that waited while the agent worked."""
+
+    type: str
+    prompt: str | list[_Block] = ""
+    command_mode: str = ""
+    origin: _Origin | None = None
+    is_meta: bool | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        by_person = self.origin is None or self.origin.kind == "human"
+        return (
+            self.type == "queued_command" and self.command_mode == "prompt" and by_person and not self.is_meta
+        )
+
+
 class _Result(msgspec.Struct, rename="camel"):
     """Result of a call that started a sub-agent."""
 
@@ -200,6 +225,7 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _CALLS: Final = msgspec.json.Decoder(list[_CallLine] | _CallLine)
 _DELTAS: Final = msgspec.json.Decoder(_Delta)
+_QUEUE: Final = msgspec.json.Decoder(_Queued)
 _RESULTS: Final = msgspec.json.Decoder(_Result)
 _NOTICES: Final = msgspec.json.Decoder(_Notice)
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -442,9 +468,29 @@ class _Session(Session[_Prompt, _Line]):
             self._open.last_time = line.timestamp
         if "tool_result" in [block.type for block in blocks]:
             self._touch(line)
-        elif not (line.is_meta or line.is_compact_summary or text.startswith(_NOT_PROMPTS)) and text.strip():
+        elif not (line.is_meta or line.is_compact_summary):
+            self._add_prompt(line, raw, text)
+
+    def _add_prompt(self, line: _Line, raw: bytes, text: str) -> None:
+        if text.strip() and not text.startswith(_NOT_PROMPTS):
             opened = self._begin(_identity(line, raw))
             opened.last_time, opened.request = line.timestamp, text
+
+    def _add_queued(self, line: _Line, raw: bytes) -> None:
+        """Add a command that waited; a person's prompt is a fact like a line of the user."""
+        try:
+            queued = _QUEUE.decode(line.attachment)
+        except UNDECODABLE:
+            self.unknown.line("queued_command")
+            return
+        if not queued.is_prompt:
+            return
+        self.n_facts += 1
+        self.note_time(line.timestamp)
+        self.first = self.first or _identity(line, raw)
+        blocks = _Message(content=queued.prompt).blocks
+        text = "\n".join([block.text for block in blocks if block.type == "text" and block.text])
+        self._add_prompt(line, raw, text)
 
     def _add_reply(self, line: _Line, raw: bytes) -> None:
         message = line.message or _NO_MESSAGE
@@ -495,6 +541,8 @@ class _Session(Session[_Prompt, _Line]):
         elif line.type == "attachment":
             if _DELTA in bytes(line.attachment):
                 self._add_offer(line)
+            elif _QUEUED in bytes(line.attachment):
+                self._add_queued(line, raw)
         else:
             self.unknown.line(line.type)
             if may_be_call(line.type) and self._open is not None:
@@ -594,7 +642,7 @@ class _Session(Session[_Prompt, _Line]):
             for path, file in found.items():
                 read.add(path)
                 own = replace(reading, path=path, file=file, shape="lines")
-                for _, raw, line in own.records(_decode):
+                for _, raw, line in own.records(_decode, mends=True):
                     if isinstance(line, Rejected):
                         if path not in files.sources:  # else the file reports it itself
                             yield line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -52,7 +53,7 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
     UnreadableSource
         It is missing, empty, not a regular file, packed in a way that is not read, or not text.
     """
-    start = _start(path, file, limits)
+    start, is_long = _start(path, file, limits)
     if is_tar(start):
         return Head(shape="tar", start=start, keys=frozenset())
     start = start.lstrip()
@@ -68,7 +69,7 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
     if start.startswith(ZIP_MAGIC):
         return Head(shape="archive", start=start, keys=names_in(path, file, limits))
     _refuse_binary(start, file)
-    return _head_of_text(start)
+    return replace(_head_of_text(start), is_long=is_long)
 
 
 def _head_of_text(start: bytes) -> Head:
@@ -123,7 +124,9 @@ def is_tools(head: Head) -> bool:
     return head.shape == "array" and ("function" in head.keys or any(marks <= head.keys for marks in _TOOL))
 
 
-def _start(path: Path, file: str, limits: Limits) -> bytes:
+def _start(path: Path, file: str, limits: Limits) -> tuple[bytes, bool]:
+    """Return the first bytes, and whether they have no end of a line within the limit of one."""
+    rest = b""
     try:
         if path.exists() and not path.is_file():
             raise UnreadableSource(
@@ -133,6 +136,9 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
             start = content.read(_MAX_BYTES)
             if len(start) == _MAX_BYTES and b"\n" not in start and not is_tar(start):
                 start += content.read(max(limits.line_bytes - _MAX_BYTES, 0))
+                if len(start) == limits.line_bytes and b"\n" not in start:
+                    rest = content.shortened_line(start)
+                    rest = rest + content.read(_MAX_BYTES) if rest else b""
             damage = content.damage
     except (OSError, ValueError) as error:  # ValueError: no path may hold a NUL
         why = error.strerror if isinstance(error, OSError) else error
@@ -145,7 +151,7 @@ def _start(path: Path, file: str, limits: Limits) -> bytes:
             f"A file to import must be complete, but this one {damage} ({file}).",
             next_step="Copy it again from where it came.",
         )
-    return start
+    return rest or start, bool(rest)
 
 
 def _records(texts: Iterable[bytes]) -> Iterator[dict[str, msgspec.Raw]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -28,6 +28,10 @@ Piece = tuple[int, bytes | Damage]
 
 _MAX_KEY_BYTES: Final = 200
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+_HALVES: Final = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""A pair of surrogates, or half of one."""
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -44,6 +48,14 @@ class Head:
     start: bytes
     keys: frozenset[str]
     lines: tuple[dict[str, msgspec.Raw], ...] = ()
+    is_long: bool = False
+    """The first line is longer than a line may be, so its long texts are left out here."""
+
+
+def _mended(raw: bytes) -> bytes:
+    """Return a line with a mark in place of each broken character, empty for one without any."""
+    mended = _HALVES.sub(lambda match: match[1] or b"\\ufffd", raw.decode(errors="replace").encode())
+    return b"" if mended == raw else mended
 
 
 def first_keys(start: bytes) -> Iterator[str]:
@@ -109,17 +121,21 @@ class Reading:
         decode: Callable[[bytes], T],
         progress: Progress | None = None,
         pieces: Iterable[Piece] | None = None,
+        *,
+        mends: bool = False,
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
         """Yield number, bytes and decoded value of every record: strict UTF-8 JSON of bounded depth.
 
         ``pieces`` None = the file's own. Decoding shows whether they are JSON. Several records in one position are
         separated: two writers may have met on a line, or a record may span many lines. After too many unreadable ones
-        in a row the rest of the file is left out.
+        in a row the rest of the file is left out. ``mends``: a line that is too long, or holds broken
+        characters, is named, and then yielded without its long texts or with other characters.
         """
         n_bad, most = 0, self.limits.first_rejected
         for number, piece in self.pieces(progress) if pieces is None else pieces:
             if isinstance(piece, Damage):
                 refused, raw = self._left_out(number, piece), b""  # what was left out has no bytes to look at
+                rest = piece.rest
             else:
                 raw = piece
                 try:
@@ -127,9 +143,18 @@ class Reading:
                     decoded = decode(raw)
                 except UNDECODABLE as error:
                     refused = self.rejected(number, error, raw)
+                    rest = _mended(raw) if mends and self.shape == "lines" else b""
                 else:
                     n_bad, most = 0, self.limits.rejected_lines
                     yield number, raw, decoded
+                    continue
+            if mends and rest:
+                with suppress(*UNDECODABLE):
+                    check(rest, self.limits.depth)
+                    decoded = decode(rest)
+                    n_bad, most = 0, self.limits.rejected_lines
+                    yield number, rest, refused
+                    yield number, rest, decoded
                     continue
             for at, value, problem in self._several(number, raw, refused, decode):
                 if isinstance(problem, Rejected):

@@ -291,7 +291,7 @@ class _Named(_Sessions[str | None, P, N]):
 
     def lines(self, progress: Progress | None) -> Iterator[tuple[int, str | None, bytes, N | Rejected]]:
         current = self._first
-        for number, raw, line in self.reading.records(self.decode, progress):
+        for number, raw, line in self.reading.records(self.decode, progress, mends=True):
             if line is None:
                 continue
             if not isinstance(line, Rejected):
@@ -331,7 +331,7 @@ class _Segments(_Sessions[int, P, L]):
     def lines(self, progress: Progress | None) -> Iterator[tuple[int, int, bytes, L | Rejected]]:
         """The same header again goes on with the same session."""
         segment, latest = 0, None
-        for number, raw, line in self.reading.records(self.decode, progress):
+        for number, raw, line in self.reading.records(self.decode, progress, mends=True):
             if line is None:
                 continue
             if not isinstance(line, Rejected):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 BOM: Final = b"\xef\xbb\xbf"
 _BLOCK: Final = 256 << 10
+_TEXT_BYTES: Final = 128 << 10
+"""So much of each text is kept of a line that is too long."""
+_INSIDE: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_HALF: Final = re.compile(rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?$")
 _LINES_PER_REPORT: Final = 64
 _MAX_LAYERS: Final = 2
 _MAGIC_BYTES: Final = 6
@@ -34,10 +40,11 @@ _XZ_MEMORY_BYTES: Final = 128 * MIB
 
 @dataclass(frozen=True)
 class Damage:
-    """Reason for missing content here; ``of`` names its object."""
+    """Reason for missing content here; ``of`` names its object, ``rest`` is what could be kept of it."""
 
     reason: str
     of: str = "file"
+    rest: bytes = b""
 
 
 class Bytes:
@@ -95,6 +102,11 @@ class Bytes:
         """The next bytes, fewer than ``n_bytes`` only at the end."""
         return self._content.read(n_bytes)
 
+    def shortened_line(self, start: bytes) -> bytes:
+        """The line that begins with ``start``, with its long texts cut; empty if it is too long even so."""
+        n_pieces = self._limits.document_bytes // MIB
+        return shortened(islice(self._to_its_end(start), n_pieces), self._limits.line_bytes)
+
     def lines(self) -> Iterator[tuple[int, bytes | Damage]]:
         """Number and bytes of every line that isn't blank; one too long is a `Damage` and passed over."""
         highest = self._limits.line_bytes
@@ -105,8 +117,8 @@ class Bytes:
             if number % _LINES_PER_REPORT == 0:
                 self._report()
             if len(line) > highest:
-                self._pass_over(line)
-                yield number, Damage(f"is longer than {highest // MIB} MiB", "line")
+                rest = shortened(self._to_its_end(line), highest)
+                yield number, Damage(f"is longer than {highest // MIB} MiB", "line", rest)
             elif not line.isspace():
                 n_blank = 0
                 yield number, line
@@ -136,13 +148,56 @@ class Bytes:
         self._report()
         return document
 
-    def _pass_over(self, line: bytes) -> None:
-        while line and not line.endswith(b"\n"):
-            line = self._content.readline(MIB)
+    def _to_its_end(self, line: bytes) -> Iterator[bytes]:
+        while line:
+            yield line
+            line = b"" if line.endswith(b"\n") else self._content.readline(MIB)
 
     def _report(self) -> None:
         if self._progress is not None:
             self._progress(self._disk.tell())
+
+
+def shortened(pieces: Iterable[bytes], most: int) -> bytes:
+    """Return a line of JSON with its long texts cut, empty if more than ``most`` bytes are left; all pieces are read.
+
+    >>> line = b'{"type": "user", "text": "' + b"x" * 300_000 + b'", "id": 1}'
+    >>> len(shortened([line[:9], line[9:]], 1 << 20)) - (128 << 10)
+    37
+    """
+    longest = min(_TEXT_BYTES, most // 8)
+    kept: list[bytes] = []
+    n_kept, is_text, text, before = 0, False, b"", b""
+    for piece in pieces:
+        content, at, before = before + piece, 0, b""
+        while at < len(content):
+            if is_text:
+                match = _INSIDE.match(content, at)
+                end = at if match is None else match.end()
+                text += content[at : min(end, at + longest + 1 - len(text))]
+                is_text = content[end : end + 1] != b'"'
+                part = b"" if is_text else _cut(text, longest) + b'"'
+                if is_text and end < len(content):  # a backslash waits for what it escapes
+                    before, end = content[end:], len(content)
+                end += not is_text
+            else:
+                end = content.find(b'"', at) + 1
+                is_text, text, end = bool(end), b"", end or len(content)
+                part = content[at:end]
+            at = end
+            n_kept += len(part)
+            if n_kept <= most:
+                kept.append(part)
+    return b"".join(kept) if n_kept <= most else b""
+
+
+def _cut(text: bytes, most: int) -> bytes:
+    """Return so many bytes of a text, without half an escape or half a character at its end."""
+    if len(text) <= most:
+        return text
+    kept = _HALF.sub(b"", text[:most])
+    kept = kept[:-1] if (len(kept) - len(kept.rstrip(b"\\"))) % 2 else kept
+    return kept if kept.isascii() else kept.decode(errors="ignore").encode()
 
 
 class _Decompressor(Protocol):

@@ -354,7 +354,7 @@ def _say_import(line: typer.Context, context: Context, result: ImportAnswer, pat
     say(
         *written_words(line, context, result.id)
         if result.id is not None
-        else ("All of it was known already, so there is no act to undo.",)
+        else ("Nothing in it was new, so there is no act to undo.",)
     )
     _say_carried(paths)
 

@@ -180,8 +180,10 @@ def _act(
     answer = counts.answer(number, sources)
     # A source that exists in another unit is refused, even if its episodes, which have no unit, are known.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
-    if not (answer.runs or answer.ledger or answer.empty or n_episodes or counts.n_named or counts.n_held):
-        raise _nothing_in(answer)
+    if not (answer.runs or answer.ledger or n_episodes or counts.n_named or counts.n_held):
+        if answer.rejected or not answer.empty:
+            raise _nothing_in(answer)
+        has_news = False  # a prompt without an answer yet is no fact
     if not has_news:
         raise _NothingNew(counts.answer(None if known is None else number, sources))
     if known is None:
