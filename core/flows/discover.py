@@ -16,6 +16,7 @@ USUAL: Final = (
     ("OpenClaw", ".openclaw/agents/*/sessions"),
     ("pi", ".pi/agent/sessions"),
     ("Gemini CLI", ".gemini/tmp"),
+    ("Codex CLI", ".codex/sessions"),
 )
 """Agents and their session folders below the home folder."""
 

@@ -20,6 +20,7 @@ from core.errors import InvalidInput, UnreadableSource
 from core.formats import (
     armscope,
     claude_code,
+    codex_cli,
     factory_droid,
     gemini_cli,
     inspect_log,
@@ -66,6 +67,7 @@ FORMATS: Final[dict[str, Format]] = {
         kairos_lines.FORMAT,
         qwen_code.FORMAT,
         claude_code.FORMAT,
+        codex_cli.FORMAT,
         gemini_cli.FORMAT,
         inspect_log.FORMAT,
         openclaw_export.FORMAT,

@@ -1,0 +1,360 @@
+"""Codex CLI rollouts: JSON lines ``{timestamp, type, payload}``, one run per ``user_message`` of the person.
+
+A message of role ``user`` alone is no prompt, because instructions and the environment have it too. Calls are items
+of the response. An MCP call is named ``server.tool`` in each of its three forms. Totals of ``token_count`` add up
+over the session, so a run has the difference. A total that falls starts anew. Input contains the cached tokens.
+
+The file of a fork or sub-agent begins with its parent's history at new times. It ends at the first turn whose id,
+which holds its time, is not older than the session. Its totals are the base of the first run. A sub-agent's calls are
+not the agent's. Its tokens go to the bill of the run that started it, or that was open at their time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.formats.entries import Entry, Progress, Rejected, Skipped
+from core.formats.identity import plain
+from core.formats.moments import utc_ms_of
+from core.formats.reading import Format, Head, Reading, SubAgentFiles
+from core.formats.sessions import read_segments
+from core.formats.steps import Steps, split
+from core.formats.strict import UNDECODABLE
+from core.formats.sub_agents import Response
+from core.formats.unknown import Unknown
+from core.records.limits import Label, Millis, Tokens
+from core.records.run import Run, Status
+
+NAME: Final = "codex-cli"
+
+_MARKS: Final = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
+_CALLS: Final = {
+    "function_call": None,
+    "custom_tool_call": None,
+    "local_shell_call": "local_shell",
+    "web_search_call": "web_search",
+    "tool_search_call": "tool_search",
+    "image_generation_call": "image_generation",
+}
+"""Items that are calls, with the name of the tool where the item has none."""
+_OTHERS: Final = frozenset(("message", "reasoning", "ghost_snapshot", "compaction", "agent_message", "other"))
+_PASSED_OVER: Final = frozenset(("compacted", "world_state", "inter_agent_communication_metadata"))
+_ENDS: Final[dict[str, Status]] = {"task_complete": "completed", "turn_aborted": "aborted", "error": "error"}
+_UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")
+_TIME_CHARS: Final = 13
+_REPLAY_MS: Final = 500
+"""So long after its first line a rollout without times in its ids may still be a replay."""
+
+
+class _Counts(msgspec.Struct):
+    input_tokens: Tokens = 0
+    cached_input_tokens: Tokens = 0
+    cache_write_input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+
+    def since(self, base: _Counts) -> tuple[int, int, int, int]:
+        """The counts beyond those of ``base``; all of them where they fell."""
+        if self.input_tokens < base.input_tokens or self.output_tokens < base.output_tokens:
+            base = _Counts()
+        return (
+            self.input_tokens - base.input_tokens,
+            max(self.cached_input_tokens - base.cached_input_tokens, 0),
+            max(self.cache_write_input_tokens - base.cache_write_input_tokens, 0),
+            self.output_tokens - base.output_tokens,
+        )
+
+
+class _Info(msgspec.Struct):
+    total_token_usage: _Counts | None = None
+
+
+class _Part(msgspec.Struct):
+    text: str | None = None
+
+
+class _Invocation(msgspec.Struct):
+    server: str = ""
+    tool: str = ""
+
+
+class _Payload(msgspec.Struct):
+    type: str = ""
+    id: str | None = None
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    source: msgspec.Raw = msgspec.Raw(b"")
+    model_provider: Label | None = None
+    turn_id: str | None = None
+    model: Label | None = None
+    message: msgspec.Raw = msgspec.Raw(b"")
+    info: _Info | None = None
+    duration_ms: Millis | float | None = None
+    role: str | None = None
+    content: msgspec.Raw = msgspec.Raw(b"")
+    name: Label | None = None
+    namespace: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+    action: msgspec.Raw = msgspec.Raw(b"")
+    call_id: str | None = None
+    invocation: _Invocation | None = None
+    new_thread_id: str | None = None
+    receiver_thread_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of a message, an item's or an event's."""
+        try:
+            found = _CONTENT.decode(self.content or self.message or b"null")
+        except UNDECODABLE:
+            return ""
+        return (
+            found if isinstance(found, str) else "\n".join([part.text for part in found or () if part.text])
+        )
+
+    @property
+    def called(self) -> str:
+        """The name of the called tool; an MCP tool's is ``server.tool``."""
+        name = self.name or _CALLS[self.type] or self.type
+        server, _, tool = name.removeprefix("mcp__").partition("__")
+        if name.startswith("mcp__") and tool:
+            return f"{server}.{tool}"
+        return f"{self.namespace.removeprefix('mcp__').rstrip('_.')}.{name}" if self.namespace else name
+
+    @property
+    def parents(self) -> set[str]:
+        """The sessions that a header names as its parents."""
+        return {one for one in (self.forked_from_id, self.parent_thread_id, _spawner(self.source)) if one}
+
+
+class _Line(msgspec.Struct):
+    type: str = ""
+    payload: _Payload | None = None
+    timestamp: str | None = None
+    uuid: None = None
+    parent_uuid: None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Line).decode
+_PAYLOAD: Final = msgspec.json.Decoder(_Payload)
+_CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
+_SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
+
+
+def _spawner(source: msgspec.Raw) -> str | None:
+    try:
+        found = _SOURCE.decode(source)["subagent"]["thread_spawn"]["parent_thread_id"]
+    except (*UNDECODABLE, KeyError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _claims(head: Head) -> bool:
+    return any(_kind(line) in _MARKS and "payload" in line for line in head.lines)
+
+
+def _kind(line: dict[str, msgspec.Raw]) -> str:
+    return bytes(line.get("type", b"")).decode(errors="replace").strip('"')
+
+
+class _Headers:
+    """Headers of sessions; a parent's header inside its child's replay is none."""
+
+    def __init__(self) -> None:
+        self.parents: set[str] = set()
+        self._id: str | None = None
+        self._began: str | None = None
+
+    def id_of(self, line: _Line) -> str | None:
+        """Return the id of a session that begins with this line."""
+        payload = line.payload
+        if line.type != "session_meta" or payload is None:
+            if self.parents and _begins_turn(line, self._id, self._began):
+                self.parents = set()
+            return None
+        identity = plain(payload.id) or NAME
+        if identity in self.parents:
+            self.parents = (self.parents - {identity}) | payload.parents
+            return None
+        self.parents, self._id, self._began = payload.parents, identity, line.timestamp
+        return identity
+
+
+def _begins_turn(line: _Line, session: str | None, began: str | None) -> bool:
+    """Return whether a line begins a turn of this session, not one of a parent whose history is replayed."""
+    turn = None if line.payload is None else line.payload.turn_id
+    if line.type != "turn_context" and (line.payload is None or line.payload.type != "task_started"):
+        return False
+    if _UUID7.match(turn or "") and _UUID7.match(session or ""):
+        return (turn or "")[:_TIME_CHARS] >= (session or "")[:_TIME_CHARS]
+    since, now = utc_ms_of(began)[0], utc_ms_of(line.timestamp)[0]
+    return since is None or now is None or now - since >= _REPLAY_MS
+
+
+def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    return read_segments(reading, progress, _decode, _begin, _Headers().id_of)
+
+
+def _begin(unknown: Unknown) -> _Session:
+    return _Session(unknown=unknown)
+
+
+@dataclass
+class _Session(Steps[_Line]):
+    """A rollout. ``began`` is its first time while the history of its parents may be replayed, else None."""
+
+    format_name = NAME
+
+    parents: set[str] = field(default_factory=set)
+    is_sub_agent: bool = False
+    began: str | None = None
+    base: _Counts = field(default_factory=_Counts)
+    used: list[tuple[str | None, str | None, tuple[int, int, int, int]]] = field(default_factory=list)
+    provider: str | None = None
+    model: str | None = None
+    turn_id: str | None = None
+    n_in_turn: Counter[str] = field(default_factory=Counter)
+
+    def add(self, line: _Line, raw: bytes) -> None:  # noqa: ARG002 - the line has all of it
+        one, at = line.payload or _Payload(), line.timestamp
+        if line.type == "session_meta":
+            self._add_header(one, at)
+            return
+        if self.began is not None and _begins_turn(line, self.id, self.began):
+            self.began = None
+        if one.info is not None and one.info.total_token_usage is not None:
+            self._add_total(one.info.total_token_usage, at)
+        elif self.began is not None:
+            return
+        elif line.type == "turn_context":
+            self.model = one.model or self.model
+        elif line.type == "event_msg":
+            self._add_event(one, at)
+        elif line.type == "response_item":
+            self._add_item(one, at)
+        elif line.type not in _PASSED_OVER:
+            self.unknown.line(line.type)
+
+    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
+        if self.is_sub_agent:
+            if not self.parents & reading.sub_agents.sessions:
+                yield Skipped(
+                    file=reading.file,
+                    reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
+                    next_step="Import the session that started it.",
+                )
+            return
+        self._read_sub_agents(reading)
+        for prompt in self.prompts:
+            prompt.provider = self.provider
+        yield from super().entries(reading)
+
+    def _add_header(self, one: _Payload, at: str | None) -> None:
+        if self.id is None:
+            self.id, self.provider, self.parents = plain(one.id), one.model_provider, one.parents
+            self.is_sub_agent = b'"subagent"' in bytes(one.source)
+            self.began = (at or "") if one.parents else None
+
+    def _add_total(self, total: _Counts, at: str | None) -> None:
+        counts, self.base = total.since(self.base), total
+        if self.began is None and any(counts):
+            self.used.append((at, self.model, counts))
+            if self.prompts and not self.is_sub_agent:
+                self.prompts[-1].rows.append(split(self.model, "agent", counts))
+                self.prompts[-1].model = self.model
+
+    def _add_event(self, one: _Payload, at: str | None) -> None:
+        if one.type == "task_started":
+            self.turn_id = plain(one.turn_id)
+        elif one.type == "user_message":
+            self._open(one.text, at)
+        elif one.type in _ENDS and self.prompts:
+            self.end(_ENDS[one.type], at, one.duration_ms)
+        elif one.type == "mcp_tool_call_end" and one.invocation is not None:
+            self.call(f"{one.invocation.server}.{one.invocation.tool}", one.call_id, one.arguments, at)
+        agent = one.new_thread_id or one.receiver_thread_id
+        if agent and one.call_id and self.prompts:
+            self.agents.add_call(one.call_id, self.prompts[-1], "")
+            self.agents.link(agent, one.call_id)
+
+    def _open(self, text: str, at: str | None) -> None:
+        own = self.turn_id or self.id or "session"
+        n_same = self.n_in_turn[own]
+        self.n_in_turn[own] += 1
+        self.open(f"{own}/{n_same}" if n_same or self.turn_id is None else own, text, at)
+
+    def _add_item(self, one: _Payload, at: str | None) -> None:
+        if one.type in _CALLS:
+            self.call(one.called, one.call_id, one.arguments or one.input or one.action, at)
+        elif one.type == "message" and one.role == "assistant":
+            self.say(one.text, at)
+        elif one.type not in _OTHERS and not one.type.endswith("_output") and self.unknown.block(one.type):
+            self.turn(at).n_foreign += 1
+
+    def _read_sub_agents(self, reading: Reading) -> None:
+        """Give the tokens of sub-agents, and of their own ones, to the runs that started them."""
+        paths = [(reading.path, reading.file)] if self.agents.unread else []
+        paths += reading.sub_agents.of(self.id or "")
+        known, found = {self.id or ""}, list[_Session]()
+        while self.prompts:
+            for path, file in paths:
+                found += _sessions_of(replace(reading, path=path, file=file, shape="lines"))
+            own = [
+                one
+                for one in found
+                if one.is_sub_agent and (one.id or "") not in known and one.parents & known
+            ]
+            for child in own:
+                self._charge(child)
+                known.add(child.id or "")
+            if not own:
+                break
+            paths = [pair for child in own for pair in reading.sub_agents.of(child.id or "")]
+        self.agents.charge(self.prompts, lambda _: False)
+
+    def _charge(self, child: _Session) -> None:
+        agent = self.agents.at(child.id or "", None)
+        for place, (at, model, counts) in enumerate(child.used):
+            spent = partial(split, model, "sub-agent", counts)
+            agent.add(f"{child.id}/{place}", Response(spent, counts[-1], at, None))
+        for parent in child.parents - {self.id or ""}:
+            self.agents.add_nested(child.id or "", parent)
+
+
+def _sessions_of(reading: Reading) -> Iterable[_Session]:
+    found: list[_Session] = []
+    headers = _Headers()
+    for _, raw, line in reading.records(_decode, mends=True):
+        if not isinstance(line, Rejected):
+            if headers.id_of(line) is not None:
+                found.append(_Session())
+            if found:
+                found[-1].add(line, raw)
+    return found
+
+
+def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
+    """Add the file of a sub-agent to its parents'; else note the session that it holds."""
+    header = next(
+        (line["payload"] for line in head.lines if _kind(line) == "session_meta" and "payload" in line), None
+    )
+    if header is None:
+        return
+    try:
+        one = _PAYLOAD.decode(header)
+    except UNDECODABLE:
+        return  # what is wrong with it is named where it is read
+    if b'"subagent"' in bytes(one.source):
+        sub_agents.add(path, file, *one.parents)
+    sub_agents.sessions.add(plain(one.id) or "")
+
+
+FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort)
