@@ -535,11 +535,11 @@ BUDGETS = {
     "core": 5_960,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 15_290,
+    "core/doors": 15_400,
     "core/explained": 530,
     "core/flows": 14_410,
     "core/formats": 12_800,
-    "core/guide": 160,
+    "core/guide": 355,
     "core/installed": 880,
     "core/package": 40,
     "core/posterior": 620,
@@ -551,7 +551,7 @@ BUDGETS = {
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
     "dashboard/sentences": 4_845,
-    "dashboard/widgets": 12_105,
+    "dashboard/widgets": 12_110,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -33,22 +33,19 @@ def _show() -> None:
     ).strip()
     st.space("small")
     if query:
-        matches = guide.search(query)
+        spelled = guide.spelled(query)
+        matches = guide.matches(spelled)
         with title:
             if matches:
                 sections = "1 section" if len(matches) == 1 else f"{len(matches)} sections"
-                sentence(
-                    (
-                        f"{sections} of the guide ",
-                        "has" if len(matches) == 1 else "have",
-                        " all of these words.",
-                    ),
-                    here.tokens,
-                )
+                verb = "answers" if len(matches) == 1 else "answer"
+                sentence((f"{sections} of the guide {verb} this, the best first.",), here.tokens)
             else:
-                sentence(("No section of the guide has all of these words.",), here.tokens)
+                sentence(("No section of the guide has these words.",), here.tokens)
+            if spelled != query:
+                muted(f"Searched for {wording.literal(spelled)}.")
         with panel("The search"):
-            listing.results(query, matches)
+            listing.results(spelled, [match.section for match in matches])
         return
     try:
         topic = next(one for one in guide.topics() if one.name == st.query_params.get(HELP_TOPIC))

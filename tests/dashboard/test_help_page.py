@@ -46,7 +46,7 @@ def test_a_search_shows_excerpts_of_all_topics(open_page: Open) -> None:
     page.text_input(key="query").set_value("krippendorff").run()
     check(page)
     assert "Evaluation · Agreement" in links(page)
-    page.button(key="help evaluation agreement").click().run()
+    page.button(key="help evaluation Agreement").click().run()
     check(page)
     assert (page.title[0].value, heads(page)[0]) == ("Evaluation", "Agreement")
     assert page.text_input(key="query").value == ""
@@ -56,6 +56,16 @@ def test_a_search_without_a_match_says_so_and_lists_all(open_page: Open) -> None
     page = open_page("help", query="<b>:smile: $a$")
     assert page.title[0].value.startswith("No section")
     assert "Start" in links(page)
+
+
+def test_a_misspelt_word_is_searched_as_it_is_written_in_the_guide(open_page: Open) -> None:
+    page = open_page("help", query="stanby")
+    assert "Operations · Standby" in links(page)
+    assert any("Searched for standby." in text for text in texts(page))
+
+
+def test_a_row_of_a_table_is_found_by_itself(open_page: Open) -> None:
+    assert links(open_page("help", query="baseline rate"))[0] == "Settings · baseline\\_rate"
 
 
 def test_pages_lead_to_parts_that_are_there() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from core import guide
 from core.doors.cli import app, main
 from core.doors.cli.program import groups
 from core.doors.verbs import VERBS
@@ -603,6 +604,40 @@ def test_help_prints_the_guide(shell: Shell) -> None:
     assert set(names) <= set(shell("help")[1].split())
     assert shell("help", names[0])[1].startswith("# ")
     error(shell("help", "no-such-topic", "--json"), 1, "not_found")
+
+
+GROUPS = sorted(name for name in COMMANDS if len(_leaves(name)) > 1 and name != "spool")
+
+
+def test_help_of_a_command_is_what_its_option_prints(shell: Shell) -> None:
+    for path in (*((name,) for name in sorted(COMMANDS)), ("member", "add"), ("alert", "test")):
+        if path[0] in guide.NAMES:
+            continue
+        assert shell("help", *path)[1].startswith(shell(*path, "--help")[1].rstrip()), path
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_alone_prints_its_help_before_there_is_a_database(
+    shell: Shell, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "a.db").unlink()
+    code, out, err = shell(name)
+    assert (code, err) == (0, "")
+    assert out.startswith(shell(name, "--help")[1].rstrip())
+    error(shell(name, "--json"), 1, "no_database")
+
+
+def test_no_message_has_a_line_end_as_two_characters(shell: Shell) -> None:
+    """Each command without a required argument, and with wrong choices."""
+    for name in sorted(COMMANDS):
+        for command in _leaves(name):
+            path = (name,) if command.name == name else (name, command.name)
+            wrong: list[tuple[str, ...]] = [()] * any(one.required for one in command.params)
+            wrong += [(one.opts[0], "?") for one in command.params if one.opts[0] in {"--format", "--rule"}]
+            for more in wrong:
+                code, out, err = shell(*path, *more)
+                assert code == 2
+                assert not re.search(r"\\[nt]", out + err), (*path, *more)
 
 
 @pytest.mark.parametrize(

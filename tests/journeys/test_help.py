@@ -30,7 +30,7 @@ def test_words_lead_to_a_section_and_back_to_what_was_found(come: Come, served: 
     visit = come(served).open("help")
     visit.page.get_by_label("Search the guide").fill("synchronous standby")
     visit.page.keyboard.press("Enter")
-    expect(visit.title()).to_contain_text("have all of these words")
+    expect(visit.title()).to_contain_text("the best first")
     assert "query=synchronous" in visit.page.url
     nothing_is_wrong(visit.settle(), "help")
     visit.page.get_by_role("button", name="Operations · Standby").click()

@@ -1,8 +1,9 @@
-"""Help: the topics of the guide."""
+"""Help: of commands, of the topics of the guide, and by a reader's own words."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -10,19 +11,38 @@ import typer
 from core import guide
 from core.doors.cli.program.app import answer, command
 from core.doors.terminal import say, say_table
+from core.errors import NotFound
 
-_NEXT = "Read a topic: armscope help TOPIC. Help of a command: armscope COMMAND --help"
+_NEXT: Final = (
+    "Read a topic: armscope help TOPIC. Help of a command: armscope help COMMAND. Or use your own words."
+)
+_MORE: Final = 4
 
 
-@command("help", words="Print a topic of the guide, or list its topics.", examples=["help", "help start"])
+@command(
+    "help",
+    words="Print help: of a topic of the guide, of a command, or by your own words.",
+    examples=["help", "help start", "help reward", "help sticky sessions"],
+)
 def help_(
     line: typer.Context,
-    topic: Annotated[str | None, typer.Argument(help="Name of a topic; without it all are listed.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="Topic, command or words; without them all topics are listed."),
+    ] = None,
 ) -> None:
-    if topic is not None:
-        text = guide.read(topic)
-        answer(line, {"topic": topic, "text": text}, lambda: say(*text.splitlines()))
-        return
+    path = " ".join(words or ()).split()
+    topic = path[0].casefold() if path and path[0].casefold() in guide.NAMES else None
+    if not path:
+        _list(line)
+    elif topic is not None and len(path) == 1:
+        _topic(line, topic)
+    elif not _command(line, path):
+        inside = [] if topic is None else guide.matches(" ".join(path[1:]), topic)
+        _by_words(line, " ".join(path), inside)
+
+
+def _list(line: typer.Context) -> None:
     topics = guide.topics()
     rows = [(one.name, one.words) for one in topics]
 
@@ -31,3 +51,69 @@ def help_(
         say("", _NEXT)
 
     answer(line, msgspec.to_builtins(topics), write)
+
+
+def _topic(line: typer.Context, name: str) -> None:
+    text = guide.read(name)
+    answer(line, {"topic": name, "text": text}, lambda: say(*text.splitlines()))
+
+
+def _command(line: typer.Context, path: Sequence[str]) -> bool:
+    """Print the help of a command and return True; False if there is none of this name."""
+    context: Any = line.parent
+    for name in path:
+        inner = getattr(context.command, "commands", {}).get(name)
+        if inner is None:
+            return False
+        context = type(line)(inner, parent=context, info_name=name)
+    text = context.get_help()
+    more = _also(guide.matches(" ".join(path)))
+
+    def write() -> None:
+        say(*text.splitlines())
+        _say_also("In the guide", more)
+
+    answer(line, {"command": " ".join(path), "text": text, "more": more}, write)
+    return True
+
+
+def _by_words(line: typer.Context, query: str, inside: Sequence[guide.Match]) -> None:
+    """Print the section that answers a query, or name those that are near."""
+    found = inside if inside and inside[0].is_answer else guide.matches(query)
+    if not found or not found[0].is_answer:
+        near = _also(found or guide.matches(guide.spelled(query)))
+        raise NotFound(
+            f"The guide has no topic {query[:60]!r}.",
+            next_step=f"Near ones: {', '.join(near)}." if near else "List the topics: armscope help",
+        )
+    section = found[0].section
+    title = next(one.title for one in guide.topics() if one.name == section.topic)
+    text = (
+        guide.read(section.topic)
+        if not section.anchor and not section.is_entry
+        else f"# {title}: {section.title}\n\n{section.text}"
+    )
+    more = _also(found[1:])
+
+    def write() -> None:
+        say(*text.splitlines())
+        _say_also("See also", more)
+
+    answer(line, {"topic": section.topic, "section": section.title, "text": text, "more": more}, write)
+
+
+def _also(found: Sequence[guide.Match]) -> list[str]:
+    """Return the commands that print some sections."""
+    return list(dict.fromkeys(f"armscope help {_path(one.section)}" for one in found[:_MORE]))
+
+
+def _path(section: guide.Section) -> str:
+    if section.is_entry:
+        return f"{section.topic} {section.title}"
+    return f"{section.topic} {section.anchor}".strip()
+
+
+def _say_also(head: str, commands: Sequence[str]) -> None:
+    """Write the commands that print more about a subject."""
+    if commands:
+        say("", f"{head}:", *(f"  {one}" for one in commands))

@@ -58,12 +58,12 @@ def show_topic(topic: Topic, part: str) -> None:
         link(HELP, "All topics")
 
 
-def _entry(title: Markdown, words: Markdown, topic: str, part: str = "") -> None:
+def _entry(title: Markdown, words: Markdown, topic: str, part: str = "", *, key: str = "") -> None:
     """Show a button to a topic or part, and words about it; a link could not empty the search field."""
     with st.container(gap=None):
         st.button(
             title,
-            key=f"help {topic} {part}",
+            key=f"help {key or topic}",
             type="tertiary",
             icon=":material/arrow_forward:",
             icon_position="right",
@@ -81,13 +81,21 @@ def _go(topic: str, part: str) -> None:
 def results(query: str, matches: Sequence[Section]) -> None:
     """Show the sections that match, each with an excerpt; or the way on if there are none."""
     if not matches:
-        muted("Use fewer or shorter words: part of a word matches too. Or choose a topic.")
+        muted("Use other or shorter words: the beginning of a word matches too. Or choose a topic.")
         index()
         return
     titles = {topic.name: topic.title for topic in guide.topics()}
     for section in matches[:_SHOWN]:
-        name = f"{titles[section.topic]} · {section.title}" if section.anchor else section.title
-        _entry(wording.literal(name), excerpt(section.text, query), section.topic, section.anchor)
+        is_part = section.anchor or section.is_entry
+        name = f"{titles[section.topic]} · {section.title}" if is_part else section.title
+        words = excerpt(section.text, query)
+        _entry(
+            wording.literal(name),
+            words,
+            section.topic,
+            section.anchor,
+            key=f"{section.topic} {section.title}",
+        )
     if len(matches) > _SHOWN:
         muted(f"{len(matches) - _SHOWN} more sections match. Add a word to narrow the search.")
 
@@ -101,7 +109,7 @@ def excerpt(text: str, query: str) -> Markdown:
     plain = re.sub(r"^\|[-:| ]+\|$|```\w*|[`*|]|\]\([^)]+\)|\[", " ", text, flags=re.MULTILINE)
     plain = " ".join(plain.split())
     pattern = re.compile(
-        "|".join(map(re.escape, sorted(query.split(), key=len, reverse=True))), re.IGNORECASE
+        "|".join(rf"\b{re.escape(term)}\w*" for term in guide.subject(query)) or "$^", re.IGNORECASE
     )
     first = pattern.search(plain)
     at = first.start() if first else 0

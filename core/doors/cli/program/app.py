@@ -321,6 +321,7 @@ def _program(_n_commands: int) -> Callable[..., object]:
 
 def _usage(problem: typer.TyperException, words: Sequence[str], *, as_json: bool) -> NoReturn:
     message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+    message = " ".join(message.split())  # Typer writes choices on lines of their own
     if not message:  # the program alone: its help has been written
         sys.exit(getattr(problem, "exit_code", 2))
     where = getattr(getattr(problem, "ctx", None), "command_path", "armscope")

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.core import TyperGroup
 
+from core.doors.terminal import say
+from core.errors import NoDatabase
+
 if TYPE_CHECKING:
     import typer
 
@@ -26,8 +29,10 @@ OTHER: Final = "Other"
 DEFAULT: Final = "list"
 """Sub-command that a group runs when the command line names none."""
 _HELP: Final = frozenset({"-h", "--help"})
+_ALONE: Final = "armscope alone"
+"""Where a command line keeps whether it is a group's name and nothing more."""
 _OPENING: Final = "armscope learns which prompt components earn their tokens. Try it: armscope demo"
-_CLOSING: Final = "Details: armscope COMMAND --help. Guide: armscope help. All options: armscope --help"
+_CLOSING: Final = "Details: armscope COMMAND --help. Guide: armscope help TOPIC. All options: armscope --help"
 
 
 class Program(TyperGroup):
@@ -45,13 +50,26 @@ class Program(TyperGroup):
 
 
 class CommandGroup(TyperGroup):
-    """A command with sub-commands, of which `DEFAULT` is the one that runs without a name."""
+    """A command with sub-commands, of which `DEFAULT` is the one that runs without a name.
+
+    Alone, before there is a database, it prints its help.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - not exported by Typer
         """Parse the words behind the group's name, with the sub-command first."""
         if not ctx.resilient_parsing and not _HELP.intersection(args[:1]):
+            ctx.meta[_ALONE] = not args
             args = self._ordered(args)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - not exported by Typer
+        """Run the sub-command."""
+        try:
+            return super().invoke(ctx)
+        except NoDatabase as problem:
+            if not ctx.meta.get(_ALONE) or ctx.obj.as_json:
+                raise
+            say(*ctx.get_help().splitlines(), "", str(problem))
 
     def _ordered(self, args: list[str]) -> list[str]:
         """Return the words with the sub-command before the options; `DEFAULT` where none is named."""
