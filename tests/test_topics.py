@@ -159,7 +159,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
 @pytest.mark.parametrize("place", QUESTIONS, ids="-".join)
 def test_a_question_finds_its_answer(place: tuple[str, str]) -> None:
     for words in QUESTIONS[place]:
-        first = guide.matches(words)[0]
+        first = guide.search(words)[0]
         assert first.is_answer, words
         assert (first.section.topic, first.section.title) == place, words
 

@@ -34,7 +34,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """Names that SDKs use for the parts of a usage."""
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """A part of messages; ``owner`` is the message that it is a part of."""
 
     kind: Literal["request", "text", "call", "usage"]
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     model: str | None = None
 
 
-def parts_of(messages: object) -> list[Part]:
+def parts_of(messages: object) -> list[MessagePart]:
     """Return the parts of messages since the last text of the user.
 
     >>> question = {"role": "user", "content": "2 + 2?"}
@@ -66,7 +66,7 @@ def call_of(name: str, arguments: object) -> Call:
     return Call(name=name, metadata=text[:METADATA_CHARS])
 
 
-def _parts(message: object) -> Iterator[Part]:
+def _parts(message: object) -> Iterator[MessagePart]:
     """Parts of a message or an answer."""
     if choices := _several(message, "choices"):
         yield from _parts(_of(choices[0], "message"))
@@ -80,7 +80,7 @@ def _parts(message: object) -> Iterator[Part]:
     elif role == "user":
         text = _content(message, blocks=_TEXT_BLOCKS)
         if text.strip():
-            yield Part("request", message, text=text)
+            yield MessagePart("request", message, text=text)
     else:
         yield from _item(message)
     usage = _of(message, "usage") or _of(message, "usage_metadata")
@@ -93,13 +93,13 @@ def _parts(message: object) -> Iterator[Part]:
             _of(about, "model"),
         )
         model = next((one for one in named if isinstance(one, str) and one), None)
-        yield Part("usage", message, usage=usage, model=model)
+        yield MessagePart("usage", message, usage=usage, model=model)
 
 
-def _reply(message: object) -> Iterator[Part]:
+def _reply(message: object) -> Iterator[MessagePart]:
     """Parts of a message of the model."""
     if text := _content(message, blocks=_TEXT_BLOCKS):
-        yield Part("text", message, text=text)
+        yield MessagePart("text", message, text=text)
     calls = _several(message, "tool_calls")
     if not calls and (single := _of(message, "function_call")) is not None:
         calls = [single]
@@ -111,7 +111,7 @@ def _reply(message: object) -> Iterator[Part]:
         yield from _call(message, _of(call, "function") or _of(call, "custom") or call)
 
 
-def _item(item: object) -> Iterator[Part]:
+def _item(item: object) -> Iterator[MessagePart]:
     """Parts of an item of a Response that is no message; a tool of the provider has no name but its type."""
     kind = _text(_of(item, "type"))
     if kind.endswith(_CALL_ITEM):
@@ -119,24 +119,26 @@ def _item(item: object) -> Iterator[Part]:
         yield from _call(item, item if name else {"name": kind.removesuffix(_CALL_ITEM)})
 
 
-def _pydantic_parts(message: object) -> Iterator[Part]:
+def _pydantic_parts(message: object) -> Iterator[MessagePart]:
     for part in _several(message, "parts"):
         kind, content = _text(_of(part, "part_kind")), _of(part, "content")
         if kind == "user-prompt":
             texts = content if isinstance(content, list | tuple) else [content]
-            yield Part("request", message, text="\n".join(one for one in texts if isinstance(one, str)))
+            yield MessagePart(
+                "request", message, text="\n".join(one for one in texts if isinstance(one, str))
+            )
         elif kind == "text" and content:
-            yield Part("text", message, text=_text(content))
+            yield MessagePart("text", message, text=_text(content))
         elif kind in _CALL_PARTS:
             yield from _call(message, {"name": _of(part, "tool_name"), "args": _of(part, "args")})
 
 
-def _call(message: object, call: object) -> Iterator[Part]:
+def _call(message: object, call: object) -> Iterator[MessagePart]:
     name = _text(_of(call, "name"))
     values = (_of(call, one) for one in ("arguments", "args", "input"))
     arguments = next((value for value in values if value is not None), "")
     if name:
-        yield Part("call", message, call=call_of(name, arguments))
+        yield MessagePart("call", message, call=call_of(name, arguments))
 
 
 def _content(message: object, *, blocks: frozenset[str]) -> str:

@@ -2,7 +2,7 @@
 
 A message of role ``user`` alone is no prompt, because instructions and the environment have it too. Calls are items
 of the response. An MCP call is named ``server.tool`` in each of its three forms. Totals of ``token_count`` add up
-over the session, so a run has the difference. A total that falls starts anew. Input contains the cached tokens.
+over the session, so a run has the difference. A total that falls starts again. Input contains the cached tokens.
 
 The file of a fork or sub-agent begins with its parent's history at new times. It ends at the first turn whose id,
 which holds its time, is not older than the session. Its totals are the base of the first run. A sub-agent's calls are
@@ -113,11 +113,13 @@ class _Payload(msgspec.Struct):
     def text(self) -> str:
         """The text of a message, an item's or an event's."""
         try:
-            found = _CONTENT.decode(self.content or self.message or b"null")
+            content = _CONTENT.decode(self.content or self.message or b"null")
         except UNDECODABLE:
             return ""
         return (
-            found if isinstance(found, str) else "\n".join([part.text for part in found or () if part.text])
+            content
+            if isinstance(content, str)
+            else "\n".join([part.text for part in content or () if part.text])
         )
 
     @property
@@ -151,10 +153,10 @@ _SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | 
 
 def _spawner(source: msgspec.Raw) -> str | None:
     try:
-        found = _SOURCE.decode(source)["subagent"]["thread_spawn"]["parent_thread_id"]
+        parent = _SOURCE.decode(source)["subagent"]["thread_spawn"]["parent_thread_id"]
     except (*UNDECODABLE, KeyError):
         return None
-    return found if isinstance(found, str) else None
+    return parent if isinstance(parent, str) else None
 
 
 def _claims(head: Head) -> bool:
@@ -303,13 +305,13 @@ class _Session(Steps[_Line]):
         """Give the tokens of sub-agents, and of their own ones, to the runs that started them."""
         paths = [(reading.path, reading.file)] if self.agents.unread else []
         paths += reading.sub_agents.of(self.id or "")
-        known, found = {self.id or ""}, list[_Session]()
+        known, sessions = {self.id or ""}, list[_Session]()
         while self.prompts:
             for path, file in paths:
-                found += _sessions_of(replace(reading, path=path, file=file, shape="lines"))
+                sessions += _sessions_of(replace(reading, path=path, file=file, shape="lines"))
             own = [
                 one
-                for one in found
+                for one in sessions
                 if one.is_sub_agent and (one.id or "") not in known and one.parents & known
             ]
             for child in own:
@@ -330,15 +332,15 @@ class _Session(Steps[_Line]):
 
 
 def _sessions_of(reading: Reading) -> Iterable[_Session]:
-    found: list[_Session] = []
+    sessions: list[_Session] = []
     headers = _Headers()
     for _, raw, line in reading.records(_decode, mends=True):
         if not isinstance(line, Rejected):
             if headers.id_of(line) is not None:
-                found.append(_Session())
-            if found:
-                found[-1].add(line, raw)
-    return found
+                sessions.append(_Session())
+            if sessions:
+                sessions[-1].add(line, raw)
+    return sessions
 
 
 def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BOM: Final = b"\xef\xbb\xbf"
 _BLOCK: Final = 256 << 10
 _TEXT_BYTES: Final = 128 << 10
-"""So much of each text is kept of a line that is too long."""
+"""So much of each text is held of a line that is too long."""
 _INSIDE: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _HALF: Final = re.compile(rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?$")
 _LINES_PER_REPORT: Final = 64
@@ -40,7 +40,7 @@ _XZ_MEMORY_BYTES: Final = 128 * MIB
 
 @dataclass(frozen=True)
 class Damage:
-    """Reason for missing content here; ``of`` names its object, ``rest`` is what could be kept of it."""
+    """Reason for missing content here; ``of`` names its object, ``rest`` is what could be held of it."""
 
     reason: str
     of: str = "file"
@@ -166,8 +166,8 @@ def shortened(pieces: Iterable[bytes], most: int) -> bytes:
     37
     """
     longest = min(_TEXT_BYTES, most // 8)
-    kept: list[bytes] = []
-    n_kept, is_text, text, before = 0, False, b"", b""
+    held: list[bytes] = []
+    n_held, is_text, text, before = 0, False, b"", b""
     for piece in pieces:
         content, at, before = before + piece, 0, b""
         while at < len(content):
@@ -185,19 +185,19 @@ def shortened(pieces: Iterable[bytes], most: int) -> bytes:
                 is_text, text, end = bool(end), b"", end or len(content)
                 part = content[at:end]
             at = end
-            n_kept += len(part)
-            if n_kept <= most:
-                kept.append(part)
-    return b"".join(kept) if n_kept <= most else b""
+            n_held += len(part)
+            if n_held <= most:
+                held.append(part)
+    return b"".join(held) if n_held <= most else b""
 
 
 def _cut(text: bytes, most: int) -> bytes:
     """Return so many bytes of a text, without half an escape or half a character at its end."""
     if len(text) <= most:
         return text
-    kept = _HALF.sub(b"", text[:most])
-    kept = kept[:-1] if (len(kept) - len(kept.rstrip(b"\\"))) % 2 else kept
-    return kept if kept.isascii() else kept.decode(errors="ignore").encode()
+    held = _HALF.sub(b"", text[:most])
+    held = held[:-1] if (len(held) - len(held.rstrip(b"\\"))) % 2 else held
+    return held if held.isascii() else held.decode(errors="ignore").encode()
 
 
 class _Decompressor(Protocol):

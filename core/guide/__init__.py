@@ -1,7 +1,7 @@
 """Guide: the topics of the documentation, a Markdown file each.
 
 `armscope help` prints them, the page Help shows them, and the README links to them. A heading may be followed by
-``<!-- words: a, b -->``: other words that readers use for the section. Both doors search with `matches`.
+``<!-- words: a, b -->``: other words that readers use for the section. Both doors use `search`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NAMES: Final = (
 )
 """Topics in the order in which they are read."""
 _WITH_ENTRIES: Final = ("import", "settings", "variables", "alerts", "errors", "glossary")
-"""Topics whose rows of tables are found by themselves."""
+"""Topics whose rows of tables are results by themselves."""
 _RARELY: Final = frozenset({"changelog", "house", "recipes"})
 """Topics that come last in a search."""
 _WORDS: Final = re.compile(r"^<!-- words: (.*) -->\n", re.MULTILINE)
@@ -234,20 +234,20 @@ class Match(msgspec.Struct, frozen=True):
         return self.share >= 1 or self.named >= 0.5
 
 
-def matches(query: str, topic: str | None = None) -> list[Match]:
+def search(query: str, topic: str | None = None) -> list[Match]:
     """Return the sections that a query finds, the best first; ``topic`` searches only that one.
 
-    >>> matches("synchronous standbys")[0].section.anchor
+    >>> search("synchronous standbys")[0].section.anchor
     'standby'
     """
-    wanted = subject(query)
-    names = {"".join(wanted): 2.0} | dict.fromkeys(_together(query), 3.0)
-    worth = {term: _worth(term) for term in wanted}
+    query_words = subject(query)
+    names = {"".join(query_words): 2.0} | dict.fromkeys(_together(query), 3.0)
+    worth = {term: _worth(term) for term in query_words}
     index = [one for one in _index() if topic in {None, one.section.topic}]
-    found = [one for each in index if (one := _match(each, worth, names)).score > 0]
-    found.sort(key=lambda one: (-max(one.named, 1.0), one.named > 1 and one.section.is_entry, -one.score))
-    least = max((one.score for one in found), default=0.0) / 4
-    return [one for one in found if one.score >= least]
+    matches = [one for each in index if (one := _match(each, worth, names)).score > 0]
+    matches.sort(key=lambda one: (-max(one.named, 1.0), one.named > 1 and one.section.is_entry, -one.score))
+    least = max((one.score for one in matches), default=0.0) / 4
+    return [one for one in matches if one.score >= least]
 
 
 def spelled(query: str) -> str:

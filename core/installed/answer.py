@@ -29,7 +29,7 @@ _COUNTED: Final = frozenset(("skill", "tool"))
 def machine_inventory(home: Path, now_ms: int) -> MachineInventory:
     """Return what the agents below a home folder carry, with the uses in the sessions of Claude Code.
 
-    Only skills and tools count as used or not. No record of a session tells whether a file that is always there was
+    Only skills and tools count as used or not. No session records whether a file that is always there was
     of use.
     """
     sessions = read_sessions(home / ".claude" / "projects")
@@ -67,7 +67,7 @@ def machine_inventory(home: Path, now_ms: int) -> MachineInventory:
 
 def _sentence(n_loaded: int, n_used: int, n_unused: int, n_sessions: int, tokens: int) -> str:
     if not n_loaded:
-        return "No skill or tool of an agent was found on this machine."
+        return "No skill or tool of an agent was folders on this machine."
     if not n_sessions:
         return f"{n_loaded:,} skills and tools are loaded. No session is on record to compare them with."
     where = f"in the {number_of(n_sessions, 'session')} on record"
@@ -82,7 +82,7 @@ def _order(one: CarriedItem) -> tuple[bool, int, str, str]:
 
 def _projects(home: Path, sessions: Iterable[SessionUse]) -> list[Path]:
     """Return the folders of sessions that are still there, with those above them that hold settings."""
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for folder in sorted({one.folder for one in sessions if one.folder is not None}):
         path = Path(folder)
         if not path.is_absolute():
@@ -91,8 +91,8 @@ def _projects(home: Path, sessions: Iterable[SessionUse]) -> list[Path]:
             if one in {home, home.parent} or one == Path(one.anchor):
                 break
             if one == path or any((one / name).exists() for name in (".claude", ".mcp.json", "CLAUDE.md")):
-                found[one] = None
-    return [path for path in found if path.is_dir()]
+                folders[one] = None
+    return [path for path in folders if path.is_dir()]
 
 
 def _deferred(sessions: Sequence[SessionUse]) -> list[InstalledItem]:
@@ -162,7 +162,7 @@ def _names(item: InstalledItem, session: SessionUse) -> list[str]:
 
 
 def _is_offered(item: InstalledItem, session: SessionUse) -> bool:
-    """Return whether a session had an item on offer: as its own lines tell, else by the time of the file's change."""
+    """Return whether a session had an item on offer: by its own lines, else by the time of the file's change."""
     if item.kind == "skill" and session.skills is not None:
         return item.name in session.skills
     if item.kind == "tool":

@@ -36,7 +36,7 @@ MANAGED: Final = (
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class InForce(NamedTuple):
+class AgentSettings(NamedTuple):
     """Settings in force in one folder, and the file that a change of the user's goes to."""
 
     shown: Mapping[str, Shown]
@@ -99,7 +99,7 @@ def as_in_tools(item: InstalledItem) -> str:
     return plain if item.plugin is None else f"plugin_{_NAME.sub('_', item.plugin.split('@')[0])}_{plain}"
 
 
-def _settings(files: FileReader, paths: Sequence[Path], fixed: Sequence[dict[str, Any]]) -> InForce:
+def _settings(files: FileReader, paths: Sequence[Path], fixed: Sequence[dict[str, Any]]) -> AgentSettings:
     """Return the settings of some files, the strongest first."""
     layers = [*fixed, *(files.settings(path) for path in paths)]
     shown: dict[str, Shown] = {}
@@ -116,11 +116,11 @@ def _settings(files: FileReader, paths: Sequence[Path], fixed: Sequence[dict[str
     merged: dict[str, Any] = {}
     for layer in fixed:
         merged |= layer
-    return InForce(shown, plugins, frozenset(rejected), merged, paths[0])
+    return AgentSettings(shown, plugins, frozenset(rejected), merged, paths[0])
 
 
 def _skills_and_commands(
-    files: FileReader, folder: Path, settings: InForce, project: str | None
+    files: FileReader, folder: Path, settings: AgentSettings, project: str | None
 ) -> Iterator[InstalledItem]:
     skills = [*files.skills(folder / "skills")]
     names = {skill.name for skill in skills}
@@ -136,20 +136,20 @@ def _skills_and_commands(
         )
 
 
-def _shown(skill: Skill, settings: InForce) -> Shown:
-    """Return how a skill is listed: its own words keep it from the model, whatever the settings say."""
+def _shown(skill: Skill, settings: AgentSettings) -> Shown:
+    """Return how a skill is listed: its own words keep it from the model, under any setting."""
     shown = settings.shown.get(skill.name, "on")
     return "user-invocable-only" if skill.is_for_users and shown != "off" else shown
 
 
-def _switch(skill: Skill, settings: InForce) -> Switch | None:
+def _switch(skill: Skill, settings: AgentSettings) -> Switch | None:
     """Return the user's own setting for a skill; None where an administrator has set it."""
     if skill.name in member(settings.managed, "skillOverrides"):
         return None
     return Switch(file=str(settings.own), keys=("skillOverrides", skill.name), value="name-only")
 
 
-def _plugins(files: FileReader, folder: Path, settings: InForce) -> Iterator[InstalledItem]:
+def _plugins(files: FileReader, folder: Path, settings: AgentSettings) -> Iterator[InstalledItem]:
     """Yield what the installed plugins bring; those of one project belong to it."""
     installed = member(files.settings(folder / "plugins" / "installed_plugins.json"), "plugins")
     for name, entries in sorted(installed.items()):
@@ -162,7 +162,7 @@ def _plugins(files: FileReader, folder: Path, settings: InForce) -> Iterator[Ins
 
 
 def _of_plugin(
-    files: FileReader, root: Path, name: str, settings: InForce, project: str | None
+    files: FileReader, root: Path, name: str, settings: AgentSettings, project: str | None
 ) -> Iterator[InstalledItem]:
     is_on = settings.plugins.get(name, True)
     is_fixed = name in member(settings.managed, "enabledPlugins") or project is not None
@@ -188,7 +188,7 @@ def _of_plugin(
 
 
 def _servers(
-    servers: Mapping[str, Any], path: Path, settings: InForce, project: str | None
+    servers: Mapping[str, Any], path: Path, settings: AgentSettings, project: str | None
 ) -> Iterator[InstalledItem]:
     for name in sorted(servers):
         is_shared = path.name == ".mcp.json"

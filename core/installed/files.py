@@ -135,7 +135,7 @@ def texts(value: object) -> Sequence[str]:
 
 
 def version_of(text: str) -> str:
-    """Return the digest that tells one text of an item from another."""
+    """Return the digest of an item's text."""
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
@@ -162,7 +162,7 @@ def context_file(
 def server(
     agent: str, name: str, path: Path, *, is_on: bool, project: str | None = None, plugin: str | None = None
 ) -> InstalledItem:
-    """Return a server of a settings file, which tells nothing of the size of its tools."""
+    """Return a server of a settings file, which has nothing about the size of its tools."""
     return InstalledItem(
         agent=agent,
         kind="server",

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code: which skills and tools each had on offer, and which it used.
+"""Sessions of Claude Code: the skills and tools that each had on offer, and those that it used.
 
 A use is a call of a tool, a load of a skill, or a command that the user typed. The files of sub-agents belong to the
 session that started them.
@@ -42,7 +42,7 @@ class _Attachment(msgspec.Struct):
     removedNames: list[str] | None = None  # noqa: N815
 
 
-class _Line(msgspec.Struct):
+class _SessionLine(msgspec.Struct):
     type: str = ""
     sessionId: str | None = None  # noqa: N815
     cwd: str | None = None
@@ -56,13 +56,13 @@ class _Loaded(msgspec.Struct):
     command: str | None = None
 
 
-_LINES: Final = msgspec.json.Decoder(_Line)
+_LINES: Final = msgspec.json.Decoder(_SessionLine)
 _LOADED: Final = msgspec.json.Decoder(_Loaded)
 
 
 @dataclass(slots=True)
 class SessionUse:
-    """What a session had on offer and used; None where none of its lines tells.
+    """What a session had on offer and used; None where none of its lines says so.
 
     ``uses`` counts the uses of each name, ``last_ms`` has the time of each name's last use.
     """
@@ -79,7 +79,7 @@ class SessionUse:
         """Return whether the session ran in a folder or below it."""
         return self.folder is not None and (self.folder == folder or self.folder.startswith(f"{folder}/"))
 
-    def _take(self, line: _Line) -> None:
+    def _take(self, line: _SessionLine) -> None:
         at_ms, _ = utc_ms_of(line.timestamp)
         self.folder = self.folder or line.cwd
         if at_ms is not None and (self.started_ms is None or at_ms < self.started_ms):
@@ -100,19 +100,19 @@ class SessionUse:
 
 def read_sessions(folder: Path) -> list[SessionUse]:
     """Return the sessions in the files below a folder, by their start."""
-    found: dict[str, SessionUse] = {}
+    sessions: dict[str, SessionUse] = {}
     for path in sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []:
         for line in _lines(path):
             uid = line.sessionId or path.stem
-            session = found.get(uid)
+            session = sessions.get(uid)
             if session is None:
-                session = found[uid] = SessionUse(uid)
+                session = sessions[uid] = SessionUse(uid)
             session._take(line)
-    return sorted(found.values(), key=lambda one: (one.started_ms or 0, one.uid))
+    return sorted(sessions.values(), key=lambda one: (one.started_ms or 0, one.uid))
 
 
-def _lines(path: Path) -> Iterator[_Line]:
-    """Yield the first line of messages in a file, and those that tell of offers and uses."""
+def _lines(path: Path) -> Iterator[_SessionLine]:
+    """Yield the first line of messages in a file, and those with offers and uses."""
     has_begun = False
     try:
         with path.open("rb") as file:
@@ -132,7 +132,7 @@ def _lines(path: Path) -> Iterator[_Line]:
         return
 
 
-def _uses(line: _Line) -> Iterator[str]:
+def _uses(line: _SessionLine) -> Iterator[str]:
     content = None if line.message is None else line.message.content
     if line.type == "assistant" and isinstance(content, list):
         for block in content:

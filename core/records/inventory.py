@@ -79,7 +79,7 @@ class CarriedItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
-    """All items of a machine with their use, the sessions that were read, and what no file tells.
+    """All items of a machine with their use, the sessions that were read, and sizes that no file has.
 
     ``sentence`` is the answer in words. ``carried`` sums the known costs of items that no session used.
     """

@@ -34,7 +34,7 @@ def _show() -> None:
     st.space("small")
     if query:
         spelled = guide.spelled(query)
-        matches = guide.matches(spelled)
+        matches = guide.search(spelled)
         with title:
             if matches:
                 sections = "1 section" if len(matches) == 1 else f"{len(matches)} sections"

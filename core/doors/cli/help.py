@@ -38,7 +38,7 @@ def help_(
     elif topic is not None and len(path) == 1:
         _topic(line, topic)
     elif not _command(line, path):
-        inside = [] if topic is None else guide.matches(" ".join(path[1:]), topic)
+        inside = [] if topic is None else guide.search(" ".join(path[1:]), topic)
         _by_words(line, " ".join(path), inside)
 
 
@@ -67,7 +67,7 @@ def _command(line: typer.Context, path: Sequence[str]) -> bool:
             return False
         context = type(line)(inner, parent=context, info_name=name)
     text = context.get_help()
-    more = _also(guide.matches(" ".join(path)))
+    more = _also(guide.search(" ".join(path)))
 
     def write() -> None:
         say(*text.splitlines())
@@ -79,21 +79,21 @@ def _command(line: typer.Context, path: Sequence[str]) -> bool:
 
 def _by_words(line: typer.Context, query: str, inside: Sequence[guide.Match]) -> None:
     """Print the section that answers a query, or name those that are near."""
-    found = inside if inside and inside[0].is_answer else guide.matches(query)
-    if not found or not found[0].is_answer:
-        near = _also(found or guide.matches(guide.spelled(query)))
+    matches = inside if inside and inside[0].is_answer else guide.search(query)
+    if not matches or not matches[0].is_answer:
+        near = _also(matches or guide.search(guide.spelled(query)))
         raise NotFound(
             f"The guide has no topic {query[:60]!r}.",
             next_step=f"Near ones: {', '.join(near)}." if near else "List the topics: armscope help",
         )
-    section = found[0].section
+    section = matches[0].section
     title = next(one.title for one in guide.topics() if one.name == section.topic)
     text = (
         guide.read(section.topic)
         if not section.anchor and not section.is_entry
         else f"# {title}: {section.title}\n\n{section.text}"
     )
-    more = _also(found[1:])
+    more = _also(matches[1:])
 
     def write() -> None:
         say(*text.splitlines())
@@ -102,9 +102,9 @@ def _by_words(line: typer.Context, query: str, inside: Sequence[guide.Match]) ->
     answer(line, {"topic": section.topic, "section": section.title, "text": text, "more": more}, write)
 
 
-def _also(found: Sequence[guide.Match]) -> list[str]:
+def _also(matches: Sequence[guide.Match]) -> list[str]:
     """Return the commands that print some sections."""
-    return list(dict.fromkeys(f"armscope help {_path(one.section)}" for one in found[:_MORE]))
+    return list(dict.fromkeys(f"armscope help {_path(one.section)}" for one in matches[:_MORE]))
 
 
 def _path(section: guide.Section) -> str:
