@@ -303,6 +303,15 @@ def set_variables(values: Mapping[str, str]) -> None:
     os.environ.update(values)
 
 
+def child_environment(own: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of another program's process: ours without variables of armscope, and its own.
+
+    >>> child_environment({"KEY": "1"}, {"LANG": "C", "ARMSCOPE_TOKEN": "arms_…"})
+    {'LANG': 'C', 'KEY': '1'}
+    """
+    return {name: value for name, value in environment.items() if not name.startswith("ARMSCOPE_")} | {**own}
+
+
 def wants_colours(environment: Mapping[str, str] = os.environ, *, is_terminal: bool) -> bool:
     """Return whether output may be coloured: on a terminal, unless the usual variables say otherwise.
 

@@ -5,6 +5,7 @@ Flows are imported at their first call: an agent that selects and records needs 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +22,7 @@ from core.doors.batch import answers_of
 from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Closed, Denied, StoreError
-from core.flows.context import Context, open_context
+from core.flows.context import Context, fresh_seed, open_context, utc_now_ms
 from core.flows.learn import record_all
 from core.frames import RowList
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer, RestoreAnswer
@@ -186,6 +187,38 @@ class Learner(LearnerProtocol):
 
     def _backup(self, file: Path) -> BackupAnswer:
         return self._call("backup", BackupAnswer, target=file)
+
+
+class LateLearner(Learner):
+    """A `Learner` whose database is opened by its first request, since it may be away, locked or slow."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._name = settings.learner or DEFAULT_LEARNER
+        self._offers = Offers()
+        self._is_closed = self._is_open = False
+        self._opening = threading.Lock()
+        self._attempts = Attempts(self, Limits.of(), Spool.of_database(settings.database, self._name))
+        _ = verb("select").function, verb("record").function
+
+    @property
+    def context(self) -> Context:
+        """The context of its flows."""
+        with self._opening:
+            if not self._is_open and not self._is_closed:
+                self._context = open_context(self._settings)
+                self._is_open = True
+        return super().context
+
+    def _release(self) -> None:
+        if self._is_open:
+            super()._release()
+
+    def _now_ms(self) -> int:
+        return utc_now_ms()
+
+    def _entropy(self) -> int:
+        return fresh_seed()
 
 
 class AsyncLearner(AsyncLearnerProtocol):

@@ -27,6 +27,7 @@ NAMES: Final = (
     "python",
     "http",
     "mcp",
+    "proxy",
     "openclaw",
     "environments",
     "evaluation",

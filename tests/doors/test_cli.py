@@ -79,6 +79,7 @@ NO_VERBS = {
     "help",
     "inventory",
     "mcp",
+    "mcp-proxy",
     "member",
     "queue",
     "report",

@@ -91,7 +91,11 @@ VARIABLES: Final = (
         "folder of runs that wait to be recorded",
         default="`spool` in the user's state folder",
     ),
-    Variable("ARMSCOPE_TOKEN", "token for `armscope spool send --server`", is_secret=True),
+    Variable(
+        "ARMSCOPE_TOKEN",
+        "token for `--server` of `armscope spool send` and `armscope mcp-proxy`",
+        is_secret=True,
+    ),
     Variable("PGPASSWORD", "password for PostgreSQL; `~/.pgpass` and the URL work too", is_secret=True),
 )
 

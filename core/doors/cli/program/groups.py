@@ -18,7 +18,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "See": ("status", "inventory", "savings", "posteriors", "arms", "runs", "run", "episodes", "report"),
     "Correct": ("reward", "note", "reset", "undo", "settings"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
-    "Select and exchange": ("select", "export", "api", "mcp", "chat", "rollouts", "traces"),
+    "Select and exchange": ("select", "export", "api", "mcp", "mcp-proxy", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),
     "Operate": (
         *("learners", "config", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase", "spool"),
