@@ -13,10 +13,14 @@ from typing import Any
 
 NAME = sys.argv[1]
 SCHEMA = {"type": "object", "x-unknown": 1.50}
-TOOLS = [
+TOOLS: list[Any] = [
     {"name": name, "description": f"{name} of {NAME}", "inputSchema": SCHEMA, "x-unknown": {"é": [1e3]}}
     for name in ("say", "wait", "ask", "die", f"only_{NAME}", f"other_{NAME}")
 ]
+ODD = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\x07"}, TOOLS[0], TOOLS[0]]
+"""Tools that no protocol allows, and one twice; the server `odd` has them, and pages without an end."""
+if NAME == "odd":
+    TOOLS = [*TOOLS, *ODD]
 LOCK = threading.Lock()
 ASKED: dict[object, object] = {}
 
@@ -36,7 +40,7 @@ def called(number: object, name: str, arguments: dict[str, object]) -> None:
         return
     if name == "wait":
         time.sleep(float(str(arguments["seconds"])))
-    if name not in {one["name"] for one in TOOLS}:
+    if name not in {one["name"] for one in TOOLS[:6]}:
         send({"id": number, "error": {"code": -32602, "message": f"Unknown tool: {name}", "data": {"x": 1}}})
         return
     content = [{"type": "text", "text": json.dumps([NAME, arguments])}]
@@ -52,7 +56,7 @@ def answer(message: dict[str, Any]) -> None:
         threading.Thread(target=called, args=call, daemon=True).start()
     elif method == "tools/list":
         pages = {None: TOOLS[:4], "2": TOOLS[4:]}
-        more = {} if params.get("cursor") else {"nextCursor": "2"}
+        more = {} if params.get("cursor") and NAME != "odd" else {"nextCursor": "2"}
         send({"id": number, "result": {"tools": pages[params.get("cursor")], "_meta": {"x": 1}} | more})
     elif method == "initialize":
         capabilities = {"tools": {}, "resources": {}, "x": {NAME: True}}
@@ -67,8 +71,14 @@ def answer(message: dict[str, Any]) -> None:
 
 
 for line in sys.stdin:
-    read = json.loads(line)
-    if "id" in read:
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, dict):
+        sys.stdout.write(f"no message: {len(line)}\n")
+        sys.stdout.flush()
+    elif "id" in read:
         answer(read)
     elif read["method"] not in {"notifications/initialized"}:
         send({"method": "notifications/x", "params": {"of": NAME, "got": read}})

@@ -54,12 +54,12 @@ class Peer:
 
     def __init__(self, reader: asyncio.StreamReader, writing: int) -> None:
         self._reader = reader
-        self._writing = writing
+        self.writing = writing
         self.others: list[Document] = []
         self._numbers = iter(range(1, 10_000))
 
     def send(self, **message: Any) -> None:  # noqa: ANN401
-        os.write(self._writing, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        os.write(self.writing, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     async def line(self) -> bytes:
         return await asyncio.wait_for(self._reader.readline(), PATIENCE_S)
@@ -90,7 +90,21 @@ class Peer:
         return answer
 
     async def leave(self) -> None:
-        os.close(self._writing)
+        os.close(self.writing)
+
+
+@asynccontextmanager
+async def peer_of(server: ServerOptions) -> AsyncIterator[Peer]:
+    """A client of one server, without a proxy."""
+    read, wrote = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        server.command, *server.args, stdin=read, stdout=asyncio.subprocess.PIPE, limit=1 << 24
+    )
+    assert process.stdout is not None
+    yield Peer(process.stdout, wrote)
+    os.close(wrote)
+    os.close(read)
+    await process.wait()
 
 
 @asynccontextmanager
@@ -153,6 +167,28 @@ def test_a_list_has_all_pages_and_its_unknown_members(tmp_path: Path) -> None:
             assert tools[4]["x-unknown"] == {"é": [1000.0]}
 
     asyncio.run(work())
+
+
+def test_odd_tools_are_listed_as_they_are(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with proxied(late(tmp_path / "a.db"), "odd") as peer:
+            await peer.begin()
+            tools = (await peer.ask("tools/list"))["result"]["tools"]
+            assert [one["name"] for one in tools[:4]] == NAMES[:4]
+            odd = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\x07"}]
+            assert tools[6:13] == odd
+            assert tools[13] == tools[14] == tools[0]
+            assert "result" in await peer.call("say")
+            os.write(peer.writing, b"no JSON\n[]\n5\n" + b"[" * 10_000 + b"\n")
+            for length in (8, 3, 2, 10_001):
+                assert await peer.line() == f"no message: {length}\n".encode()
+            assert "result" in await peer.call("say")
+
+    asyncio.run(work())
+    with open_learner(tmp_path / "a.db") as learner:
+        (row,) = learner.runs()
+        assert learner.why(row.uid).facts.n_calls == 2
+        assert learner.verify().clean
 
 
 def chooses(database: Path, n_tools: int, category: str = "a") -> None:
@@ -243,6 +279,26 @@ def test_twenty_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
         (row,) = learner.runs()
         assert learner.why(row.uid).facts.n_calls == 20
         assert learner.verify().clean
+
+
+def test_what_a_client_cancels_is_no_longer_waited_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with proxied(late(tmp_path / "a.db"), "a") as peer:
+            await peer.begin()
+            await peer.tools()
+            peer.send(id=70, method="tools/call", params={"name": "wait", "arguments": {"seconds": 0.2}})
+            peer.send(method="notifications/cancelled", params={"requestId": 70})
+            peer.send(id=71, method="tools/list")
+            peer.send(method="notifications/cancelled", params={"requestId": 71})
+            assert "result" in await peer.call("say")
+            assert json.loads((await peer.answer(70))["result"]["content"][0]["text"])[0] == "a"
+            assert 71 not in [one.get("id") for one in peer.others]
+            assert await peer.tools() == NAMES
+
+    asyncio.run(work())
+    with open_learner(tmp_path / "a.db") as learner:
+        (row,) = learner.runs()
+        assert (row.status, learner.why(row.uid).facts.n_calls) == ("completed", 2)
 
 
 # Without a learner

@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from core.doors.threads import Threads
 from core.errors import ArmscopeError
 from core.records.arm import Arm, check_key
 from core.records.candidate import tool_candidate
+from core.records.run import METADATA_CHARS
 from core.version import __version__
 
 _T = TypeVar("_T")
@@ -43,10 +44,12 @@ _PATIENCE_S: Final = 20.0
 _LAST_S: Final = 0.8
 _POLL_S: Final = 0.01
 _MOST_PAGES: Final = 1_000
+_MOST_BYTES: Final = 4 * METADATA_CHARS
 _SAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _EMPTY: Final[Message] = {"jsonrpc": msgspec.Raw(b'"2.0"')}
+_TRUE: Final = msgspec.Raw(b"true")
 _CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 
 
@@ -120,7 +123,7 @@ class Proxy:
         self._calls: dict[object, OpenRun] = {}
         self._foreign: dict[str, tuple[Upstream, msgspec.Raw]] = {}
         self._numbers = count(1)
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._is_over = asyncio.Event()
 
     async def serve(self) -> None:
@@ -156,6 +159,8 @@ class Proxy:
         """Answer the requests of a server that has ended."""
         server.has_ended = True
         self.problem = None if task.cancelled() else task.exception()
+        while isinstance(self.problem, BaseExceptionGroup):
+            self.problem = self.problem.exceptions[0]
         if not self._is_over.is_set():
             why = "" if self.problem is None else f": {type(self.problem).__name__}"
             self._session.report(f"The server {server.name!r} has ended{why}.")
@@ -167,12 +172,12 @@ class Proxy:
         else:
             self._begin(self._lines.write(_CHANGED))
 
-    def _begin(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _begin(self, work: Coroutine[Any, Any, None], name: object = None) -> None:
+        task = asyncio.create_task(work, name=repr(name))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Future[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._session.report(f"A message was not relayed: {problem!r}.")
@@ -205,7 +210,7 @@ class Proxy:
         message = _members(line)
         method = _text(message.get("method"))
         if method is not None and "id" in message:
-            self._begin(self._request(method, message, line))
+            self._begin(self._request(method, message, line), _id(message))
             return
         if method is None and not self._is_one:
             server, id_ = self._foreign.pop(str(_id(message)), (None, None))
@@ -213,11 +218,19 @@ class Proxy:
                 server.send(msgspec.json.encode(message | {"id": id_}))
             return
         if method == "notifications/cancelled":
-            cancelled = _scalar(_members(message.get("params")).get("requestId"))
-            if (run := self._calls.pop(cancelled, None)) is not None:
-                self._session.ended(run, failed=True)
+            self._cancel(_scalar(_members(message.get("params")).get("requestId")))
         for server in self._servers:
             server.send(line)
+
+    def _cancel(self, id_: object) -> None:
+        """Forget a request that the client cancelled. A late answer to a list of ours goes nowhere."""
+        if (run := self._calls.pop(id_, None)) is not None:
+            self._session.ended(run, failed=True)
+        own = [task for task in self._tasks if id_ is not None and task.get_name() == repr(id_)]
+        for task in own:
+            task.cancel()
+        for server in self._servers if not own else ():
+            server.pending.pop(id_, None)
 
     async def _request(self, method: str, message: Message, line: bytes) -> None:
         params = _members(message.get("params"))
@@ -250,7 +263,7 @@ class Proxy:
 
         async def answered(answer: Message, answer_line: bytes) -> None:
             if (run := self._calls.pop(id_, None)) is not None:
-                failed = "error" in answer or _plain(answer.get("result")).get("isError") is True
+                failed = "error" in answer or _members(answer.get("result")).get("isError") == _TRUE
                 self._session.ended(run, failed=failed)
             await self._lines.write(answer_line)
 
@@ -264,7 +277,7 @@ class Proxy:
         server.send(line)
 
     def _note_call(self, id_: object, params: Message) -> None:
-        arguments = bytes(params.get("arguments", b"")).decode(errors="replace")
+        arguments = bytes(memoryview(params.get("arguments", b""))[:_MOST_BYTES]).decode(errors="replace")
         try:
             name = _text(params.get("name")) or "?"
             arm = self._arm(self._items[name]) if name in self._items else None

@@ -106,7 +106,10 @@ class HttpServer(Upstream):
 
     async def _send_all(self, writing: Any) -> None:  # noqa: ANN401 - the SDK names no type
         async for line in self._messages():
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                continue  # no message, which no server answers
             headers = self._headers(message) if isinstance(message, JSONRPCRequest) else {}
             if self._version is not None:
                 headers.setdefault(MCP_PROTOCOL_VERSION_HEADER, self._version)

@@ -7,19 +7,20 @@ import os
 import re
 import signal
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
+from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Any, Final
 
 import msgspec
 
-from core.errors import InvalidSetting
+from core.errors import InvalidSetting, NotInstalled
 from core.settings import child_environment, variable
 
 Message = dict[str, msgspec.Raw]
 """Members of a message of JSON-RPC; their values are the bytes that were received."""
-Answered = Callable[[Message, bytes], Awaitable[None]]
+Answered = Callable[[Message, bytes], Coroutine[Any, Any, None]]
 Receive = Callable[["Upstream", bytes], Awaitable[None]]
 _CHUNK: Final = 1 << 16
 _LEAVE_S: Final = 1.0
@@ -54,7 +55,9 @@ def configured(document: bytes) -> dict[str, ServerOptions]:
     ['files']
     """
     try:
-        read = msgspec.json.decode(_VARIABLE.sub(_value_of, document.decode()), type=_Configuration)
+        read = msgspec.json.decode(
+            _VARIABLE.sub(_value_of, document.decode("utf-8-sig")), type=_Configuration
+        )
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
         raise InvalidSetting(
             f"The configuration must be JSON with mcpServers, got another: {problem}.", next_step=_NEXT
@@ -167,6 +170,10 @@ class StdioServer(Upstream):
 
 def server_of(name: str, options: ServerOptions) -> Upstream:
     """Return the server of a configuration; the client for HTTP is imported only for a URL."""
+    if options.url and find_spec("mcp") is None:
+        raise NotInstalled(
+            "A server by URL needs mcp, which is not installed.", next_step="Run: pip install mcp"
+        )
     kind = StdioServer if options.command else resolve_name("core.doors.mcp.streamable:HttpServer")
     server: Upstream = kind(name, options)
     return server
