@@ -170,7 +170,7 @@ def used_slim(wheel: Path, folder: Path) -> str:
     _uv("pip", "install", "--quiet", "--no-deps", "--python", python, str(wheel))
     _uv("pip", "install", "--quiet", "--no-build", "--python", python, *slim_packages())
     Installed(environment, empty).check_slim()
-    size_mb = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file()) / 1e6
+    size_mb = _size_mb(environment, r"takes about (\d+) MB")
     return f"Slim install: {size_mb:.0f} MB, used without what draws the dashboard, all well"
 
 
@@ -186,6 +186,7 @@ def used_together(wheel: Path, core_wheel: Path, folder: Path) -> str:
         assert installed.run([installed.python, "-c", code]) == expected, code
     _uv("pip", "install", "--quiet", "--no-build", *python, f"{core_wheel}[learner]")
     assert installed.run([installed.python, "-c", _LEARNS]) == "1 core\n"
+    _size_mb(environment, r"MB and (\d+) MB")
     _uv("pip", "install", "--quiet", "--no-deps", *python, str(wheel))
     assert installed.run([installed.python, "-c", _LEARNS]) == "2 site-packages\n"
     _uv("pip", "uninstall", "--quiet", *python, "armscope-core")
@@ -198,10 +199,21 @@ def used_together(wheel: Path, core_wheel: Path, folder: Path) -> str:
 
 def slim_packages() -> list[str]:
     """The packages that the guide names for it."""
+    return _of_guide(r"--no-deps -e \. && \S+ install -q (.+)").split()
+
+
+def _of_guide(pattern: str) -> str:
     start = (ROOT / "core" / "guide" / "start.md").read_text(encoding="utf-8")
-    named = re.search(r"--no-deps -e \. && \S+ install -q (.+)", start)
-    assert named is not None, "the guide gives the slim install"
-    return named[1].split()
+    match = re.search(pattern, start)
+    assert match is not None, pattern
+    return match[1]
+
+
+def _size_mb(environment: Path, pattern: str) -> float:
+    """The size of an environment, which the guide gives to a fifth."""
+    size_mb = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file()) / 1e6
+    assert abs(size_mb / int(_of_guide(pattern)) - 1) < 0.2, size_mb
+    return size_mb
 
 
 @dataclass(frozen=True)

@@ -360,3 +360,26 @@ def test_a_client_imports_neither_numpy_nor_scipy_nor_sqlalchemy(worlds: Worlds,
     context.store.close()
     assert heavy == []
     assert int(mib) <= 60
+
+
+def test_another_package_named_core_is_refused_by_name(tmp_path: Path) -> None:
+    """Its project goes on, and knows why; a package of that name inside a package of the project does no harm."""
+    for folder in ("core", "project/core"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").write_text("own = True")
+    package = str(ROOT / "core" / "package")
+    beside = (
+        f"import sys; sys.path.append({package!r})\n"
+        "import core\ntry: import armscope\nexcept ImportError as problem: print(core.own, problem)"
+    )
+    told = run_program(tmp_path, "-c", beside)
+    assert told.startswith("True armscope needs")
+    assert str(tmp_path / "core") in told
+    inside = (
+        f"import sys; sys.path.insert(0, {package!r})\n"
+        "import armscope, project.core\nwith armscope.open_learner('a.db') as learner:\n"
+        "    learner.record('r1', arms=['tool:fs:Read'], calls=['Read'])\n"
+        "    print(learner.status().runs, project.core.own)"
+    )
+    shutil.rmtree(tmp_path / "core")
+    assert run_program(tmp_path, "-c", inside) == "1 True\n"
