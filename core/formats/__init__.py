@@ -19,6 +19,7 @@ from typing import Final
 from core.errors import InvalidInput, UnreadableSource
 from core.formats import (
     armscope,
+    atif,
     claude_code,
     codex_cli,
     factory_droid,
@@ -64,6 +65,7 @@ FORMATS: Final[dict[str, Format]] = {
     format.name: format
     for format in (
         armscope.FORMAT,
+        atif.FORMAT,
         kairos_lines.FORMAT,
         qwen_code.FORMAT,
         claude_code.FORMAT,

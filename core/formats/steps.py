@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -30,14 +30,7 @@ class Turn(Prompt):
 
     @property
     def usage(self) -> Usage | None:
-        usage = Usage(
-            input=sum(row.input for row in self.rows),
-            output=sum(row.output for row in self.rows),
-            cache_read=sum(row.cache_read for row in self.rows),
-            cache_write=sum(row.cache_write_5m for row in self.rows),
-            total=sum(row.tokens + row.total for row in self.rows) or None,
-        )
-        return None if usage.tokens is None else usage
+        return usage_of(self.rows)
 
 
 @dataclass
@@ -92,6 +85,18 @@ class Steps(Session[Turn, L], Generic[L]):
         turn.status = status
         if duration_ms is not None:
             turn.duration_ms = round(duration_ms)
+
+
+def usage_of(rows: Sequence[Spent]) -> Usage | None:
+    """Return the sum of disjoint counts, None for nothing."""
+    usage = Usage(
+        input=sum(row.input for row in rows),
+        output=sum(row.output for row in rows),
+        cache_read=sum(row.cache_read for row in rows),
+        cache_write=sum(row.cache_write_5m for row in rows),
+        total=sum(row.tokens + row.total for row in rows) or None,
+    )
+    return None if usage.tokens is None else usage
 
 
 def split(model: str | None, owner: Owner, counts: tuple[int, int, int, int]) -> Spent:
