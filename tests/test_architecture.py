@@ -538,7 +538,7 @@ BUDGETS = {
     "core/doors": 16_517,
     "core/explained": 530,
     "core/flows": 14_410,
-    "core/formats": 12_800,
+    "core/formats": 13_150,
     "core/guide": 355,
     "core/installed": 880,
     "core/package": 40,

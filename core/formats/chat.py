@@ -179,7 +179,7 @@ class Record:
     usage: Usage | None = None
     spent: tuple[Spent, ...] = ()
     duration_ms: int | None = None
-    ended_at: str | None = None
+    ended_at: str | float | None = None
     status: Status = "completed"
 
 

@@ -5,7 +5,7 @@ number of a line is a part of its reward or a measure (counts of calls, tokens, 
 ``completion``, each a JSON text; offered are the tools of ``info.oai_tools``. Lines of one ``example_id`` are
 rollouts of the same task. A rollout without a reward is unpaid. One with an ``error``, or with ``is_completed``
 false, is broken with any reward. Where measures count calls and the completion shows none, the called tools are
-known, but not their steps, and the answer says so.
+known, but not their steps, and the answer says so. Version 1 writes traces (`core.formats.verifiers_traces`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from core.errors import UnreadableSource
+from core.formats import verifiers_traces
 from core.formats.chat import Message, Record, ToolCall, read
 from core.formats.entries import Entry, Limits, Progress, Remark
 from core.formats.identity import named
@@ -158,6 +160,10 @@ class _Results:
     lists: DeclaredLists = field(default_factory=DeclaredLists)
 
     def record(self, raw: bytes) -> Record:
+        trace = verifiers_traces.record(NAME, self.lists, raw)
+        return self._record(raw) if trace is None else trace
+
+    def _record(self, raw: bytes) -> Record:
         line = _LINE.decode(raw)
         prompt, completion = (_messages(one) for one in (line.prompt, line.completion))
         for message in completion:
@@ -209,15 +215,16 @@ _DIGITS: Final = frozenset(bytes([digit]) for digit in b"-0123456789")
 
 
 def _claims(head: Head) -> bool:
-    return any(line.keys() >= _MARKS for line in head.lines) or (
-        head.keys >= _MARKS and b'"role"' in head.start
+    return any(line.keys() >= _MARKS or verifiers_traces.is_trace({*line}) for line in head.lines) or (
+        (head.keys >= _MARKS and b'"role"' in head.start) or verifiers_traces.is_trace({*head.keys})
     )
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     results = _Results(_metadata(reading.path, reading.limits))
+    pieces = partial(verifiers_traces.separated, reading)
     n_hidden = 0
-    for entry in read(NAME, reading, progress, results.record):
+    for entry in read(NAME, reading, progress, results.record, pieces=pieces):
         n_hidden += isinstance(entry, Episode) and _hides_calls(entry)
         yield entry
     if n_hidden:

@@ -96,7 +96,7 @@ def test_declared_tools_are_the_inventory(tmp_path: Path) -> None:
 
 
 def test_copied_steps_and_steps_without_a_model_are_not_the_agent_s(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Json] = [
         *({**step, "is_copied_context": True} for step in STEPS),
         {"source": "user", "message": "more"},
         agent("setup", llm_call_count=0),
@@ -117,7 +117,7 @@ def test_tokens_of_sub_agents_are_in_the_bill_alone(tmp_path: Path) -> None:
 
 def test_metrics_of_the_whole_count_where_no_step_has_any(tmp_path: Path) -> None:
     totals = {"total_prompt_tokens": 90, "total_cached_tokens": 40, "total_completion_tokens": 9}
-    bare = [{key: value for key, value in step.items() if key != "metrics"} for step in STEPS]
+    bare: list[Json] = [{key: value for key, value in step.items() if key != "metrics"} for step in STEPS]
     for steps, tokens in ((bare, 99), (STEPS, 347)):
         (run,) = runs(read(put(tmp_path, json.dumps(trajectory(steps, final_metrics=totals)).encode())))
         assert run.tokens == tokens

@@ -1,0 +1,195 @@
+"""Traces of verifiers 1: a line of ``traces.jsonl`` is an episode ``{id, env, task, traces}``, or one trace of it.
+
+A trace is a graph of messages. Its calls are those of the nodes that a model wrote (``sampled``), each node once,
+though branches share it. Its tokens are those of its model calls, whose input has no cached token; other usage, as
+of judges, is a measure. Its reward is the sum of score × weight; without a score it has none. ``ok`` false breaks it,
+and where that is missing an error does. An episode that failed before any trace is a broken one without replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from core.formats.chat import Message, Record
+from core.formats.entries import Progress
+from core.formats.identity import named, plain
+from core.formats.reading import Piece, Reading
+from core.formats.steps import usage_of
+from core.formats.stream import Damage
+from core.formats.strict import UNDECODABLE
+from core.formats.tools import DeclaredLists
+from core.records.bill import Spent, heaviest, merged
+from core.records.episode import Part
+from core.records.limits import MAX_LABEL_CHARS, Label, Tokens
+
+_START: Final = b'{"trace":'
+_ONE_AGENT: Final = "agent"
+
+
+class _Task(msgspec.Struct):
+    key: msgspec.Raw = msgspec.Raw(b"null")
+    hash: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Error(msgspec.Struct):
+    type: str = "error"
+
+
+class _Env(msgspec.Struct):
+    id: str = ""
+
+
+class _Node(msgspec.Struct):
+    message: Message
+    sampled: bool = False
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: Tokens = 0
+    completion_tokens: Tokens = 0
+    cached_input_tokens: Tokens | None = None
+
+
+class _ModelCall(msgspec.Struct):
+    model: Label | None = None
+    usage: _Usage | None = None
+
+
+class _Reward(msgspec.Struct):
+    score: float
+    weight: float = 1.0
+
+
+class _Span(msgspec.Struct):
+    start: float = 0.0
+    end: float = 0.0
+
+
+class _Timing(msgspec.Struct):
+    agent: _Span = msgspec.field(default_factory=_Span)
+
+
+class _AgentInfo(msgspec.Struct):
+    name: str = _ONE_AGENT
+
+
+class _Trace(msgspec.Struct):
+    id: str | None = None
+    task: _Task = msgspec.field(default_factory=_Task)
+    agent: _AgentInfo = msgspec.field(default_factory=_AgentInfo)
+    tools: msgspec.Raw = msgspec.Raw(b"[]")
+    nodes: list[_Node] = []
+    calls: list[_ModelCall] = []
+    rewards: dict[str, _Reward | None] = {}
+    metrics: dict[str, float | None] = {}
+    extra_usage: list[_Usage] = []
+    errors: list[_Error] = []
+    ok: bool | None = None
+    is_completed: bool | None = None
+    stop_condition: str | None = None
+    timing: _Timing = msgspec.field(default_factory=_Timing)
+
+    @property
+    def broken(self) -> str | None:
+        is_whole = self.ok if self.ok is not None else not self.errors and self.is_completed is not False
+        return (
+            None
+            if is_whole
+            else self.errors[-1].type
+            if self.errors
+            else self.stop_condition or "not completed"
+        )
+
+    @property
+    def spent(self) -> Iterator[Spent]:
+        for call in self.calls:
+            used = call.usage or _Usage()
+            cached = used.cached_input_tokens or 0
+            yield Spent(
+                model=call.model, input=used.prompt_tokens, cache_read=cached, output=used.completion_tokens
+            )
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the named rewards with their weights, then the measures."""
+        for name, reward in self.rewards.items():
+            if reward is not None and 1 <= len(name) <= MAX_LABEL_CHARS:
+                yield Part(name=name, value=reward.score * reward.weight)
+        measures = dict(self.metrics)
+        if self.extra_usage:
+            measures["extra_tokens"] = sum(
+                used.prompt_tokens + used.completion_tokens for used in self.extra_usage
+            )
+        for name, value in measures.items():
+            if value is not None and name not in self.rewards and 1 <= len(name) <= MAX_LABEL_CHARS:
+                yield Part(name=name, value=value, kind="measure")
+
+
+class _Line(msgspec.Struct):
+    """An episode with its traces, or a trace alone."""
+
+    env: _Env = msgspec.field(default_factory=_Env)
+    traces: list[msgspec.Raw] | None = None
+    nodes: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Wrapped(msgspec.Struct):
+    trace: _Trace
+    env: str
+
+
+_LINE: Final = msgspec.json.Decoder(_Line)
+_WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
+
+
+def is_trace(keys: set[str]) -> bool:
+    """Return whether these are the members of an episode with traces, or of a trace."""
+    return {"traces", "task", "id"} <= keys or {"nodes", "task", "agent", "id"} <= keys
+
+
+def separated(reading: Reading, progress: Progress | None) -> Iterator[Piece]:
+    """Yield the lines of a file, and each trace of a line by itself, in an envelope with its environment."""
+    for number, piece in reading.pieces(progress):
+        if isinstance(piece, Damage) or (b'"nodes"' not in piece and b'"traces"' not in piece):
+            yield number, piece
+            continue
+        try:
+            line = _LINE.decode(piece)
+        except UNDECODABLE:
+            yield number, piece  # what is wrong with it is named where it is read
+            continue
+        if line.traces is None and not line.nodes:
+            yield number, piece
+        else:
+            for trace in line.traces or [msgspec.Raw(piece)]:
+                yield number, msgspec.json.encode({"trace": trace, "env": line.env.id})
+
+
+def record(name: str, lists: DeclaredLists, raw: bytes) -> Record | None:
+    """Return the record of a trace in its envelope; None for another line."""
+    if not raw.startswith(_START):
+        return None
+    wrapped = _WRAPPED.decode(raw)
+    trace, agent = wrapped.trace, wrapped.trace.agent.name
+    rows = merged(trace.spent)
+    scores = [reward.score * reward.weight for reward in trace.rewards.values() if reward is not None]
+    span, tools, broken = trace.timing.agent, bytes(trace.tools), trace.broken
+    where = [name, named(wrapped.env), None if agent == _ONE_AGENT else named(agent)]
+    return Record(
+        messages=[node.message for node in trace.nodes if node.sampled or node.message.role != "assistant"],
+        declared=None if tools in {b"[]", b"null"} else lists.inventory(tools),
+        identity=plain(trace.id),
+        model=heaviest(rows),
+        reward=sum(scores) if scores else None,
+        environment="/".join([part for part in where if part]),
+        task=named(trace.task.key) or named(trace.task.hash),
+        broken=broken,
+        status="completed" if broken is None else "error",
+        parts=tuple(trace.parts()),
+        usage=usage_of(rows),
+        spent=rows,
+        duration_ms=round((span.end - span.start) * 1000) if span.end > span.start > 0 else None,
+        ended_at=span.end * 1000 or None,
+    )
