@@ -193,9 +193,10 @@ class _Opening:
 
     def _take(self, path: Path, file: str, *, closed: tuple[str, str] | None) -> None:
         """Look at a file; ``closed`` says why an archive is not opened here, and what to do."""
-        whole = session_of_report(path) or verifiers.results_of(path)
+        whole = session_of_report(path) or verifiers.results_of(path) or tau2.results_of(path)
         if whole is not None:  # one source, whichever was named
-            path, file = whole, file.removesuffix(path.name) + whole.name
+            file = file.removesuffix(os.path.relpath(path, whole.parent)) + whole.name
+            path = whole
         head = head_of(path, file, self.limits)
         recognised = _recognised(head)
         is_whole = recognised is not None or (self.forced is not None and self.forced.reads_zips)

@@ -1,24 +1,30 @@
 """Results of tau2: one document ``{timestamp, info, tasks, simulations}``, a run per simulation or per turn.
 
+Newer programs write a folder: ``results.json`` without simulations, and ``simulations/<id>.json``. It is one source,
+whichever of its files is named. A simulation by voice has ``ticks`` in place of messages, and no turns.
+
 Only role ``assistant`` is the agent: the simulated user calls tools too. Calls are flat, their arguments an object.
 Each message has its usage (null on canned greetings), ``reward_info`` the reward. The duration is in seconds; times
 are local without a zone. ``info`` names model and domain. The tools of a domain come from ``--tools``, unless
-``environment_info.tool_defs`` declares them.
+``environment_info.tool_defs`` declares them. A simulation that the infrastructure ended is broken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 
-from core.formats.chat import Message, Record, read
-from core.formats.entries import Entry, Progress
+from core.errors import UnreadableSource
+from core.formats.chat import Message, Record, ToolCall, read
+from core.formats.entries import Entry, Progress, Rejected
 from core.formats.identity import named, plain
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.strict import UNDECODABLE
+from core.formats.stream import Bytes, Damage
+from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.tools import inventory_of
 from core.records.limits import Label, Tokens
 from core.records.run import Inventory, Status, Usage
@@ -27,6 +33,11 @@ NAME: Final = "tau2"
 
 _WITHOUT_USER: Final = "dummy_user"
 _ENDED_NORMALLY: Final = frozenset(("user_stop", "agent_stop"))
+_BROKEN: Final = frozenset(("infrastructure_error", "context_window_exceeded"))
+_RESULTS: Final = "results.json"
+_SIMULATIONS: Final = "simulations"
+_ONE: Final = frozenset(("task_id", "termination_reason", "duration"))
+_HEAD_BYTES: Final = 128 << 10
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 
@@ -49,14 +60,59 @@ class _Reward(msgspec.Struct):
     reward: float | None = None
 
 
+class _Chunk(msgspec.Struct):
+    content: str | None = None
+    contains_speech: bool | None = None
+    usage: _Usage | None = None
+
+
+class _Tick(msgspec.Struct):
+    """What both sides said and did in a fraction of a second."""
+
+    timestamp: str | None = None
+    agent_chunk: _Chunk | None = None
+    user_chunk: _Chunk | None = None
+    agent_tool_calls: list[ToolCall] = []
+    agent_tool_results: list[_Chunk] = []
+
+    def messages(self) -> Iterator[_Message]:
+        said, heard = self.agent_chunk or _Chunk(), self.user_chunk or _Chunk()
+        if heard.content:
+            yield _Message(role="user", content=heard.content, timestamp=self.timestamp)
+        if said.content or said.contains_speech or said.usage or self.agent_tool_calls:
+            yield _Message(
+                role="assistant",
+                content=said.content,
+                tool_calls=self.agent_tool_calls,
+                usage=said.usage,
+                timestamp=self.timestamp,
+            )
+        yield from (_Message(role="tool", content=result.content) for result in self.agent_tool_results)
+
+
 class _Simulation(msgspec.Struct):
     id: str
-    messages: list[_Message]
+    messages: list[_Message] | None = None
+    ticks: list[_Tick] | None = None
     task_id: msgspec.Raw = msgspec.Raw(b"null")
     reward_info: _Reward | None = None
     duration: _Seconds | None = None
     termination_reason: str | None = None
     end_time: str | None = None
+
+    def said(self, reading: Reading) -> list[_Message]:
+        """The messages, those of a conversation by voice from its ticks."""
+        if self.messages is None and self.ticks is None:
+            raise Flaw("has neither messages nor ticks")
+        if self.messages is None and reading.unit != "episode":
+            raise Flaw("is a simulation by voice, which has no turns; it can be read by episode")
+        if self.messages is not None:
+            return self.messages
+        return [message for tick in self.ticks or () for message in tick.messages()]
+
+
+class _Indexed(msgspec.Struct):
+    id: str
 
 
 class _User(msgspec.Struct):
@@ -80,41 +136,91 @@ class _Info(msgspec.Struct):
 
 _INFO: Final = msgspec.json.Decoder(_Info)
 _SIMULATION: Final = msgspec.json.Decoder(_Simulation)
+_INDEX: Final = msgspec.json.Decoder(list[_Indexed] | None)
 _DEFINED: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw] | None)
 
 
 def _claims(head: Head) -> bool:
     """Tasks come before the simulations and may fill the head."""
     is_results = "info" in head.keys and ("simulations" in head.keys or "tasks" in head.keys)
-    return is_results and b'"environment_info"' in head.start
+    return _is_one(head) or (is_results and b'"environment_info"' in head.start)
+
+
+def _is_one(head: Head) -> bool:
+    """Return whether this is a single simulation."""
+    return head.keys >= _ONE and (b'"ticks"' in head.start or b'"messages"' in head.start)
+
+
+def results_of(path: Path) -> Path | None:
+    """Return the results of the folder that a simulation lies in, None for another file."""
+    results = path.parent.parent / _RESULTS
+    if path.parent.name != _SIMULATIONS or path.suffix != ".json" or not results.is_file():
+        return None
+    with results.open("rb") as file:
+        return results if b'"environment_info"' in file.read(_HEAD_BYTES) else None
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    fields = reading.fields("simulations", progress)
+    fields = reading.fields(_SIMULATIONS, progress)
+    if fields.keys() >= _ONE:
+        raise UnreadableSource(
+            f"This is a single simulation of tau2, and its tools and domain are in {_RESULTS} ({reading.file}).",
+            next_step=f"Name the folder that holds {_RESULTS} and {_SIMULATIONS}.",
+        )
+    folder = reading.path.parent / _SIMULATIONS
+    files = {} if _SIMULATIONS in fields else {one.stem: one for one in sorted(folder.glob("*.json"))}
+    yield from _missing(reading, fields.get("simulation_index", msgspec.Raw(b"null")), files)
     info, declared = _info(reading, bytes(fields.get("info", b"null")))
 
     def simulations(_: Progress | None) -> Iterator[Piece]:
-        return reading.elements(fields.get("simulations", b"null"))
+        if files:
+            return _pieces(reading, files.values())
+        return reading.elements(fields.get(_SIMULATIONS, b"null"))
 
     def decode(raw: bytes) -> Record:
         simulation = _SIMULATION.decode(raw)
+        messages, reason = simulation.said(reading), simulation.termination_reason
         seconds = simulation.duration
         return Record(
-            messages=simulation.messages,
+            messages=messages,
             declared=declared,
             identity=plain(simulation.id),
             model=None if info.agent_info is None else info.agent_info.llm,
             reward=None if simulation.reward_info is None else simulation.reward_info.reward,
             environment=f"{NAME}/{named(info.environment_info.domain_name)}",
             task=named(simulation.task_id),
-            usage=_usage(simulation.messages),
+            broken=reason if reason in _BROKEN else None,
+            usage=_usage(messages),
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=simulation.end_time,
-            status=_status(simulation.termination_reason),
+            status=_status(reason),
         )
 
     with_tools = replace(reading, supplied=_supplied(info, reading))
-    return read(NAME, with_tools, progress, decode, pieces=simulations)
+    yield from read(NAME, with_tools, progress, decode, pieces=simulations)
+
+
+def _pieces(reading: Reading, files: Iterable[Path]) -> Iterator[Piece]:
+    """Yield the content of each simulation's file; its number is its position by name."""
+    for number, path in enumerate(files, start=1):
+        try:
+            with Bytes(path, path.name, reading.limits) as content:
+                yield number, content.document()
+        except (UnreadableSource, OSError) as error:
+            why = error.problem if isinstance(error, UnreadableSource) else error.strerror
+            yield number, Damage(f"{path.name} can't be read: {why}")
+
+
+def _missing(reading: Reading, index: msgspec.Raw, files: Mapping[str, Path]) -> Iterator[Rejected]:
+    """Yield a rejection for each indexed simulation without a file."""
+    try:
+        indexed = _INDEX.decode(index) if files else None
+    except UNDECODABLE as error:
+        raise reading.damaged(error, bytes(index)) from None
+    for one in indexed or ():
+        if one.id not in files:
+            reason = f"The index names simulation {one.id[:60]!a}, and {_SIMULATIONS} holds no file of it."
+            yield Rejected(file=reading.file, line=None, reason=reason)
 
 
 def _info(reading: Reading, raw: bytes) -> tuple[_Info, Inventory | None]:

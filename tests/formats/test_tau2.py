@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from core.detect import detect
 from core.errors import UnreadableSource
-from core.formats import Limits, open_sources, recognise
+from core.formats import Entry, Limits, Outside, open_sources, recognise
+from core.records.episode import Episode
+from core.records.run import Unit
 from tests.formats.builders import Json, lines, names, offered, outside, put, read, rejected, runs, tool
 
 GREETING: Json = {"role": "assistant", "content": "Hi!", "tool_calls": None, "usage": None}
@@ -226,3 +229,113 @@ def test_one_line_or_many_and_the_limit_of_a_document(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSource, match="must be at most"):
         read(put(tmp_path, results(simulation(TALK))), limits=Limits(document_bytes=300))
     assert open_sources([put(tmp_path, results())]).sources[0].unit == "episode"
+
+
+# --- a folder in place of one document --------------------------------------------------------------------
+
+
+def folder_of(folder: Path, *simulations: Json, index: object = None, **more: object) -> Path:
+    """The folder that newer programs write, of the same simulations."""
+    document = json.loads(results(domain="air"))
+    del document["simulations"]
+    (folder / "simulations").mkdir(parents=True)
+    for one in simulations:
+        put(folder / "simulations", json.dumps({**one, **more}, indent=1).encode(), f"{one['id']}.json")
+    listed = [{"id": one["id"]} for one in simulations] if index is None else index
+    document["simulation_index"] = listed
+    put(folder, json.dumps(document, indent=1).encode(), "results.json")
+    return folder
+
+
+def opened_of(*paths: Path, unit: Unit | None = None) -> list[Entry]:
+    with open_sources(paths, unit=unit) as opened:
+        return [entry for source in opened.sources for entry in source.entries()]
+
+
+@pytest.mark.parametrize("unit", ["episode", "turn"])
+def test_a_folder_is_the_document_that_it_replaces_whichever_file_is_named(
+    tmp_path: Path, unit: Unit
+) -> None:
+    some = [
+        simulation(TALK, task_id=1, trial=0),
+        simulation([said("user", "x"), call("cancel")], id="s2", task_id=2),
+    ]
+    folder = folder_of(tmp_path / "run", *some)
+    whole = opened_of(put(tmp_path, results(*some)), unit=unit)
+    named = [
+        (folder,),
+        (folder / "results.json",),
+        (folder / "simulations" / "s2.json",),
+        tuple(sorted(folder.rglob("*.json"))),
+    ]
+    for paths in named:
+        found = opened_of(*paths, unit=unit)
+        assert [one for one in found if not isinstance(one, Outside)] == [
+            one for one in whole if not isinstance(one, Outside)
+        ]
+
+
+def test_simulations_without_a_file_and_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", simulation(TALK), index=[{"id": "s1"}, {"id": "lost"}])
+    put(folder / "simulations", b'{"id": "cut', "s0.json")
+    put(folder / "simulations", json.dumps(simulation(TALK, id="new")).encode(), "new.json")
+    entries = opened_of(folder)
+    assert sorted(run.source or "" for run in runs(entries)) == ["new", "s1"]
+    assert ["lost" in one.reason for one in rejected(entries)] == [True, False]
+
+
+def test_a_simulation_alone_is_refused_by_name(tmp_path: Path) -> None:
+    path = put(tmp_path, json.dumps(simulation(TALK, task_id="7", tools=[tool("x")])).encode(), "a.json")
+    assert recognise(path) == "tau2"
+    with pytest.raises(UnreadableSource, match="single simulation of tau2"):
+        read(path)
+
+
+def test_a_simulation_by_voice_is_read_from_its_ticks(tmp_path: Path) -> None:
+    booked = [{"id": "c", "name": "book", "arguments": {"city": "Rome"}}]
+    ticks = [
+        {
+            "tick_id": 0,
+            "timestamp": "2025-08-01T10:00:01",
+            "user_chunk": {"role": "user", "content": "book it"},
+        },
+        {
+            "tick_id": 1,
+            "agent_chunk": {"role": "assistant", "contains_speech": True, "audio_content": "AAAA"},
+        },
+        {"tick_id": 2, "agent_tool_calls": booked, "agent_tool_results": [{"role": "tool", "content": "ok"}]},
+        {"tick_id": 3, "user_tool_calls": [{"id": "u", "name": "wifi", "arguments": {}}]},
+        {
+            "tick_id": 4,
+            "agent_chunk": {"content": "done", "usage": {"prompt_tokens": 9, "completion_tokens": 1}},
+        },
+    ]
+    spoken = {key: value for key, value in simulation([], ticks=ticks).items() if key != "messages"}
+    path = put(tmp_path, results(spoken))
+    (run,) = runs(read(path))
+    assert (names(run), run.texts, run.tokens, run.prompt, run.empty) == (
+        ["book"],
+        ("done",),
+        10,
+        "book it",
+        False,
+    )
+    assert [one.line for one in rejected(read(path, unit="turn"))] == [1]
+
+
+def test_what_the_infrastructure_ended_is_broken_and_in_no_average(tmp_path: Path) -> None:
+    path = put(tmp_path, results(simulation(TALK, termination_reason="infrastructure_error", task_id=3)))
+    (episode,) = (one for one in read(path) if isinstance(one, Episode))
+    assert (episode.broken, episode.steps[-1].name) == (True, "infrastructure_error")
+
+
+def test_real_results_split_into_a_folder_are_equal(tmp_path: Path, shared_data: Path) -> None:
+    source = next(path for path in sorted((shared_data / "tau2-results").glob("*airline*.gz")))
+    document = json.loads(gzip.decompress(source.read_bytes()))
+    simulations = document.pop("simulations")
+    put(tmp_path, json.dumps(document).encode(), "results.json")
+    (tmp_path / "simulations").mkdir()
+    for one in simulations:
+        put(tmp_path / "simulations", json.dumps(one, indent=1).encode(), f"{one['id']}.json")
+    key = str
+    assert sorted(opened_of(tmp_path), key=key) == sorted(opened_of(source), key=key)
