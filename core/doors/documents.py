@@ -1,20 +1,28 @@
 """Documents of answers: the same JSON behind every door.
 
-A verb names its document, a function of the context and the flow's answer. That of a run is in `story`, which imports
-more than most commands need.
+A verb names its document, a function of the context and the flow's answer. Its return type describes the JSON to
+clients; values may be records. Those of a run and of savings are in `story`, which imports more than most commands
+need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import msgspec
 
-from core.doors.terminal import as_plain, json_form
+from core.doors.terminal import json_form
+from core.errors import ArmscopeError
+from core.records.agreement import Metric, NoAgreement, Reliability
 from core.records.audit import AuditEntry, AuditPage, Denial, DenialPage
-from core.records.times import iso
+from core.records.estimate import Estimate
+from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
+from core.records.evaluation_page import EvaluationState
+from core.records.run import RunClass, Status
+from core.records.times import Moment, iso
+from core.records.verdict import Outcome
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -23,12 +31,144 @@ if TYPE_CHECKING:
     from core.records.run_page import RunRow
     from core.records.verification import Verification
     from core.statistics.agreement import Agreement
-    from core.statistics.savings import Savings
+
+RunItem = TypedDict(
+    "RunItem",
+    {
+        "run": int,
+        "uid": str,
+        "ended_at": Moment | None,
+        "model": str | None,
+        "channel": str | None,
+        "class": RunClass,
+        "status": Status,
+        "outcome": Outcome,
+        "tokens": int | None,
+        "arms": int,
+        "referenced": int,
+    },
+)
+RunItem.__doc__ = "A run of a list."
+
+
+class EvaluationItem(TypedDict):
+    """An evaluation of a list; a name is null where none was sent."""
+
+    id: str
+    uri: str
+    state: EvaluationState
+    outcome: EvaluationOutcome
+    score: float | None
+    signed_score: float
+    grader_kind: GraderKind
+    rater: str | None
+    model: str | None
+    rubric: str | None
+    feedback: str | None
+    label: Label
+    exportable_for_sft: bool
+    exportable_for_preference: bool
+    sft_blockers: list[Blocker]
+    preference_blockers: list[Blocker]
+    supersedes: str | None
+    arms: int
+    by: str
+    claimed_by: str | None
+    rated_at: Moment | None
+
+
+class AgreementItem(TypedDict):
+    """An agreement with its word."""
+
+    metric: Metric
+    alpha: float | None
+    lower: float | None
+    upper: float | None
+    prob: float
+    word: Reliability | None
+    missing: NoAgreement | None
+    raw_agreement: float | None
+    items: int
+    pairs: int
+
+
+class GraderItem(TypedDict):
+    """A grader; an empty name is an unknown one."""
+
+    kind: GraderKind
+    grader: str
+
+
+class GraderAgreementItem(GraderItem, AgreementItem):
+    """Agreement of one grader with all others."""
+
+    weight: float | None
+
+
+class PairAgreementItem(AgreementItem):
+    """Agreement of two graders."""
+
+    graders: list[GraderItem]
+
+
+class ModelAgreementItem(GraderItem, AgreementItem):
+    """Agreement of a model with the majority of people."""
+
+    hits: Estimate
+    counts: tuple[tuple[int, int], tuple[int, int]]
+    ties: int
+    judged_alone: int
+
+
+class AgreementDocument(TypedDict):
+    """Agreement on outcome, label and score, and by grader."""
+
+    evaluations: int
+    compared: int
+    items: int
+    graders: int
+    outcome: AgreementItem
+    label: AgreementItem
+    score: AgreementItem
+    by_grader: list[GraderAgreementItem]
+    pairs: list[PairAgreementItem]
+    models_against_people: list[ModelAgreementItem]
+
+
+class DifferenceItem(TypedDict):
+    """A difference between what is stored and what its facts give."""
+
+    learner: str
+    table: str
+    key: str
+    stored: str
+    recomputed: str
+
+
+class ProblemItem(TypedDict, total=False):
+    """An error, where there is one."""
+
+    error: str
+    code: str
+    next: str
+
+
+class VerificationDocument(ProblemItem):
+    """Verification: whether every cache equals its facts; else the error and the first differences."""
+
+    ok: bool
+    learners: tuple[str, ...]
+    differences_count: int
+    differences: list[DifferenceItem]
+    servers: tuple[str, ...]
+    replayed: int
+    not_replayed: int
+    heads: dict[str, str]
 
 
 def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents have one signature
     """Return the answer as it is."""
-    return msgspec.to_builtins(answer, enc_hook=json_form)
+    return answer
 
 
 def act(context: Context, answer: object) -> object:
@@ -44,7 +184,7 @@ def one(context: Context, answer: object) -> list[object]:
     return [plain(context, answer)]
 
 
-def runs(context: Context, answer: Sequence[RunRow]) -> list[dict[str, object]]:  # noqa: ARG001
+def runs(context: Context, answer: Sequence[RunRow]) -> list[RunItem]:  # noqa: ARG001
     """Return the runs of a list, with the field names that people use."""
     return [
         {
@@ -64,7 +204,7 @@ def runs(context: Context, answer: Sequence[RunRow]) -> list[dict[str, object]]:
     ]
 
 
-def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[dict[str, object]]:  # noqa: ARG001
+def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[EvaluationItem]:  # noqa: ARG001
     """Return the evaluations of a list, with the field names of `evaluate`."""
     return [
         {
@@ -111,26 +251,7 @@ def audit_rows(answer: AuditPage | DenialPage) -> list[dict[str, object]]:
     ]
 
 
-def savings(context: Context, answer: Savings) -> dict[str, object]:  # noqa: ARG001
-    """Return baseline against selected runs: in all, by model and channel, and the runs left out."""
-    money = None if answer.money is None else answer.money.record
-    return {"money": as_plain(money)} | {
-        name: as_plain(getattr(answer, name))
-        for name in (
-            "overall",
-            "unfinished_too",
-            "by_model",
-            "by_channel",
-            "left_out",
-            "share",
-            "need",
-            "proof",
-            "recommended_rate",
-        )
-    }
-
-
-def agreement(context: Context, answer: queries.AgreementReport) -> dict[str, object]:  # noqa: ARG001
+def agreement(context: Context, answer: queries.AgreementReport) -> AgreementDocument:  # noqa: ARG001
     """Return the agreement on outcome, label and score, each with its word, and by grader."""
     return {
         "evaluations": answer.n,
@@ -151,8 +272,8 @@ def agreement(context: Context, answer: queries.AgreementReport) -> dict[str, ob
             {
                 **_grader(one.grader),
                 **_agreed(one.result.agreement),
-                "hits": as_plain(one.result.hits),
-                "counts": as_plain(one.result.counts),
+                "hits": one.result.hits,
+                "counts": one.result.counts,
                 "ties": one.result.n_ties,
                 "judged_alone": one.result.n_alone,
             }
@@ -161,11 +282,11 @@ def agreement(context: Context, answer: queries.AgreementReport) -> dict[str, ob
     }
 
 
-def _grader(one: Grader) -> dict[str, object]:
+def _grader(one: Grader) -> GraderItem:
     return {"kind": one.kind, "grader": one.name}
 
 
-def _agreed(result: Agreement) -> dict[str, object]:
+def _agreed(result: Agreement) -> AgreementItem:
     """Return an agreement with its word."""
     return {
         "metric": result.metric,
@@ -181,14 +302,24 @@ def _agreed(result: Agreement) -> dict[str, object]:
     }
 
 
-def verification(context: Context, answer: queries.Verification) -> dict[str, object]:
+def verification(context: Context, answer: queries.Verification) -> VerificationDocument:
     """Return whether the caches match; else the error and the first differences."""
+    problem: ProblemItem = {} if answer.clean else _problem(context, answer)
     return {
         "ok": answer.clean,
-        **({} if answer.clean else _problem(context, answer)),
+        **problem,
         "learners": answer.learners,
         "differences_count": answer.n_differences,
-        "differences": [{"learner": name, **result._asdict()} for name, result in answer.differences],
+        "differences": [
+            {
+                "learner": name,
+                "table": one.table,
+                "key": one.key,
+                "stored": one.stored,
+                "recomputed": one.recomputed,
+            }
+            for name, one in answer.differences
+        ],
         "servers": answer.servers,
         "replayed": answer.replayed,
         "not_replayed": answer.not_replayed,
@@ -196,8 +327,6 @@ def verification(context: Context, answer: queries.Verification) -> dict[str, ob
     }
 
 
-def _problem(context: Context, answer: Verification) -> dict[str, Any]:
-    document: dict[str, Any] = resolve_name("core.flows.queries.verify:problem_of")(
-        answer, context.store.location
-    ).as_answer()
-    return document
+def _problem(context: Context, answer: Verification) -> ProblemItem:
+    problem_of: Callable[..., ArmscopeError] = resolve_name("core.flows.queries.verify:problem_of")
+    return cast("ProblemItem", problem_of(answer, context.store.location).as_answer())

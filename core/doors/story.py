@@ -1,50 +1,141 @@
-"""Story of a run: why each arm was in the prompt or left out, as a document."""
+"""Story of a run: why each arm was in the prompt or left out, as a document; and the document of savings."""
 
 from __future__ import annotations
+
+from typing import NotRequired, TypedDict
 
 import msgspec
 
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
-from core.records.times import iso
+from core.records.evidence import Where
+from core.records.observation import Observation
+from core.records.run_story import RunFacts
+from core.records.selection import Reason, Selection
+from core.records.status import Money
+from core.records.times import Moment, iso
+from core.statistics.savings.baseline import BaselineNeed, BaselineShare
+from core.statistics.savings.comparison import Comparison
+from core.statistics.savings.left_out import LeftOut
+from core.statistics.savings.plan import ProofNeed
+from core.statistics.savings.whole import Savings
 
 
-def document(context: Context, answer: queries.RunStory) -> dict[str, object]:  # noqa: ARG001
-    """Return a run's story with the words of its page."""
-    chosen = answer.selection
+class StorySelection(TypedDict):
+    """The selection behind a run; ``held_since`` is absent where its draw was its own."""
+
+    seed: str
+    budget_tokens: int
+    baseline_prob: float
+    settings_hash: str
+    held_since: NotRequired[Moment | None]
+
+
+class StoryArm(TypedDict):
+    """An arm of a run, with why it was in or out, and what would have flipped that."""
+
+    arm: str
+    in_prompt: bool
+    reason: Reason | None
+    why: str
+    rank: int | None
+    draw: float | None
+    token_cost: int | None
+    budget_left: int | None
+    referenced: bool
+    where: Where | None
+    excerpt: str | None
+    reward: float | None
+    by_hand: tuple[Observation, ...]
+    flip: str
+
+
+class StoryDocument(RunFacts, frozen=True, kw_only=True):
+    """A run's facts and arms, with the words of its page."""
+
+    ended_at: Moment | None
+    verdict: str
+    selection: StorySelection | None
+    replays: bool | None
+    arms: tuple[StoryArm, ...]
+    guidance: str | None
+    older: str | None
+    newer: str | None
+
+
+class SavingsDocument(TypedDict):
+    """Baseline against selected runs: in all, by model and channel, and the runs left out."""
+
+    money: Money | None
+    overall: Comparison
+    unfinished_too: Comparison | None
+    by_model: tuple[Comparison, ...]
+    by_channel: tuple[Comparison, ...]
+    left_out: LeftOut
+    share: BaselineShare
+    need: BaselineNeed
+    proof: ProofNeed | None
+    recommended_rate: float | None
+
+
+def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG001
+    """Return baseline against selected runs."""
     return {
-        **msgspec.to_builtins(answer.facts),
-        "ended_at": iso(answer.facts.at_ms),
-        "verdict": explained.verdict(answer),
-        "selection": None
-        if chosen is None
-        else {
-            name: getattr(chosen, name)
-            for name in ("seed", "budget_tokens", "baseline_prob", "settings_hash")
-        }
-        | ({} if chosen.held_since_ms is msgspec.UNSET else {"held_since": iso(chosen.held_since_ms)}),
-        "replays": answer.replays,
-        "arms": [
-            {
-                "arm": arm.arm,
-                "in_prompt": arm.in_prompt,
-                "reason": arm.reason,
-                "why": explained.why(arm),
-                "rank": arm.rank,
-                "draw": arm.draw,
-                "token_cost": arm.token_cost,
-                "budget_left": arm.budget_left,
-                "referenced": arm.referenced,
-                "where": arm.where,
-                "excerpt": arm.excerpt,
-                "reward": arm.reward,
-                "by_hand": [msgspec.to_builtins(row) for row in arm.by_hand],
-                "flip": explained.flip(arm, answer),
-            }
-            for arm in answer.arms
-        ],
-        "guidance": answer.guidance,
-        "older": answer.older,
-        "newer": answer.newer,
+        "money": None if answer.money is None else answer.money.record,
+        "overall": answer.overall,
+        "unfinished_too": answer.unfinished_too,
+        "by_model": answer.by_model,
+        "by_channel": answer.by_channel,
+        "left_out": answer.left_out,
+        "share": answer.share,
+        "need": answer.need,
+        "proof": answer.proof,
+        "recommended_rate": answer.recommended_rate,
+    }
+
+
+def document(context: Context, answer: queries.RunStory) -> StoryDocument:  # noqa: ARG001
+    """Return a run's story with the words of its page."""
+    return StoryDocument(
+        **msgspec.structs.asdict(answer.facts),
+        ended_at=iso(answer.facts.at_ms),
+        verdict=explained.verdict(answer),
+        selection=None if answer.selection is None else _selection(answer.selection),
+        replays=answer.replays,
+        arms=tuple(_arm(arm, answer) for arm in answer.arms),
+        guidance=answer.guidance,
+        older=answer.older,
+        newer=answer.newer,
+    )
+
+
+def _selection(chosen: Selection) -> StorySelection:
+    facts: StorySelection = {
+        "seed": chosen.seed,
+        "budget_tokens": chosen.budget_tokens,
+        "baseline_prob": chosen.baseline_prob,
+        "settings_hash": chosen.settings_hash,
+    }
+    if chosen.held_since_ms is not msgspec.UNSET:
+        facts["held_since"] = iso(chosen.held_since_ms)
+    return facts
+
+
+def _arm(arm: queries.RunArm, story: queries.RunStory) -> StoryArm:
+    return {
+        "arm": arm.arm,
+        "in_prompt": arm.in_prompt,
+        "reason": arm.reason,
+        "why": explained.why(arm),
+        "rank": arm.rank,
+        "draw": arm.draw,
+        "token_cost": arm.token_cost,
+        "budget_left": arm.budget_left,
+        "referenced": arm.referenced,
+        "where": arm.where,
+        "excerpt": arm.excerpt,
+        "reward": arm.reward,
+        "by_hand": arm.by_hand,
+        "flip": explained.flip(arm, story),
     }

@@ -17,11 +17,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from core.doors.signatures import parameters_of, summary_of
+from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
 from core.permissions import Action
 
@@ -112,7 +114,17 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
     def plain(self, context: Context, answer: object) -> object:
         """Return an answer as JSON-serialisable values."""
-        return resolve_name(self.document)(context, answer)
+        return msgspec.to_builtins(resolve_name(self.document)(context, answer), enc_hook=json_form)
+
+    @property
+    def answered(self) -> Any:  # noqa: ANN401 - a type
+        """The type of its JSON document: as its document function states, else the answer of its flow."""
+        function = resolve_name(self.document)
+        returned = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
+        stated = get_type_hints(returned, function.__globals__, include_extras=True)["return"]
+        if stated is not object:
+            return stated
+        return _with_learner(self.answer) if self.document.endswith(":act") else self.answer
 
 
 @cache
@@ -160,6 +172,14 @@ def _literals(kind: object) -> dict[str, None]:
     if get_origin(kind) is Literal:
         return dict.fromkeys(map(str, get_args(kind)))
     return {value: None for part in get_args(kind) for value in _literals(part)}
+
+
+@cache
+def _with_learner(kind: Any) -> Any:  # noqa: ANN401 - a type
+    """Return the record of an act's answer with its learner, by a name of its own."""
+    name, more = f"{kind.__name__.removesuffix('Answer')}Act", {"__doc__": kind.__doc__}
+    fields = [] if "learner" in kind.__struct_fields__ else [("learner", str)]
+    return msgspec.defstruct(name, fields, bases=(kind,), namespace=more, frozen=True, kw_only=True)
 
 
 def _json_type(kind: Any) -> Any:  # noqa: ANN401 - a type with its description
@@ -605,7 +625,7 @@ REPORTS: Final = (
         name="savings",
         action="read",
         flow="core.flows.queries.savings:savings",
-        document="core.doors.documents:savings",
+        document="core.doors.story:savings",
     ),
     Verb(
         name="ledger",

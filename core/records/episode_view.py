@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from core.records.episode import EpisodeStatus, Part, Scale, StepKind, StepNote
 from core.records.episode_credit import CreditRule, CreditShare
+from core.records.times import Moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class StepView:
     refused: bool
     note: StepNote | None
     out_of_scale: bool
-    at: str | None
+    at: Moment | None
     n_chars_in: int | None
     n_chars_out: int | None
     extra: tuple[str, ...]
@@ -44,7 +45,7 @@ class CreditView:
     reward: float | None
     shares: tuple[CreditShare, ...]
     by: str
-    at: str | None
+    at: Moment | None
     fits: bool
 
 
@@ -62,7 +63,7 @@ class EpisodeView:
     task: str | None
     variant: str | None
     model: str | None
-    at: str | None
+    at: Moment | None
     status: EpisodeStatus
     n_steps: int
     n_paid: int

@@ -8,6 +8,7 @@ import msgspec
 
 from core.records.observation import Source
 from core.records.posterior import Interval, Posterior
+from core.records.times import Moment
 
 JudgementName = Literal[
     "poisoned",
@@ -156,7 +157,7 @@ class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     chance: float | None
     chance_error: float | None
     others: tuple[str, ...]
-    since: str | None
+    since: Moment | None
     n_since: int | None
     mean_since: float | None
     n_before: int | None

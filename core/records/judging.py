@@ -14,6 +14,7 @@ from core.records.limits import MAX_LABEL_CHARS, shown, text
 from core.records.observation import check_request_key
 from core.records.parameters import RequestKey
 from core.records.request import digest
+from core.records.times import Moment
 
 MAX_NAME_CHARS: Final = 200
 MAX_FEEDBACK_CHARS: Final = 5_000
@@ -143,7 +144,7 @@ class EvaluationAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     supersedes: str | None
     observation: str | None
     arms: int
-    rated_at: str
+    rated_at: Moment
     warnings: tuple[str, ...] = ()
 
 

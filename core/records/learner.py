@@ -15,6 +15,7 @@ from core.records.bill import MAX_PRICE, PRICE_EXAMPLE, ModelPrices
 from core.records.evaluation import Thresholds
 from core.records.judging import MAX_NAME_CHARS, Crediting, Graders
 from core.records.run import Phase
+from core.records.times import Moment
 
 INSTALLATION: Final = ""
 """The hidden learner, of number 0 and without a name, under which lies what belongs to the installation: members,
@@ -225,7 +226,7 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     revision: int | None = None
     saved_percent: float | None = None
     tokens_saved: int | None = None
-    last_run: str | None = None
+    last_run: Moment | None = None
     problem: str | None = None
 
     @property

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from core.records.arm import ArmType
+from core.records.times import Moment
 
 Band = Literal["none", "low", "medium", "high", "very_high"]
 BANDS: Final[tuple[Band, ...]] = get_args(Band)
@@ -55,4 +56,4 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
     normal: NormalInterval
     prior: BetaPair
     epoch: int
-    last_updated: str | None
+    last_updated: Moment | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from core.records.times import Moment
+
 
 class RolloutRow(msgspec.Struct, frozen=True, kw_only=True):
     """A rollout that is no episode yet. ``events`` have arrived, the last at ``last_at`` (ISO 8601, UTC).
@@ -13,7 +15,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True):
 
     rollout: str
     events: int
-    last_at: str
+    last_at: Moment
     said: str | None = None
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from core.records.run import RunClass, Status
+from core.records.verdict import Outcome
+
 Direction = Literal["older", "newer"]
 
 
@@ -15,9 +18,9 @@ class RunRow(NamedTuple):
     at_ms: int | None
     model: str | None
     channel: str | None
-    run_class: str
-    status: str
-    outcome: str
+    run_class: RunClass
+    status: Status
+    outcome: Outcome
     tokens: int | None
     n_arms: int
     n_referenced: int

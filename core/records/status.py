@@ -10,6 +10,7 @@ from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
 from core.records.standing import Standing
+from core.records.times import Moment
 
 SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
 """``mixed``: ordinary runs and runaway runs go different ways."""
@@ -82,7 +83,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     cluster with the tables, empty for one server. ``standing``: the server's role and its standbys, None for a file.
     ``read_database`` is the standby for pages, None without one; ``read_standing`` its state, None for the reason
     ``read_problem``. ``spool`` counts the runs of agents on this machine that are not recorded yet.
-    ``read_problem``. ``head`` is that of the chain of acts: kept elsewhere, it shows a later change of the past.
+    ``head`` is that of the chain of acts: kept elsewhere, it shows a later change of the past.
     """
 
     database: str
@@ -102,8 +103,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Baseline
     money: Money | None
     revision: int
-    first_run: str | None
-    last_run: str | None
+    first_run: Moment | None
+    last_run: Moment | None
     open_to_others: tuple[str, ...]
     servers: tuple[str, ...] = ()
     standing: Standing | None = None

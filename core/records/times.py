@@ -7,8 +7,12 @@ ahead: the span is over. So no such time delays anything for longer than its spa
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
+from msgspec import Meta
+
+Moment: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A UTC time as ISO 8601 with milliseconds."""
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_HOURS: Final = 24

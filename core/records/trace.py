@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from core.records.times import Moment
+
 TraceState = Literal["waiting", "rootless", "unread"]
 """Waits for its root; became a run without it; says what no run can be made of."""
 
@@ -20,7 +22,7 @@ class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     state: TraceState
     spans: int
-    last_at: str
+    last_at: Moment
     run: str | None = None
     said: str | None = None
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.doors.cli.program.app import answer, command, context_of
-from core.doors.documents import savings as savings_document
 from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import verb
 from core.records.savings_words import figure
@@ -29,8 +28,9 @@ def savings(
 ) -> None:
     context = context_of(line)
     view = View(models=tuple(model or ()), channels=tuple(channel or ()))
-    result: Savings = verb("savings").call(context, view=view)
-    answer(line, savings_document(context, result), lambda: _say(result))
+    operation = verb("savings")
+    result: Savings = operation.call(context, view=view)
+    answer(line, operation.plain(context, result), lambda: _say(result))
 
 
 def _say(result: Savings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from core.doors.exchange import HttpAnswer, HttpCall
@@ -14,8 +15,7 @@ from core.settings import base_path
 
 
 def _openapi(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    document, path = openapi(), base_path()
-    return own.document_answer(document | {"servers": [{"url": path}]} if path else document)
+    return own.document_answer(openapi())
 
 
 ROWS: Final[tuple[ApiRoute, ...]] = (
@@ -23,12 +23,18 @@ ROWS: Final[tuple[ApiRoute, ...]] = (
     *files.ROWS,
     *records.ROWS,
     ApiRoute(
-        Route(("GET",), f"{own.ROOT}/openapi.json", "read", _openapi), RouteText(words="This document.")
+        Route(("GET",), f"{own.ROOT}/openapi.json", "read", _openapi),
+        RouteText(id="get_openapi", answer=dict[str, object], words="This document."),
     ),
 )
 ROUTES: Final[tuple[Route, ...]] = tuple(row.route for row in ROWS)
 
 
 def openapi() -> dict[str, Any]:
-    """Return the routes as an OpenAPI document."""
-    return schemas.openapi(ROUTES, {(row.route.methods[0], row.route.path): row.text for row in ROWS})
+    """Return the routes as an OpenAPI document; its server is the base path."""
+    return _document(base_path() or "/")
+
+
+@cache
+def _document(server: str) -> dict[str, Any]:
+    return schemas.openapi(ROWS, server)

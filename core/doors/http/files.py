@@ -17,7 +17,7 @@ import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.bodies import file_pieces
-from core.doors.http.own import AT_LEARNER, ROOT, check_fields, document_answer
+from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, document_answer
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.http.wording import worded
@@ -196,7 +196,13 @@ ROWS: Final = (
             streams=MOST_BYTES,
             of_learner=_import,
         ),
-        RouteText(words="Read a transcript or an archive in: the body is the file.", query=_IMPORT_QUERY),
+        RouteText(
+            id="import_file",
+            answer=verb("import"),
+            words="Read a transcript or an archive in: the body is the file.",
+            query=_IMPORT_QUERY,
+            lines=RUN_LINE,
+        ),
     ),
     ApiRoute(
         Route(("POST",), f"{AT_LEARNER}/training", "export_training", of_learner=_training),
@@ -215,9 +221,13 @@ ROWS: Final = (
     ApiRoute(
         Route(("GET",), f"{ROOT}/backup", "members", _backup),
         RouteText(
+            id="backup",
             words="The whole database as it is at one moment, as a file.",
             answers=(BYTES,),
-            headers={HEADS: "The heads of all chains: JSON by learner, percent-encoded."},
+            headers={
+                "ETag": "Its revision.",
+                HEADS: "The heads of all chains: JSON by learner, percent-encoded.",
+            },
         ),
     ),
 )

@@ -10,7 +10,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import IO, Any, Final, Literal, NamedTuple, cast
+from typing import IO, Any, Final, Literal, NamedTuple, TypedDict, cast
 
 import msgspec
 import orjson
@@ -30,17 +30,20 @@ from core.flows import queries
 from core.flows.audit import audit
 from core.flows.context import Context
 from core.flows.export import export_into
+from core.flows.queries.previews import CreditPreview
+from core.flows.queries.timeseries import Point
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import RunDecoder
 from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
-from core.records.audit import AuditPage
-from core.records.episode_page import EpisodeCursor
+from core.records.audit import AuditEntry, AuditPage
+from core.records.episode_page import EpisodeCursor, EpisodeRow
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
+from core.records.reset import Target
 from core.records.run_page import Cursor
 from core.records.run_query import RunQuery
 from core.version import __version__
@@ -370,18 +373,51 @@ def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
 # Routes without a verb, or with several
 
 
+class ServerVersion(TypedDict):
+    """Name and version of the server."""
+
+    name: str
+    version: str
+
+
+class Health(TypedDict):
+    """State of the server; it is an error where the database can't be read."""
+
+    ok: bool
+    version: str
+
+
+class Series(TypedDict):
+    """A figure window by window, the earliest first."""
+
+    metric: queries.SeriesMetric
+    window: queries.Window
+    points: tuple[Point, ...]
+
+
+class ResetEffect(TypedDict):
+    """Effect of a reset: the arms that it would reset, each with its pulls."""
+
+    learner: str
+    scope: str
+    to: Target
+    reset_count: int
+    arm_ids: tuple[str, ...]
+    pulls: int
+
+
 def _version(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return document_answer({"name": "armscope", "version": __version__})
+    return document_answer(ServerVersion(name="armscope", version=__version__))
 
 
 def _alive(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
-    return document_answer({"ok": True, "version": __version__})
+    return document_answer(Health(ok=True, version=__version__))
 
 
 def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
     with service.store.reading(service.whole(actor).learner):
-        return document_answer({"ok": True, "version": __version__})
+        return document_answer(Health(ok=True, version=__version__))
 
 
 _RECORD: Final = verb("record")
@@ -439,20 +475,14 @@ def _export(context: Context, call: HttpCall) -> HttpAnswer:
 
 def _timeseries(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "metric", "window")
-    metric, window = call.query.get("metric", "tokens"), call.query.get("window", "1d")
+    metric = cast("queries.SeriesMetric", call.query.get("metric", "tokens"))
+    window = cast("queries.Window", call.query.get("window", "1d"))
 
-    def points() -> object:
-        series = queries.timeseries(
-            context, cast("queries.SeriesMetric", metric), cast("queries.Window", window)
-        )
-        return {"metric": metric, "window": window, "points": as_plain(series)}
+    def series() -> object:
+        points = queries.timeseries(context, metric, window)
+        return as_plain(Series(metric=metric, window=window, points=points))
 
-    return tagged_answer(context, call, points)
-
-
-def _savings(context: Context, call: HttpCall) -> HttpAnswer:
-    check_fields(call)
-    return tagged_answer(context, call, lambda: documents.savings(context, queries.savings(context)))
+    return tagged_answer(context, call, series)
 
 
 def _verify(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
@@ -467,14 +497,14 @@ def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
     request = cast("Any", parsed_input(verb("reset"), call, json_body(call.body)))
     preview = queries.preview_reset(context, arms=request.arms, types=request.types, target=request.target)
     return document_answer(
-        {
-            "learner": context.learner,
-            "scope": preview.scope,
-            "to": preview.target,
-            "reset_count": len(preview.columns),
-            "arm_ids": preview.columns.keys,
-            "pulls": preview.columns.n_pulls,
-        }
+        ResetEffect(
+            learner=context.learner,
+            scope=preview.scope,
+            to=preview.target,
+            reset_count=len(preview.columns),
+            arm_ids=preview.columns.keys,
+            pulls=preview.columns.n_pulls,
+        )
     )
 
 
@@ -505,81 +535,130 @@ def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = 
 
 def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> ApiRoute:
     """Return the route of a verb that only reads; its input is in the path."""
-    return _row("GET", path, _query_of(name, bound), RouteText(words=verb(name).words))
+    text = RouteText(id=f"get_{name}", answer=verb(name), tagged=True, words=verb(name).words)
+    return _row("GET", path, _query_of(name, bound), text)
 
 
 def _list(
-    path: str, handler: LearnerHandler, words: str, *, action: Action = "read", filters: str | None = None
+    path: str,
+    handler: LearnerHandler,
+    of: Verb | type,
+    words: str = "",
+    *,
+    action: Action = "read",
+    query: Mapping[str, Mapping[str, object]] = {},
+    filters: str | None = None,
 ) -> ApiRoute:
-    """Return the route of a list; the query has the fields of the verb ``filters``."""
-    operation = None if filters is None else verb(filters)
-    return _row("GET", path, handler, RouteText(words=words, is_list=True, verb=operation), action=action)
+    """Return the route of a list whose items are of a type, or those of a verb.
+
+    The query has the fields of the verb ``filters``.
+    """
+    words = of.words if isinstance(of, Verb) and not words else words
+    id = f"list_{path.rpartition('/')[2]}"
+    text = RouteText(
+        id=id,
+        answer=of,
+        form="list",
+        tagged=True,
+        words=words,
+        query=query,
+        verb=None if filters is None else verb(filters),
+    )
+    return _row("GET", path, handler, text, action=action)
 
 
-def _plain(path: str, handler: Handler, words: str, *, is_list: bool = False) -> ApiRoute:
-    return ApiRoute(Route(("GET",), path, "read", handler), RouteText(words=words, is_list=is_list))
+def _probe(path: str, handler: Handler, id: str, words: str, probe: Literal["thread", "loop"]) -> ApiRoute:
+    route = Route(("GET",), path, "read", handler, public=True, probe=probe)
+    return ApiRoute(route, RouteText(id=id, answer=Health, words=words))
 
 
-def _probe(path: str, handler: Handler, words: str, probe: Literal["thread", "loop"]) -> ApiRoute:
-    return ApiRoute(Route(("GET",), path, "read", handler, public=True, probe=probe), RouteText(words=words))
+def _plain(path: str, handler: Handler, text: RouteText) -> ApiRoute:
+    return ApiRoute(Route(("GET",), f"{ROOT}/{path}", "read", handler), text)
 
 
+RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}\n'
 _FORMAT: Final = {"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}}
 _SERIES: Final = {
     "metric": {"type": "string", "enum": list(queries.METRICS), "default": "tokens"},
     "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
 }
-_PAIRED: Final = {"paired": {"type": "boolean", "default": True}}
+_PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _FILTERS: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
+_HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
 ROWS: Final = (
-    _probe("/healthz", _health, "Whether the database can be read.", "thread"),
-    _probe("/livez", _alive, "Whether the server answers.", "loop"),
-    _probe("/readyz", _health, "Whether the database can be read.", "thread"),
-    _plain(f"{ROOT}/health", _health, "Whether the database can be read."),
-    _plain(f"{ROOT}/version", _version, "Which version answers."),
-    ApiRoute(
-        Route(("GET",), f"{ROOT}/verify", "read", _verify),
-        RouteText(words=verb("verify").words, query={"head": {"type": "string"}}),
+    _probe("/healthz", _health, "probe_health", "Whether the database can be read.", "thread"),
+    _probe("/livez", _alive, "probe_life", "Whether the server answers.", "loop"),
+    _probe("/readyz", _health, "probe_readiness", "Whether the database can be read.", "thread"),
+    _plain(
+        "health",
+        _health,
+        RouteText(id="get_health", answer=Health, words="Whether the database can be read."),
     ),
-    _plain(f"{ROOT}/learners", _learners, verb("learners").words, is_list=True),
+    _plain(
+        "version", _version, RouteText(id="get_version", answer=ServerVersion, words="Which version answers.")
+    ),
+    _plain(
+        "verify",
+        _verify,
+        RouteText(id="verify", answer=verb("verify"), words=verb("verify").words, query=_HEAD),
+    ),
+    _plain(
+        "learners",
+        _learners,
+        RouteText(id="list_learners", answer=verb("learners"), form="list", words=verb("learners").words),
+    ),
     _look("status", "status"),
     _look("settings", "settings"),
-    _list("traces", _listed(_traces, str), verb("traces").words),
-    _list("rollouts", _listed(_rollouts, str), verb("rollouts").words),
+    _list("traces", _listed(_traces, str), verb("traces")),
+    _list("rollouts", _listed(_rollouts, str), verb("rollouts")),
     _look("agreement", "agreement"),
     _look("runs/{uid}", "run", {"name": "uid"}),
-    _list("environments/{environment}/findings", _findings, verb("lint").words),
+    _list("environments/{environment}/findings", _findings, verb("lint")),
     _row(
         "GET",
         "environments/{environment}/models",
         _models,
-        RouteText(words=verb("compare").words, query=_PAIRED),
+        RouteText(
+            id="compare_models",
+            answer=verb("compare"),
+            tagged=True,
+            words=verb("compare").words,
+            query=_PAIRED,
+        ),
     ),
     _look("episodes/{episode}", "episode", {"uid": "episode"}),
-    _list("episodes", _listed(_episodes, (int, type(None)), int), verb("episode_list").words),
-    _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors").words),
-    _list("arms", _listed(_by_arm("arms"), str), verb("arms").words),
-    _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs").words, filters="runs"),
-    _list("evaluations", _listed(_evaluations, int), verb("evaluations").words),
-    _list("acts", _listed(_acts, int), "Who changed what, the latest first."),
-    _list("audit", _listed(_audit, int), "Who did what.", action="members"),
+    _list("episodes", _listed(_episodes, (int, type(None)), int), EpisodeRow, verb("episode_list").words),
+    _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors")),
+    _list("arms", _listed(_by_arm("arms"), str), verb("arms")),
+    _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs"), filters="runs"),
+    _list("evaluations", _listed(_evaluations, int), verb("evaluations")),
+    _list("acts", _listed(_acts, int), AuditEntry, "Who changed what, the latest first."),
+    _list("audit", _listed(_audit, int), AuditEntry, "Who did what.", action="members"),
+    _list("environments", _environments, verb("episodes"), query=_FILTERS),
     _row(
         "GET",
-        "environments",
-        _environments,
-        RouteText(words=verb("episodes").words, is_list=True, query=_FILTERS),
+        "timeseries",
+        _timeseries,
+        RouteText(
+            id="get_timeseries", answer=Series, tagged=True, words="A figure window by window.", query=_SERIES
+        ),
     ),
-    _row("GET", "timeseries", _timeseries, RouteText(words="A figure window by window.", query=_SERIES)),
-    _row("GET", "savings", _savings, RouteText(words="Baseline against selected runs.")),
+    _look("savings", "savings"),
     _row(
         "GET",
         "export",
         _export,
-        RouteText(words=verb("export").words, query=_FORMAT, answers=tuple(_MEDIA.values())),
+        RouteText(id="export", words=verb("export").words, query=_FORMAT, answers=tuple(_MEDIA.values())),
     ),
     _act("select", "select"),
     _row("POST", "runs", _record, RouteText(verb=_RECORD)),
-    _row("POST", "runs:batch", _run_batch, RouteText(words="Record runs, a line each."), action="ingest"),
+    _row(
+        "POST",
+        "runs:batch",
+        _run_batch,
+        RouteText(id="record_runs", answer=_RECORD, words="Record runs, a line each.", lines=RUN_LINE),
+        action="ingest",
+    ),
     _act("steps", "record_step"),
     _act("episodes:incomplete", "mark_incomplete"),
     _act("scales", "declare"),
@@ -588,11 +667,25 @@ ROWS: Final = (
         "POST",
         "credits:preview",
         _preview_credit,
-        RouteText(verb=verb("credit_episode"), words="Whom an episode's credit would move, as a preview."),
+        RouteText(
+            id="preview_credit",
+            verb=verb("credit_episode"),
+            answer=CreditPreview,
+            words="Whom an episode's credit would move, as a preview.",
+        ),
     ),
-    _row("POST", "rewards", _reward, RouteText(verb=_REWARD)),
+    _row("POST", "rewards", _reward, RouteText(verb=_REWARD, other=_REWARD_RUN)),
     _row(
-        "POST", "rewards:batch", _reward_batch, RouteText(words="Give rewards, a line each."), action="reward"
+        "POST",
+        "rewards:batch",
+        _reward_batch,
+        RouteText(
+            id="reward_lines",
+            answer=_REWARD,
+            words="Give rewards, a line each.",
+            lines='{"arm": "tool:web:search", "value": 0.5}\n',
+        ),
+        action="reward",
     ),
     _act("rewards:together", "reward_batch"),
     _act("notes", "note"),
@@ -602,7 +695,12 @@ ROWS: Final = (
         "POST",
         "resets:preview",
         _preview_reset,
-        RouteText(verb=verb("reset"), words="What a reset would change; nothing is."),
+        RouteText(
+            id="preview_reset",
+            verb=verb("reset"),
+            answer=ResetEffect,
+            words="What a reset would change; nothing is.",
+        ),
     ),
     _act("undo", "undo"),
     _act("redo", "redo"),

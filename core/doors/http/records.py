@@ -100,7 +100,15 @@ def _row(name: str, path: str, bound: Mapping[str, str] = {}) -> ApiRoute:
     route = Route(
         ("GET",), f"{AT_LEARNER}/records/{path}", operation.action, of_learner=_report(operation, bound)
     )
-    return ApiRoute(route, RouteText(words=operation.words, query=_INPUT))
+    text = RouteText(
+        id=f"get_{name}_record",
+        answer=operation,
+        form="record",
+        tagged=True,
+        words=operation.words,
+        query=_INPUT,
+    )
+    return ApiRoute(route, text)
 
 
 ROWS: Final = (
@@ -108,11 +116,18 @@ ROWS: Final = (
     *(_row(name, path, bound) for name, (path, bound) in _IN_PATH.items()),
     ApiRoute(
         Route(("GET",), f"{AT_LEARNER}/records/verify", "read", _verified),
-        RouteText(words=verb("verify").words, query=_INPUT),
+        RouteText(
+            id="get_verify_record",
+            answer=verb("verify"),
+            form="record",
+            words=verb("verify").words,
+            query=_INPUT,
+        ),
     ),
     ApiRoute(
         Route(("GET",), f"{AT_LEARNER}/records/export", "read", of_learner=_exported),
         RouteText(
+            id="get_export_record",
             words="Export all data: the answer, the observations of a CSV, and the file.",
             query={"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}},
             answers=(BYTES,),

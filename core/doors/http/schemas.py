@@ -1,81 +1,101 @@
-"""Schemas of ``/api/v1`` as an OpenAPI document, from the records that bodies are decoded into."""
+"""Schemas of ``/api/v1`` as an OpenAPI document, from the records that bodies become and that answers are made of."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import cleandoc
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
+import numpy as np
+from msgspec import inspect
 
 from core.doors.exchange import JSON
 from core.doors.http.routes import NDJSON, Route
-from core.doors.verbs import Input, Verb
+from core.doors.verbs import Verb
 from core.version import __version__
 
-_ERROR: Final = "Error"
-_REFUSED: Final = {
-    "type": "object",
-    "required": ["ok", "error", "code", "next"],
-    "properties": {
-        "ok": {"const": False},
-        "error": {"type": "string", "description": "What is wrong, what was got and what is allowed."},
-        "code": {"type": "string", "description": "Which error it is; it never changes."},
-        "next": {"type": "string", "description": "The step that helps."},
-        "request": {"type": "string", "description": "The request's id, as in X-Request-Id and the log."},
-    },
+_Schema = dict[str, Any]
+_REF: Final = "#/components/schemas/{name}"
+_FRAME: Final = Path(__file__).with_name("openapi.json")
+"""What no record says: subjects, parameters, headers and errors."""
+EXAMPLES: Final = Path(__file__).with_name("examples.json")
+"""Answers of a small world to the examples of bodies, by operation."""
+_OF_ALL: Final = ("X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_FORMS: Final = {
+    "document": "What the command answers with --json.",
+    "list": "A page of the list.",
+    "record": "The record that clients in Python return.",
 }
-_PAGE: Final = (
-    {
-        "name": "limit",
-        "in": "query",
-        "schema": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
-        "description": "Items at most.",
-    },
-    {
-        "name": "cursor",
-        "in": "query",
-        "schema": {"type": "string"},
-        "description": "The next of the page before.",
-    },
-)
 PAGING: Final = ("limit", "cursor")
-_PART: Final = {
-    "type": "object",
-    "required": ["items", "next"],
-    "properties": {
-        "items": {"type": "array", "items": {"type": "object"}},
-        "next": {
-            "type": ["string", "null"],
-            "description": "The cursor of the next page; null after the last.",
-        },
-    },
-    "additionalProperties": False,
-}
-_KEY: Final = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-    "description": "The same request sent again under it counts once, and is answered as the first time.",
-}
+_UNITS: Final = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"(^|_)(at|since|from|until)_ms$", "Milliseconds since 1970, UTC."),
+        (r"_ms$", "Milliseconds."),
+        (r"_s$", "Seconds."),
+        (r"_minutes$", "Minutes."),
+        (r"^tokens$|(^|_)tokens$", "Tokens."),
+        (r"_pico$", "10⁻¹² dollars."),
+        (r"_micro$", "Millionths."),
+        (r"_percent$", "Percent."),
+        (r"_points$", "Percentage points."),
+        (r"_chars$", "Characters."),
+        (r"_bytes$", "Bytes."),
+    )
+)
+"""Units by the names of fields."""
 
 
 class RouteText(msgspec.Struct, frozen=True, kw_only=True):
-    """Text of a route in the document: its verb, a summary, and the fields of its query.
+    """Text of a route in the document.
 
-    The query of a list with a verb has the fields of the verb's input. ``bound`` are input fields that the path or
-    the route sets. The body does not have them. ``answers`` are the media types of an answer that is no document,
-    ``headers`` the descriptions of its headers.
+    ``id`` names its operation (default: the verb). ``verb`` and ``other`` have the inputs that its body may be. Those
+    of a list's verb are its query. ``answer`` is what it answers, a type or a verb with that answer (default:
+    ``verb``). Its ``form`` is a document, a page of a list, or a record. ``tagged`` answers have an ETag. ``bound``
+    are input fields that the path or the route sets. The body does not have them. ``lines`` is an example of a body
+    that is no object. ``answers`` are the media types of an answer that is no document, ``headers`` the descriptions
+    of its headers.
     """
 
+    id: str = ""
     verb: Verb | None = None
+    other: Verb | None = None
+    answer: Any = None
+    form: Literal["document", "list", "record"] = "document"
+    tagged: bool = False
     words: str = ""
-    is_list: bool = False
     query: Mapping[str, Mapping[str, object]] = {}
     bound: frozenset[str] = frozenset()
+    lines: str = ""
     answers: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of its operation."""
+        return self.id or self.verbs[0].name
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        """The verbs whose inputs its body may be."""
+        return tuple(one for one in (self.verb, self.other) if one is not None)
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The types that its document may have; of a list, of its items; of a file or lines, none."""
+        if self.answers:
+            return ()
+        answers = (self.answer,) if self.answer is not None else self.verbs
+        return tuple(self._kind(one) for one in answers)
+
+    def _kind(self, answer: Any) -> Any:  # noqa: ANN401 - a type, or a verb
+        if not isinstance(answer, Verb):
+            return answer
+        kind = answer.answer if self.form == "record" else answer.answered
+        return get_args(kind)[0] if self.form == "list" else kind
 
 
 class ApiRoute(NamedTuple):
@@ -85,82 +105,170 @@ class ApiRoute(NamedTuple):
     text: RouteText
 
 
-def openapi(routes: Sequence[Route], texts: Mapping[tuple[str, str], RouteText]) -> dict[str, Any]:
-    """Return the document; ``texts`` has the text of each route by method and path."""
-    inputs = sorted(
-        {kind for text in texts.values() if (kind := _input(text))}, key=lambda kind: kind.__name__
-    )
-    _, components = msgspec.json.schema_components(
-        inputs, schema_hook=_schema_of, ref_template="#/components/schemas/{name}"
-    )
-    paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        for method in route.methods:
-            text = texts[method, route.path]
-            paths.setdefault(route.path, {})[method.lower()] = _operation(route, method, text, components)
+def openapi(rows: Sequence[ApiRoute], server: str) -> dict[str, Any]:
+    """Return the document of routes that clients reach below the path ``server``."""
+    inputs = [one.input for row in rows for one in row.text.verbs]
+    kinds = [kind for row in rows for kind in row.text.kinds]
+    _, taken = _components(inputs)
+    answers, given = _components(kinds)
+    given = _closed(kinds, given)
+    taken = _renamed(taken, [name for name in taken if given.get(name, taken[name]) != taken[name]])
+    examples = msgspec.json.decode(EXAMPLES.read_bytes())
+    known = _Parts(taken, given, dict(zip(kinds, answers, strict=True)), examples)
+    frame = msgspec.json.decode(_FRAME.read_bytes())
+    tags = {part: tag["name"] for tag in frame["tags"] for part in tag.pop("x-paths").split()}
+    paths: dict[str, _Schema] = {}
+    for row in rows:
+        operation = {"tags": [tags[_subject(row.route.path)]], **_operation(row, known)}
+        paths.setdefault(row.route.path, {})[row.route.methods[0].lower()] = operation
+    components = frame["components"]
     return {
-        "openapi": "3.1.0",
-        "info": {"title": "armscope", "version": __version__},
+        **frame,
+        "info": {**frame["info"], "version": __version__},
+        "servers": [{"url": server}],
         "paths": paths,
-        "components": {
-            "schemas": {**components, _ERROR: _REFUSED},
-            "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer"},
-                "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
-            },
-        },
-        "security": [{"token": []}, {"key": []}, {}],
+        "components": {**components, "schemas": {**taken, **given, **components["schemas"]}},
     }
 
 
-def _schema_of(kind: type) -> dict[str, str]:
-    """Return the schema of a local path; no route takes one."""
-    if kind is Path:
+def _subject(path: str) -> str:
+    """Return the first part of a path, below the learner if there is one."""
+    return re.split("[/:]", path.removeprefix("/api/v1").removeprefix("/learners/{name}"))[1]
+
+
+class _Parts(NamedTuple):
+    """Components of bodies and of answers, the schema of each type that is answered, and answers by operation."""
+
+    taken: Mapping[str, _Schema]
+    given: Mapping[str, _Schema]
+    answers: Mapping[Any, _Schema]
+    examples: Mapping[str, object]
+
+
+def _components(kinds: Sequence[Any]) -> tuple[tuple[_Schema, ...], dict[str, _Schema]]:
+    """Return the schemas of these types, and those of the records in them, by name."""
+    schemas, components = msgspec.json.schema_components(kinds, schema_hook=_schema_of, ref_template=_REF)
+    for schema in components.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"].partition("\n\n    >>>")[0])
+    return schemas, components
+
+
+def _schema_of(kind: type) -> _Schema:
+    """Return the schema of a type that msgspec does not know."""
+    if kind is Path:  # a local path, which no route takes
         return {"type": "string"}
+    if kind is object:
+        return {"description": "Any JSON."}
+    if kind is np.ndarray:
+        return {"type": "array", "items": {"type": ["number", "boolean", "string", "null"]}}
     # msgspec asks its hooks to say so: it then describes the type by its own rules.
     raise NotImplementedError
 
 
-def _input(text: RouteText) -> type[Input] | None:
-    return None if text.verb is None else text.verb.input
+def _closed(kinds: Iterable[Any], components: Mapping[str, _Schema]) -> dict[str, _Schema]:
+    """Return the schemas of records that are answered: each with its fields, and no other."""
+    sent = {one.cls.__name__: _always_sent(one) for one in _records(inspect.multi_type_info(kinds), {})}
+    return {name: _closed_record(schema, sent.get(name, ())) for name, schema in components.items()}
 
 
-def _operation(route: Route, method: str, text: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
-    parameters: list[Mapping[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in re.findall(r"\{(\w+)\}", route.path)
+def _closed_record(schema: _Schema, sent: Iterable[str]) -> _Schema:
+    if "properties" not in schema:
+        return schema
+    fields = {name: _field(name, field) for name, field in schema["properties"].items()}
+    required = sorted({*schema["required"], *sent})
+    return {**schema, "properties": fields, "required": required, "additionalProperties": False}
+
+
+def _field(name: str, schema: _Schema) -> _Schema:
+    """Return the schema of an answered field: with its unit, and without a default, for it is always sent."""
+    unit = next((words for pattern, words in _UNITS if pattern.search(name)), None)
+    own: _Schema = _typed({key: part for key, part in schema.items() if key != "default"})
+    return own if unit is None or "$ref" in own else {"description": unit, **own}
+
+
+def _typed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a schema whose integers have 64 bits and whose names are texts, which some languages must know."""
+    if isinstance(schema, list):
+        return [_typed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    typed = {name: _typed(one) for name, one in schema.items()}
+    if typed.get("type") == "integer":
+        return {**typed, "format": "int64"}
+    values = typed.get("enum")
+    return {"type": "string", **typed} if values and all(isinstance(one, str) for one in values) else typed
+
+
+def _records(node: object, found: dict[type, inspect.Type]) -> Iterable[Any]:
+    """Return the types of all records in some types, each once."""
+    if isinstance(node, inspect.StructType | inspect.DataclassType | inspect.TypedDictType):
+        if node.cls in found:
+            return found.values()
+        found[node.cls] = node
+    if isinstance(node, inspect.Type | inspect.Field):
+        node = msgspec.structs.astuple(node)
+    if isinstance(node, list | tuple):
+        for one in node:
+            _records(one, found)
+    return found.values()
+
+
+def _always_sent(record: Any) -> list[str]:  # noqa: ANN401 - the type of a record
+    """Return the fields that every answer has: not those that are left out when unset, or at their default."""
+    config = getattr(record.cls, "__struct_config__", None)
+    if config is not None and config.omit_defaults:
+        return [field.encode_name for field in record.fields if field.required]
+    return [
+        field.encode_name
+        for field in record.fields
+        if field.required or (field.default, field.default_factory) != (msgspec.NODEFAULT, msgspec.NODEFAULT)
     ]
-    parameters += _PAGE if text.is_list else ()
-    query = text.query
-    if text.is_list and text.verb is not None:
-        fields = components[text.verb.input.__name__]["properties"]
-        query = {name: schema for name, schema in fields.items() if name not in PAGING}
-    parameters += [{"name": name, "in": "query", "schema": dict(schema)} for name, schema in query.items()]
-    operation: dict[str, Any] = {
-        "operationId": re.sub(r"\W+", "_", f"{method.lower()}{route.path}"),
+
+
+def _renamed(components: Mapping[str, _Schema], names: Iterable[str]) -> dict[str, _Schema]:
+    """Return components of bodies; those of ``names`` have another form in answers, so their names end in Input."""
+    text = msgspec.json.encode(components).decode()
+    for name in names:
+        text = text.replace(f'"{_REF.format(name=name)}"', f'"{_REF.format(name=name)}Input"')
+    schemas: dict[str, _Schema] = msgspec.json.decode(text)
+    return {f"{name}Input" if name in names else name: schema for name, schema in schemas.items()}
+
+
+# Operations
+
+
+def _operation(row: ApiRoute, known: _Parts) -> _Schema:
+    route, text = row
+    method = route.methods[0]
+    operation: _Schema = {
+        "operationId": text.name,
         "summary": text.words or ("" if text.verb is None else text.verb.words),
         "description": f"Needs the action {route.action}.",
-        "responses": {
-            ("207" if _is_batch(route) else "200"): _answer(route, text),
-            "default": {
-                "description": "An error; nothing was done.",
-                "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{_ERROR}"}}},
-            },
-        },
+        "parameters": [*_parameters(route, text, known.taken)],
+        "responses": _responses(route, text, known),
     }
-    if method not in {"GET", "HEAD"}:
-        kind = _input(text)
-        takes_key = kind is not None and "key" in kind.__struct_fields__
-        parameters += [_KEY] if takes_key else []
+    if method != "GET":
         operation["requestBody"] = {
             "required": True,
-            "content": {route.takes[0]: _body(route, text, components)},
+            "content": {route.takes[0]: _body(route, text, known.taken)},
         }
-    if parameters:
-        operation["parameters"] = parameters
     if route.public:
         operation["security"] = [{}]
     return operation
+
+
+def _parameters(route: Route, text: RouteText, inputs: Mapping[str, _Schema]) -> Iterator[Mapping[str, Any]]:
+    named = re.findall(r"\{(\w+)\}", route.path)
+    named += ["limit", "cursor"] if text.form == "list" else []
+    named += ["Idempotency-Key"] if any("key" in one.input.__struct_fields__ for one in text.verbs) else []
+    named += ["If-None-Match"] if text.tagged else []
+    yield from (_ref("parameters", name) for name in named)
+    query = text.query
+    if text.form == "list" and text.verb is not None:
+        fields = inputs[text.verb.input.__name__]["properties"]
+        query = {name: schema for name, schema in fields.items() if name not in PAGING}
+    yield from ({"name": name, "in": "query", "schema": schema} for name, schema in query.items())
 
 
 def _is_batch(route: Route) -> bool:
@@ -168,35 +276,83 @@ def _is_batch(route: Route) -> bool:
     return route.streams > 0 and NDJSON in route.takes
 
 
-def _answer(route: Route, text: RouteText) -> dict[str, Any]:
+def _headers(*names: str) -> dict[str, Any]:
+    return {name: _ref("headers", name) for name in names}
+
+
+def _ref(kind: str, name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _responses(route: Route, text: RouteText, known: _Parts) -> _Schema:
+    responses: _Schema = {"207" if _is_batch(route) else "200": _answer(route, text, known)}
+    if text.tagged:
+        headers = _headers(*_OF_ALL, "ETag")
+        responses["304"] = {"description": "Nothing changed; without a body.", "headers": headers}
+    return {**responses, "default": _ref("responses", "Error")}
+
+
+def _answer(route: Route, text: RouteText, known: _Parts) -> _Schema:
+    headers = _headers(*_OF_ALL, *(["ETag"] if text.tagged else []))
     if _is_batch(route):
-        content = {route.takes[0]: {"schema": {"type": "string"}}}
-        return {"description": "A result for each line, in order.", "content": content}
-    if text.answers:
-        return {
-            "description": "All of it.",
-            "content": {
-                kind: {"schema": {"type": "object" if kind == JSON else "string"}} for kind in text.answers
-            },
-            "headers": {
-                name: {"description": words, "schema": {"type": "string"}}
-                for name, words in text.headers.items()
-            },
+        lines = {"type": "string", "description": "Each line is a JSON object, of the schema x-line."}
+        content: _Schema = {
+            NDJSON: {"schema": {**lines, "x-line": _line(known.given[text.kinds[0].__name__])}}
         }
+        content[NDJSON] |= _example(known.examples.get(text.name))
+        return {"description": "A result for each line, in order.", "headers": headers, "content": content}
+    if text.answers:
+        own = {
+            name: {"description": words, "schema": {"type": "string"}} for name, words in text.headers.items()
+        }
+        content = {media: {"schema": _file(media)} for media in text.answers}
+        content[text.answers[0]] |= _example(known.examples.get(text.name))
+        return {"description": "All of it.", "headers": headers | own, "content": content}
+    one, *others = [known.answers[kind] for kind in text.kinds]
+    schema = {"anyOf": [one, *others]} if others else one
+    if text.form == "list":
+        schema = _object(items={"type": "array", "items": schema}, next=_ref("schemas", "Cursor"))
+    elif text.form == "record":
+        schema = _object(record=schema)
+    content = {JSON: {"schema": schema, **_example(known.examples.get(text.name))}}
+    return {"description": _FORMS[text.form], "headers": headers, "content": content}
+
+
+def _example(value: object) -> dict[str, object]:
+    return {"example": value} if value else {}
+
+
+def _file(media: str) -> _Schema:
+    if media == JSON:
+        return {"type": "object"}
+    return {"type": "string", **({"format": "binary"} if media == "application/octet-stream" else {})}
+
+
+def _line(answer: _Schema) -> _Schema:
+    """Return the schema of a line of a batch: its number with the answer, or with the error."""
+    done = _object(line={"type": "integer"}, ok={"type": "boolean", "enum": [True]}, **answer["properties"])
     return {
-        "description": "What the command answers with --json.",
-        "content": {JSON: {"schema": _PART if text.is_list else {"type": "object"}}},
+        "anyOf": [{**done, "required": ["line", "ok", *answer["required"]]}, _ref("schemas", "ErrorLine")]
     }
 
 
-def _body(route: Route, text: RouteText, components: Mapping[str, Any]) -> dict[str, Any]:
+def _object(**properties: _Schema) -> _Schema:
+    return {
+        "type": "object",
+        "required": [*properties],
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _body(route: Route, text: RouteText, components: Mapping[str, _Schema]) -> _Schema:
     """Return the schema of a body: the verb's input without the fields of the path."""
     if route.streams or text.verb is None:
-        return {"schema": {"type": "string", "description": text.words}}
-    name = text.verb.input.__name__
+        return {"schema": {**_file(route.takes[0]), "description": text.words}, **_example(text.lines)}
     if not text.bound:
-        return {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": text.verb.example}
-    schema = components[name]
+        inputs = [_ref("schemas", one.input.__name__) for one in text.verbs]
+        return {"schema": {"anyOf": inputs} if len(inputs) > 1 else inputs[0], "example": text.verb.example}
+    schema = components[text.verb.input.__name__]
     return {
         "schema": {
             **schema,

@@ -12,15 +12,17 @@ import pytest
 
 from core.columns import Bools
 from core.records.arm import ArmType, arm_type
+from core.records.run import RunClass
 from core.records.run_page import RunRow
+from core.records.verdict import Outcome
 from core.statistics.heatmap import Heatmap, heatmap
 from dashboard.figures import heatmap as figure
 from dashboard.figures.chart import Chart
 from dashboard.figures.theme import DARK, LIGHT, Tokens
 from tests.dashboard.worlds import HOSTILE, NOON_MS, keys
 
-OUTCOMES = ("observed", "conversational", "observed", "error")
-CLASSES = ("selected", "baseline", "passive", "imported")
+OUTCOMES: tuple[Outcome, ...] = ("observed", "conversational", "observed", "error")
+CLASSES: tuple[RunClass, ...] = ("selected", "baseline", "passive", "imported")
 
 
 def world(arms: tuple[str, ...], n_runs: int) -> tuple[Heatmap, list[RunRow]]:

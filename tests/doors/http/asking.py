@@ -1,4 +1,7 @@
-"""Asking: an ASGI application called in this process, without a server and without a network."""
+"""Asking: an ASGI application called in this process, without a server and without a network.
+
+Each answer is checked against the OpenAPI document.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message
+
+from tests.doors.http.conforming import check
 
 
 @dataclass(frozen=True)
@@ -97,11 +102,13 @@ class Asking:
         await self.app(scope, receive, send)
         if not told:
             return Answered(0, {}, b"")
-        return Answered(
+        answered = Answered(
             told[0]["status"],
             {name.decode(): value.decode() for name, value in told[0]["headers"]},
             b"".join(message.get("body", b"") for message in told[1:]),
         )
+        check(method, path, answered.status, answered.headers, answered.body)
+        return answered
 
 
 def _named(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,133 @@
+"""The OpenAPI document describes all that is answered, and shows of each operation a request and its answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from schemathesis.specs.openapi import definitions
+
+from core.doors.exchange import JSON
+from core.doors.http.api import openapi
+from core.doors.http.app import Api
+from core.doors.http.guard import Listener
+from core.doors.http.routes import NDJSON
+from core.doors.http.serving import ROUTES
+from core.flows.context import Context
+from core.records.actor import Actor, Grant
+from tests.doors.http.answers import asked, examples
+from tests.doors.http.asking import Asking
+from tests.doors.http.conforming import check, resolved, validator, validator_of
+from tests.doors.http.conftest import LOCAL, Asked, at_desk
+from tests.flows.world import context_at
+
+NOT_SHOWN = {"get_openapi", "export_training"}
+"""The document itself, and rows that a small world does not have."""
+
+
+def operations() -> Iterator[Any]:
+    for methods in openapi()["paths"].values():
+        yield from methods.values()
+
+
+def answers() -> Iterator[tuple[str, str, str, Any]]:
+    """Operation, status and media type of each answer that has an example, and the example."""
+    for operation in operations():
+        for status, response in operation["responses"].items():
+            for media, content in resolved(response).get("content", {}).items():
+                if "example" in content:
+                    yield operation["operationId"], status, media, content["example"]
+
+
+def test_the_document_is_one() -> None:
+    document = openapi()
+    definitions.OPENAPI_31_VALIDATOR.validate(document)
+    names = [operation["operationId"] for operation in operations()]
+    assert len({*names}) == len(names)
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)*", name) for name in names)
+    assert {tag for operation in operations() for tag in operation["tags"]} == {
+        tag["name"] for tag in document["tags"]
+    }
+    assert all(re.fullmatch("[A-Z][A-Za-z]+", name) for name in document["components"]["schemas"])
+    for kind, name in re.findall(r'"#/components/(\w+)/([^"]+)"', json.dumps(document)):
+        assert name in document["components"][kind], (kind, name)
+    assert document["servers"] == [{"url": "/"}]
+
+
+def test_each_operation_is_answered_to_its_example_as_it_shows(
+    context: Context, world: Path, tmp_path: Path
+) -> None:
+    reading = Asking(app=Api(at_desk(context), ROUTES, listener=LOCAL))
+    for number, one in enumerate(examples()):
+        if one.method == "GET":
+            found = asked(reading, one)
+            tag = found.headers.get("etag")
+            if tag is not None:
+                assert reading.get(one.path, if_none_match=tag).status in {200, 304}
+        else:
+            shutil.copytree(world, tmp_path / str(number))
+            copy = context_at(tmp_path / str(number) / "a.db")
+            asking = Asking(app=Api(at_desk(copy), ROUTES, listener=LOCAL))
+            found = asked(asking, one)
+            asking.close()
+            copy.store.close()
+        assert found.status in {200, 207}, (one, found)
+    reading.close()
+
+
+def test_each_operation_shows_what_is_sent_and_answered() -> None:
+    shown = {name for name, _, _, _ in answers()}
+    for operation in operations():
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            example = content["example"]
+            assert isinstance(example, str) or validator_of(content["schema"]).is_valid(example)
+        done = next(one for status, one in operation["responses"].items() if status.startswith("2"))
+        if operation["operationId"] not in shown:
+            assert {JSON, NDJSON}.isdisjoint(done["content"]) or operation["operationId"] in NOT_SHOWN
+
+
+def test_what_is_shown_is_of_its_schema_which_admits_nothing_else() -> None:
+    n_closed = 0
+    for name, status, media, example in answers():
+        if media != JSON:
+            continue
+        schema = validator(name, status, media)
+        schema.validate(example)
+        for field in example:
+            without = {key: value for key, value in example.items() if key != field}
+            n_closed += not schema.is_valid(without)
+        assert not schema.is_valid({**example, "more": 1}), name
+    assert n_closed > 200
+
+
+def test_an_answer_that_is_not_described_is_found() -> None:
+    headers = {"x-request-id": "1", "content-type": JSON}
+    version = {"name": "armscope", "version": "1"}
+    check("GET", "/api/v1/version", 200, headers, json.dumps(version).encode())
+    for status, sent, document in (
+        (200, headers, {**version, "more": 1}),
+        (200, headers, {"name": "armscope"}),
+        (200, headers, {**version, "version": 1}),
+        (200, {"content-type": JSON}, version),
+        (200, {**headers, "content-type": "text/plain"}, version),
+        (200, {**headers, "etag": "x"}, version),
+        (201, headers, version),
+        (404, headers, version),
+    ):
+        with pytest.raises((AssertionError, jsonschema_rs.ValidationError)):
+            check("GET", "/api/v1/version", status, sent, json.dumps(document).encode())
+
+
+def test_limits_of_a_token_are_described(ask_as: Asked) -> None:
+    who = Actor(name="token:bot", role=None, grants=(Grant(role="read"),), token=3)
+    asking = ask_as(Listener(), bot=who)
+    for path in ("version", "learners/default/status", "learners/default/audit", "learners/none/status"):
+        found = asking.get(f"/api/v1/{path}", authorization="Bearer bot")
+        assert "ratelimit-remaining" in found.headers, path
+    assert asking.get("/api/v1/version").headers["www-authenticate"] == "Bearer"
