@@ -69,12 +69,17 @@ def serving(
 
 def openreward_python(folder: Path) -> Path:
     """Python with openreward, and what our core needs to record beside it."""
+    return python_with(folder, OPENREWARD, *slim_packages())
+
+
+def python_with(folder: Path, *packages: str) -> Path:
+    """Python with packages that want other neighbours than ours."""
     uv, python = str(find_uv_bin()), folder / "venv" / "bin" / "python"
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder / "venv"], check=True)
-    line = [uv, "pip", "install", "-q", "--python", str(python), OPENREWARD, *slim_packages()]
+    line = [uv, "pip", "install", "-q", "--python", str(python), *packages]
     done = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     if done.returncode:
-        pytest.skip(f"{OPENREWARD} can't be installed here: {done.stderr.strip()[-200:]}")
+        pytest.skip(f"{packages[0]} can't be installed here: {done.stderr.strip()[-200:]}")
     return python
 
 

@@ -21,7 +21,7 @@ from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
-from core.doors.http.schemas import PAGING, ApiRoute, RouteText
+from core.doors.http.schemas import PAGING, ApiRoute, Form, RouteText
 from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
@@ -535,7 +535,7 @@ def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = 
 
 def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> ApiRoute:
     """Return the route of a verb that only reads; its input is in the path."""
-    text = RouteText(id=f"get_{name}", answer=verb(name), tagged=True, words=verb(name).words)
+    text = RouteText(id=f"get_{name}", answer=verb(name), tagged=True)
     return _row("GET", path, _query_of(name, bound), text)
 
 
@@ -553,7 +553,6 @@ def _list(
 
     The query has the fields of the verb ``filters``.
     """
-    words = of.words if isinstance(of, Verb) and not words else words
     id = f"list_{path.rpartition('/')[2]}"
     text = RouteText(
         id=id,
@@ -567,13 +566,19 @@ def _list(
     return _row("GET", path, handler, text, action=action)
 
 
-def _probe(path: str, handler: Handler, id: str, words: str, probe: Literal["thread", "loop"]) -> ApiRoute:
-    route = Route(("GET",), path, "read", handler, public=True, probe=probe)
-    return ApiRoute(route, RouteText(id=id, answer=Health, words=words))
-
-
-def _plain(path: str, handler: Handler, text: RouteText) -> ApiRoute:
-    return ApiRoute(Route(("GET",), f"{ROOT}/{path}", "read", handler), text)
+def _plain(
+    path: str,
+    handler: Handler,
+    id: str,
+    answer: Verb | type,
+    words: str = "",
+    *,
+    probe: Literal["no", "thread", "loop"] = "no",
+) -> ApiRoute:
+    """Return a route of the server; a probe needs no identity."""
+    form: Form = "list" if id.startswith("list_") else "document"
+    text = RouteText(id=id, answer=answer, form=form, words=words, query=_HEAD if id == "verify" else {})
+    return ApiRoute(Route(("GET",), path, "read", handler, public=probe != "no", probe=probe), text)
 
 
 RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}\n'
@@ -584,29 +589,16 @@ _SERIES: Final = {
 }
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _FILTERS: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
+_READABLE: Final = "Whether the database can be read."
 _HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
 ROWS: Final = (
-    _probe("/healthz", _health, "probe_health", "Whether the database can be read.", "thread"),
-    _probe("/livez", _alive, "probe_life", "Whether the server answers.", "loop"),
-    _probe("/readyz", _health, "probe_readiness", "Whether the database can be read.", "thread"),
-    _plain(
-        "health",
-        _health,
-        RouteText(id="get_health", answer=Health, words="Whether the database can be read."),
-    ),
-    _plain(
-        "version", _version, RouteText(id="get_version", answer=ServerVersion, words="Which version answers.")
-    ),
-    _plain(
-        "verify",
-        _verify,
-        RouteText(id="verify", answer=verb("verify"), words=verb("verify").words, query=_HEAD),
-    ),
-    _plain(
-        "learners",
-        _learners,
-        RouteText(id="list_learners", answer=verb("learners"), form="list", words=verb("learners").words),
-    ),
+    _plain("/healthz", _health, "probe_health", Health, _READABLE, probe="thread"),
+    _plain("/livez", _alive, "probe_life", Health, "Whether the server answers.", probe="loop"),
+    _plain("/readyz", _health, "probe_readiness", Health, _READABLE, probe="thread"),
+    _plain(f"{ROOT}/health", _health, "get_health", Health, _READABLE),
+    _plain(f"{ROOT}/version", _version, "get_version", ServerVersion, "Which version answers."),
+    _plain(f"{ROOT}/verify", _verify, "verify", verb("verify")),
+    _plain(f"{ROOT}/learners", _learners, "list_learners", verb("learners")),
     _look("status", "status"),
     _look("settings", "settings"),
     _list("traces", _listed(_traces, str), verb("traces")),
@@ -618,13 +610,7 @@ ROWS: Final = (
         "GET",
         "environments/{environment}/models",
         _models,
-        RouteText(
-            id="compare_models",
-            answer=verb("compare"),
-            tagged=True,
-            words=verb("compare").words,
-            query=_PAIRED,
-        ),
+        RouteText(id="compare_models", answer=verb("compare"), tagged=True, query=_PAIRED),
     ),
     _look("episodes/{episode}", "episode", {"uid": "episode"}),
     _list("episodes", _listed(_episodes, (int, type(None)), int), EpisodeRow, verb("episode_list").words),

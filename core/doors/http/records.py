@@ -105,7 +105,6 @@ def _row(name: str, path: str, bound: Mapping[str, str] = {}) -> ApiRoute:
         answer=operation,
         form="record",
         tagged=True,
-        words=operation.words,
         query=_INPUT,
     )
     return ApiRoute(route, text)
@@ -120,7 +119,6 @@ ROWS: Final = (
             id="get_verify_record",
             answer=verb("verify"),
             form="record",
-            words=verb("verify").words,
             query=_INPUT,
         ),
     ),

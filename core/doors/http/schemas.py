@@ -17,6 +17,7 @@ from core.doors.http.routes import NDJSON, Route
 from core.doors.verbs import Verb
 from core.version import __version__
 
+Form = Literal["document", "list", "record"]
 _Schema = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
 _FRAME: Final = Path(__file__).with_name("openapi.json")
@@ -49,6 +50,14 @@ _UNITS: Final = tuple(
 """Units by the names of fields."""
 
 
+_RECORDS: Final = (
+    inspect.StructType,
+    inspect.DataclassType,
+    inspect.TypedDictType,
+    inspect.NamedTupleType,
+)
+
+
 class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     """Text of a route in the document.
 
@@ -64,7 +73,7 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     verb: Verb | None = None
     other: Verb | None = None
     answer: Any = None
-    form: Literal["document", "list", "record"] = "document"
+    form: Form = "document"
     tagged: bool = False
     words: str = ""
     query: Mapping[str, Mapping[str, object]] = {}
@@ -77,6 +86,12 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of its operation."""
         return self.id or self.verbs[0].name
+
+    @property
+    def summary(self) -> str:
+        """Its words, by default those of its verb or of the verb whose answer it has."""
+        named = [one.words for one in (self.verb, self.answer) if isinstance(one, Verb)]
+        return self.words or named[0]
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
@@ -149,6 +164,10 @@ def _components(kinds: Sequence[Any]) -> tuple[tuple[_Schema, ...], dict[str, _S
     """Return the schemas of these types, and those of the records in them, by name."""
     schemas, components = msgspec.json.schema_components(kinds, schema_hook=_schema_of, ref_template=_REF)
     for schema in components.values():
+        del schema["title"]  # a component has the name of its key
+        for field in schema.get("properties", {}).values():
+            if field.get("minItems") and not field.get("default", True):
+                del field["default"]  # it may be left out, and not be sent empty
         if "description" in schema:
             schema["description"] = cleandoc(schema["description"].partition("\n\n    >>>")[0])
     return schemas, components
@@ -166,17 +185,29 @@ def _schema_of(kind: type) -> _Schema:
     raise NotImplementedError
 
 
-def _closed(kinds: Iterable[Any], components: Mapping[str, _Schema]) -> dict[str, _Schema]:
-    """Return the schemas of records that are answered: each with its fields, and no other."""
-    sent = {one.cls.__name__: _always_sent(one) for one in _records(inspect.multi_type_info(kinds), {})}
-    return {name: _closed_record(schema, sent.get(name, ())) for name, schema in components.items()}
+def _closed(kinds: Sequence[Any], components: Mapping[str, _Schema]) -> dict[str, _Schema]:
+    """Return the schemas of records that are answered: each with its fields, and no other.
+
+    In them the records that are arrays are written out, because clients can't name their items.
+    """
+    records = {one.cls.__name__: one for one in _records(inspect.multi_type_info(kinds), {})}
+    closed = {name: _closed_record(schema, records[name]) for name, schema in components.items()}
+    text = msgspec.json.encode(closed)
+    for name, schema in closed.items():
+        if "prefixItems" in schema:
+            text = text.replace(msgspec.json.encode(_ref("schemas", name)), msgspec.json.encode(schema))
+    return msgspec.json.decode(text, type=dict[str, _Schema])
 
 
-def _closed_record(schema: _Schema, sent: Iterable[str]) -> _Schema:
+def _closed_record(schema: _Schema, record: Any) -> Any:  # noqa: ANN401 - JSON, and the type of a record
     if "properties" not in schema:
-        return schema
+        names = [field.name for field in record.fields]
+        items = [
+            {"description": f"{name}."} | one for name, one in zip(names, schema["prefixItems"], strict=True)
+        ]
+        return _typed(schema | {"prefixItems": items})
     fields = {name: _field(name, field) for name, field in schema["properties"].items()}
-    required = sorted({*schema["required"], *sent})
+    required = sorted({*schema["required"], *_always_sent(record)})
     return {**schema, "properties": fields, "required": required, "additionalProperties": False}
 
 
@@ -189,11 +220,13 @@ def _field(name: str, schema: _Schema) -> _Schema:
 
 def _typed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
     """Return a schema whose integers have 64 bits and whose names are texts, which some languages must know."""
-    if isinstance(schema, list):
+    if isinstance(schema, list | tuple):
         return [_typed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    typed = {name: _typed(one) for name, one in schema.items()}
+    typed = {
+        name: _typed(one) for name, one in schema.items() if one is not False
+    }  # a tuple's end is its maxItems
     if typed.get("type") == "integer":
         return {**typed, "format": "int64"}
     values = typed.get("enum")
@@ -202,7 +235,7 @@ def _typed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
 
 def _records(node: object, found: dict[type, inspect.Type]) -> Iterable[Any]:
     """Return the types of all records in some types, each once."""
-    if isinstance(node, inspect.StructType | inspect.DataclassType | inspect.TypedDictType):
+    if isinstance(node, _RECORDS):
         if node.cls in found:
             return found.values()
         found[node.cls] = node
@@ -243,7 +276,7 @@ def _operation(row: ApiRoute, known: _Parts) -> _Schema:
     method = route.methods[0]
     operation: _Schema = {
         "operationId": text.name,
-        "summary": text.words or ("" if text.verb is None else text.verb.words),
+        "summary": text.summary,
         "description": f"Needs the action {route.action}.",
         "parameters": [*_parameters(route, text, known.taken)],
         "responses": _responses(route, text, known),
@@ -348,7 +381,8 @@ def _object(**properties: _Schema) -> _Schema:
 def _body(route: Route, text: RouteText, components: Mapping[str, _Schema]) -> _Schema:
     """Return the schema of a body: the verb's input without the fields of the path."""
     if route.streams or text.verb is None:
-        return {"schema": {**_file(route.takes[0]), "description": text.words}, **_example(text.lines)}
+        lines = {"type": "string", "format": "binary", "description": text.words}
+        return {"schema": lines, **_example(text.lines)}
     if not text.bound:
         inputs = [_ref("schemas", one.input.__name__) for one in text.verbs]
         return {"schema": {"anyOf": inputs} if len(inputs) > 1 else inputs[0], "example": text.verb.example}
