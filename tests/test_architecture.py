@@ -368,11 +368,13 @@ MAY_SKIP = [
     "tests/store/test_citus.py",
     "tests/store/test_every_engine.py",
     "tests/store/test_faults.py",
+    "tests/test_deploy.py",
 ]
 """The real agent runs may be missing, Debian's Chromium and PgBouncer (`.ci/run` installs both), an SQLite that can
 be listened to (Debian's can), a network to install other programs from to compare with, a system whose libpq tells
 what it sends, one where a user may mount a small disk that is soon full (Debian's may), and a Citus cluster, which
-nobody can install in a moment; nothing else.
+nobody can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
+Nothing else is skipped.
 """
 
 
@@ -535,11 +537,11 @@ BUDGETS = {
     "core": 5_980,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 17_057,
+    "core/doors": 17_087,
     "core/explained": 530,
     "core/flows": 14_410,
     "core/formats": 13_150,
-    "core/guide": 355,
+    "core/guide": 380,
     "core/installed": 880,
     "core/package": 40,
     "core/posterior": 620,

@@ -46,11 +46,11 @@ def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
     assert command.split(" && ")[-1].startswith(".venv/bin/python -m pytest")
 
 
-SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp"}
-"""What is needed only where a process serves others, by what needs it: one that selects and records does without."""
+SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp", "pyyaml": "core.installed"}
+"""Packages that a process which only selects and records does without, by the module that needs them."""
 
 
-OF_EXTRAS = ("core.store.engine.postgres", "core.store.engine.refused")
+OF_EXTRAS = ("core.store.engine.postgres", "core.store.engine.refused", "core.frames")
 """What an extra is for, which is asked for where it is missing."""
 
 

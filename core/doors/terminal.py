@@ -85,6 +85,11 @@ def say(*lines: str) -> None:
     _say(sys.stdout, (printable(line) for line in lines))
 
 
+def say_text(text: str) -> None:
+    """Write a text of our own as it is."""
+    _write(text.encode())
+
+
 def say_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> None:
     """Write a table for a person; columns of ``numbers`` are set to the right."""
     shown = [[printable(cell) for cell in row] for row in rows]

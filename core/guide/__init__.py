@@ -37,6 +37,7 @@ NAMES: Final = (
     "variables",
     "people",
     "alerts",
+    "team",
     "operations",
     "growing",
     "promises",
@@ -48,8 +49,10 @@ NAMES: Final = (
     "changelog",
 )
 """Topics in the order in which they are read."""
-_WITH_ENTRIES: Final = ("import", "settings", "variables", "alerts", "errors", "glossary")
+_WITH_ENTRIES: Final = ("import", "settings", "variables", "alerts", "team", "errors", "glossary")
 """Topics whose rows of tables are results by themselves."""
+_FILES: Final = "files"
+"""Section of the topic `team` with the files for production."""
 _RARELY: Final = frozenset({"changelog", "house", "recipes"})
 """Topics that come last in a search."""
 _WORDS: Final = re.compile(r"^<!-- words: (.*) -->\n", re.MULTILINE)
@@ -236,7 +239,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 def search(query: str, topic: str | None = None) -> list[Match]:
-    """Return the sections that a query finds, the best first; ``topic`` searches only that one.
+    """Return the sections that a query finds, the best first; of ``topic`` all with any word of it.
 
     >>> search("synchronous standbys")[0].section.anchor
     'standby'
@@ -247,7 +250,7 @@ def search(query: str, topic: str | None = None) -> list[Match]:
     index = [one for one in _index() if topic in {None, one.section.topic}]
     matches = [one for each in index if (one := _match(each, worth, names)).score > 0]
     matches.sort(key=lambda one: (-max(one.named, 1.0), one.named > 1 and one.section.is_entry, -one.score))
-    least = max((one.score for one in matches), default=0.0) / 4
+    least = 0.0 if topic else max((one.score for one in matches), default=0.0) / 4
     return [one for one in matches if one.score >= least]
 
 
@@ -320,6 +323,31 @@ def _match(one: _Indexed, worth: Mapping[str, float], names: Mapping[str, float]
     whole = sum(worth.values()) or 1.0
     by_name = max((value for name, value in names.items() if name in one.names), default=0.0)
     return Match(one.section, score * known / whole, known / whole, by_name or named / whole)
+
+
+def deploy_files() -> tuple[Section, ...]:
+    """Return the rows about the files for production: title, file and use."""
+    return tuple(one for one in entries("team") if one.anchor == _FILES)
+
+
+def deploy_file(name: str) -> tuple[str, str]:
+    """Return the name and the text of a file for production, by any of its names.
+
+    Raises `NotFound` for an unknown one.
+
+    >>> deploy_file("systemd")[0]
+    'armscope.service'
+    """
+    files = {one.title: re.findall(r"file: `(.+)`", one.text)[0] for one in deploy_files()}
+    by_file = [short for short, file in files.items() if name.casefold() == file.casefold()]
+    titles = [one.section.title for one in search(name, "team") if one.section.title in files]
+    if not (chosen := [*by_file, *titles][:1]):
+        raise NotFound(
+            f"There is no file {name[:60]!r} for production.",
+            next_step=f"Name one of {', '.join(files)}: armscope help deploy NAME",
+        )
+    file = files[chosen[0]]
+    return file, (_FOLDER / "deploy" / file).read_text(encoding="utf-8")
 
 
 def anchor(heading: str) -> str:

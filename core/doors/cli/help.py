@@ -10,7 +10,7 @@ import typer
 
 from core import guide
 from core.doors.cli.program.app import answer, command
-from core.doors.terminal import say, say_table
+from core.doors.terminal import say, say_table, say_text
 from core.errors import NotFound
 
 _NEXT: Final = (
@@ -22,7 +22,7 @@ _MORE: Final = 4
 @command(
     "help",
     words="Print help: of a topic of the guide, of a command, or by your own words.",
-    examples=["help", "help start", "help reward", "help sticky sessions"],
+    examples=["help", "help start", "help reward", "help sticky sessions", "help deploy compose"],
 )
 def help_(
     line: typer.Context,
@@ -37,6 +37,8 @@ def help_(
         _list(line)
     elif topic is not None and len(path) == 1:
         _topic(line, topic)
+    elif path[0].casefold() == "deploy" and len(path) < 3:
+        _deploy(line, path[1:])
     elif not _command(line, path):
         inside = [] if topic is None else guide.search(" ".join(path[1:]), topic)
         _by_words(line, " ".join(path), inside)
@@ -56,6 +58,24 @@ def _list(line: typer.Context) -> None:
 def _topic(line: typer.Context, name: str) -> None:
     text = guide.read(name)
     answer(line, {"topic": name, "text": text}, lambda: say(*text.splitlines()))
+
+
+def _deploy(line: typer.Context, names: Sequence[str]) -> None:
+    """List the files for production, or print one and nothing else."""
+    if names:
+        file, text = guide.deploy_file(names[0])
+        answer(line, {"file": file, "text": text}, lambda: say_text(text))
+        return
+    rows = [
+        (one.title, *(cell.partition(": ")[2].replace("`", "") for cell in one.text.splitlines()))
+        for one in guide.deploy_files()
+    ]
+
+    def write() -> None:
+        say_table(("name", "file", "use"), rows)
+        say("", "Print a file: armscope help deploy NAME. The guide: armscope help team")
+
+    answer(line, [dict(zip(("name", "file", "use"), row, strict=True)) for row in rows], write)
 
 
 def _command(line: typer.Context, path: Sequence[str]) -> bool:
