@@ -199,6 +199,11 @@ def runs(context: Context, answer: Sequence[RunRow]) -> list[RunItem]:  # noqa: 
             "tokens": row.tokens,
             "arms": row.n_arms,
             "referenced": row.n_referenced,
+            "session": row.session,
+            "revision": row.revision,
+            "state": row.state,
+            "erased": row.erased,
+            "mark": row.mark,
         }
         for row in answer
     ]

@@ -8,10 +8,16 @@ from core.records.run import RunClass, Status
 from core.records.verdict import Outcome
 
 Direction = Literal["older", "newer"]
+RowState = Literal["active", "undone", "gone"]
+"""A row counts; an undo took it back; it no longer passes the filters of the list."""
 
 
 class RunRow(NamedTuple):
-    """One run for a list or a picker."""
+    """One run for a list or a picker.
+
+    ``revision`` changed it last: recorded, extended, corrected, undone or erased it. ``erased``: its texts are
+    gone for good. ``mark`` is the position of that change, from which a list with ``since`` goes on.
+    """
 
     run_no: int
     uid: str
@@ -26,6 +32,11 @@ class RunRow(NamedTuple):
     n_referenced: int
     duration_ms: int | None
     n_calls: int
+    session: str | None = None
+    revision: int = 0
+    state: RowState = "active"
+    erased: bool = False
+    mark: str | None = None
 
 
 class Cursor(NamedTuple):

@@ -28,6 +28,7 @@ Listed = Literal["observed", "conversational", "aborted", "error", "passive"]
 OUTCOMES: Final[tuple[Listed, ...]] = get_args(Listed)
 """Verdicts of listed runs: empty ones are in no list."""
 Names: TypeAlias = str | Sequence[str] | None
+Since: TypeAlias = str | int | None
 _EXAMPLE: Final = "2026-01-31 or 2026-01-31T08:00Z"
 
 
@@ -36,6 +37,7 @@ class RunQuery(TypedDict, total=False):
 
     model: Annotated[Names, Meta(description="Only runs of this model, or of these.")]
     channel: Annotated[Names, Meta(description="Only runs of this channel, or of these.")]
+    session: Annotated[str | None, Meta(description="Only runs of this session.")]
     class_: Annotated[
         RunClass | Sequence[RunClass] | None, Meta(description="Only runs of this class, or of these.")
     ]
@@ -50,6 +52,9 @@ class RunQuery(TypedDict, total=False):
     to: Annotated[
         str | None, Meta(description="Only runs up to this day, inclusive, or before this full hour, UTC.")
     ]
+    since: Annotated[
+        Since, Meta(description="Only runs changed since, oldest change first: 0, a row's mark, or a head.")
+    ]
 
 
 class RunScope(NamedTuple):
@@ -57,6 +62,8 @@ class RunScope(NamedTuple):
 
     filters: RunFilter
     view: View
+    session: str | None
+    since: object
 
 
 def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> RunScope:
@@ -84,7 +91,10 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
         models=_several("model", one["model"]),
         channels=_several("channel", one["channel"]),
     )
-    return RunScope(filters, view)
+    session = one["session"]
+    return RunScope(
+        filters, view, None if session is None else text("session", session, MAX_LABEL_CHARS), one["since"]
+    )
 
 
 def _one(name: str, value: object, allowed: Sequence[str]) -> object:

@@ -7,7 +7,7 @@ an undo, a redo) happens inside `shifting`. It subtracts the concerned facts as 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import chain
@@ -188,6 +188,8 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
         return
     before = rollup_facts(txn, run_nos, loose)
     yield
+    mark_runs(txn, run_nos)
+    mark_observations(txn, run_nos, loose)
     after = rollup_facts(txn, run_nos, loose)
     change = after.minus(before)
     apply(txn, change)
@@ -195,6 +197,28 @@ def shifting(txn: Transaction, run_nos: Sequence[int] = (), loose: Sequence[int]
         arm_no for arm_no, _ in before.last.keys() | after.last.keys()
     }
     refresh_last(txn, touched)
+
+
+def mark_runs(txn: Transaction, run_nos: Collection[int]) -> None:
+    """Mark runs as changed by this write."""
+    if txn.segment is None:
+        txn.connection.run_in(
+            "UPDATE run SET changed = ? WHERE learner_id = ? AND run_no IN ({})",
+            [txn.revision, txn.learner_id],
+            sorted(run_nos),
+        )
+
+
+def mark_observations(txn: Transaction, run_nos: Collection[int], loose: Collection[int] = ()) -> None:
+    """Mark the observations about runs, and others, as changed by this write."""
+    if txn.segment is not None:
+        return
+    for column, numbers in (("run_no <> 0 AND run_no", run_nos), ("observation_no", loose)):
+        txn.connection.run_in(
+            f"UPDATE observation SET changed = ? WHERE learner_id = ? AND {column} IN ({{}})",
+            [txn.revision, txn.learner_id],
+            sorted(numbers),
+        )
 
 
 def apply(txn: Transaction, rollup: Rollup) -> None:

@@ -42,6 +42,7 @@ _COLUMNS: Final = (
     "standing",
     "evaluation_no",
     "undone",
+    "changed",
 )
 CreditKey = tuple[int, int]
 """Evaluation and arm, by number."""
@@ -249,6 +250,7 @@ def _append(txn: Transaction, new: Sequence[tuple[CreditKey, Due]]) -> list[tupl
             1,
             evaluation_no,
             0,
+            txn.revision,
         )
         for number, ((evaluation_no, arm_no), one) in enumerate(new, first)
     )

@@ -57,6 +57,7 @@ _COLUMNS: Final = (
     "standing",
     "episode_credit_no",
     "undone",
+    "changed",
 )
 RunArm = tuple[int, int]
 """A run, and an arm in its prompt, by number."""
@@ -111,7 +112,7 @@ def add_credit(
     values = [episode, rule, reward, actor, at_ms, import_no, txn.revision, 1, 0]
     txn.connection.run(_CREDIT, [txn.learner_id, number, uid, *values])
     first = txn.number("observation", len(shares))
-    inactive = [txn.revision, 0, number, 0]  # it is inactive yet
+    inactive = [txn.revision, 0, number, 0, txn.revision]  # it is inactive yet
     rows = (
         (
             observation_no,

@@ -62,7 +62,7 @@ _COLUMNS: Final = (
     "digest",
 )
 """Columns of the version in force."""
-_ROW: Final = ("episode_no", "uid", "revision", "standing", *_COLUMNS)
+_ROW: Final = ("episode_no", "uid", "revision", "standing", "changed", *_COLUMNS)
 _STEP: Final = (
     "episode_no",
     "step_no",
@@ -192,7 +192,7 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
     txn.note_news()
     environments = environment_nos(txn, {telling.line.environment for telling in fresh.values()})
     rows = (
-        (number, telling.line.uid, txn.revision, 1, *_columns(telling, environments))
+        (number, telling.line.uid, txn.revision, 1, txn.revision, *_columns(telling, environments))
         for number, telling in fresh.items()
     )
     txn.connection.insert("episode", _ROW, txn.learner_id, chain.from_iterable(rows))
@@ -414,8 +414,11 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
         if plan.digest != now[number].digest:
             _exchange(txn, number, plan, now[number].digest)
     txn.connection.many(
-        "UPDATE episode SET standing = ?, revision = ? WHERE learner_id = ? AND episode_no = ?",
-        [(plan.standing, plan.revision, txn.learner_id, number) for number, plan in moved.items()],
+        "UPDATE episode SET standing = ?, revision = ?, changed = ? WHERE learner_id = ? AND episode_no = ?",
+        [
+            (plan.standing, plan.revision, txn.revision, txn.learner_id, number)
+            for number, plan in moved.items()
+        ],
     )
     changes.add(counted_episodes(txn, list(moved)))
     changes.write(txn)
@@ -680,8 +683,8 @@ def _retask(txn: Transaction, number: int, line: Episode, before: int) -> None:
     """Write the task of the version in the rows, and its digest there and with its sources."""
     digest = episode_digest(line)
     txn.connection.run(
-        "UPDATE episode SET task = ?, digest = ? WHERE learner_id = ? AND episode_no = ?",
-        [line.task, digest, txn.learner_id, number],
+        "UPDATE episode SET task = ?, digest = ?, changed = ? WHERE learner_id = ? AND episode_no = ?",
+        [line.task, digest, txn.revision, txn.learner_id, number],
     )
     txn.connection.run(
         "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?"
@@ -776,13 +779,14 @@ def _append(
     total, final = (None if one is None else float(one) for one in (totals.total, totals.final))
     txn.connection.run(
         "UPDATE episode SET n_steps = ?, n_paid = ?, finished = ?, total_text = ?, final_text = ?, total = ?,"
-        " final = ?, digest = ?, status = CASE WHEN status = 'unfinished' THEN ? ELSE status END"
+        " final = ?, digest = ?, changed = ?, status = CASE WHEN status = 'unfinished' THEN ? ELSE status END"
         " WHERE learner_id = ? AND episode_no = ?",
         [
             *stored,
             total,
             final,
             grown,
+            txn.revision,
             "finished" if totals.finished else "unfinished",
             txn.learner_id,
             number,
@@ -811,8 +815,9 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
     txn.note_news()
     marked = episode_digest(replace(line, incomplete=True))
     txn.connection.run(
-        "UPDATE episode SET status = 'incomplete', digest = ? WHERE learner_id = ? AND episode_no = ?",
-        [marked, txn.learner_id, number],
+        "UPDATE episode SET status = 'incomplete', digest = ?, changed = ?"
+        " WHERE learner_id = ? AND episode_no = ?",
+        [marked, txn.revision, txn.learner_id, number],
     )
     txn.connection.run(
         "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND import_no = 0",

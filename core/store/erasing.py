@@ -17,6 +17,7 @@ import msgspec
 from core.errors import NotFound, UnknownExecution, UnknownRun
 from core.records.kept_texts import execution_uid
 from core.records.line_texts import LEFT_OUT
+from core.store.caches import mark_runs
 from core.store.episodes import drop_tasks
 from core.store.erased import Erased, Remembered, new_key
 from core.store.quality import fold_again
@@ -24,7 +25,7 @@ from core.store.reads.runs import named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
-from core.store.tables import insert_into
+from core.store.tables import insert_into, marking
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped
@@ -378,6 +379,7 @@ def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
         name: erased.number_for("name", name) for name in scope.sessions if not before.is_number(name)
     }
     n_erased["session"] += _rename_sessions(txn, scope, sessions)
+    mark_runs(txn, scope.runs)
     return n_erased
 
 
@@ -491,8 +493,8 @@ def _empty(txn: Transaction, table: str, rows: set[tuple[Any, ...]]) -> None:
     column = text_column.split(".")[1]
     where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
     txn.connection.many(
-        f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}',
-        [(_EMPTY.get(text_column, ""), txn.learner_id, *key) for key in sorted(rows)],
+        f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {where}',
+        [(_EMPTY.get(text_column, ""), *txn.marks(table), txn.learner_id, *key) for key in sorted(rows)],
     )
     act = _ACTS.get(table)
     if act is not None:
@@ -656,9 +658,9 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
             "SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", [txn.learner_id, name]
         )
         txn.connection.many(
-            "UPDATE run SET session = ?, session_key = ? WHERE learner_id = ? AND run_no = ?",
+            "UPDATE run SET session = ?, session_key = ?, changed = ? WHERE learner_id = ? AND run_no = ?",
             [
-                (number, session_key(run_no, run_class, number), txn.learner_id, run_no)
+                (number, session_key(run_no, run_class, number), txn.revision, txn.learner_id, run_no)
                 for run_no, run_class in runs
             ],
         )
@@ -705,8 +707,8 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
         number = _remember(txn, [("rater", name)]).number_for("rater", name)
         for table, column in places:
             txn.connection.run(
-                f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {column} = ?',
-                [number, txn.learner_id, name],
+                f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {column} = ?',
+                [number, *txn.marks(table), txn.learner_id, name],
             )
         counts.update(_rename_in_words(txn, name, number))
         _fold(txn, number)
@@ -730,11 +732,13 @@ def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:
         table, column = column_name.split(".")
         where = " AND ".join(f"{key} = ?" for key in _KEYS[table].split(", "))
         changes = [
-            (after, txn.learner_id, *key)
+            (after, *txn.marks(table), txn.learner_id, *key)
             for *key, text in _holding(txn, table, column, name)
             if (after := whole.sub(number, text)) != text
         ]
-        txn.connection.many(f'UPDATE "{table}" SET {column} = ? WHERE learner_id = ? AND {where}', changes)
+        txn.connection.many(
+            f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {where}', changes
+        )
         renamed[column_name] += len(changes)
     for column_name in [column_name for column_name, how in REACHED.items() if how == "JSON"]:
         table, column = column_name.split(".")

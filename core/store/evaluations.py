@@ -58,6 +58,7 @@ _COLUMNS: Final = (
     "revision",
     "standing",
     "undone",
+    "changed",
 )
 _CREDIT: Final = ("evaluation_no", "arm_no", "weight_micro")
 EVALUATION_KEY: Final = (
@@ -223,8 +224,8 @@ def _counting_of(txn: Transaction, keys: Collection[Key]) -> dict[Key, int]:
 def _stop_counting(txn: Transaction, numbers: Sequence[int]) -> None:
     if numbers:
         txn.connection.many(
-            "UPDATE evaluation SET counts = 0 WHERE learner_id = ? AND evaluation_no = ?",
-            [(txn.learner_id, number) for number in numbers],
+            "UPDATE evaluation SET counts = 0, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
+            [(txn.revision, txn.learner_id, number) for number in numbers],
         )
 
 
@@ -248,6 +249,7 @@ def _row(
         txn.revision,
         1,
         0,
+        txn.revision,
     )
 
 
@@ -364,8 +366,8 @@ def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
 
 def _count(txn: Transaction, number: int, counts: int) -> None:
     txn.connection.run(
-        "UPDATE evaluation SET counts = ? WHERE learner_id = ? AND evaluation_no = ?",
-        [counts, txn.learner_id, number],
+        "UPDATE evaluation SET counts = ?, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
+        [counts, txn.revision, txn.learner_id, number],
     )
 
 

@@ -23,7 +23,7 @@ from core.records.ledger_lines import (
 )
 from core.records.observation import Amount, Kind, reward_of, whole_pulls
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
-from core.store.caches import apply, automatic, shifting
+from core.store.caches import apply, automatic, mark_observations, mark_runs, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
 from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
@@ -49,6 +49,7 @@ _ROW: Final = (
     "revision",
     "standing",
     "undone",
+    "changed",
 )
 
 
@@ -113,7 +114,11 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
         [(entry.arm_no, entry.run_revision if entry.run_no else txn.revision) for entry in counted]
     )
     corrected = {entry.run_no for entry in counted if entry.kind == "correction"}
-    standing = standing_corrections(txn, corrected) if corrected else {}
+    standing: dict[tuple[int, int], Correction] = {}
+    if corrected:
+        standing = standing_corrections(txn, corrected)
+        mark_runs(txn, corrected)
+        mark_observations(txn, corrected)
     for entry, epoch in zip(counted, epochs, strict=True):
         key = (hour_of(entry.at_ms), entry.arm_no, epoch)
         amounts = (entry.success_micro, entry.failure_micro)
@@ -159,6 +164,7 @@ def _row(txn: Transaction, number: int, entry: Entry, import_no: int) -> tuple[i
         txn.revision,
         1,
         0,
+        txn.revision,
     )
 
 

@@ -48,6 +48,7 @@ _ROW: Final = (
     "import_no",
     "revision",
     "standing",
+    "changed",
     "session_key",
     *BILL,
     *COLUMNS,
@@ -169,7 +170,7 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
     rows = []
     for run_no, (judged, (version, trace, digest, _)) in enumerate(fresh, first):
         run = judged.run
-        head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1)
+        head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1, txn.revision)
         bill = bill_in_force(version, txn.settings.prices)
         rows.append((*head, session_key(run_no, *session_of(version.columns)), *bill, *version.columns))
     txn.connection.insert("run", _ROW, txn.learner_id, chain.from_iterable(rows))

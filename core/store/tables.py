@@ -117,6 +117,11 @@ def _part() -> Column[int]:
     return _int("part_micro", default=0)
 
 
+def _changed() -> Column[int]:
+    """Return the column of the revision that changed a row last; lists continue by it."""
+    return _int("changed", default=0)
+
+
 def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
 
@@ -262,9 +267,12 @@ run = _clustered(
     _maybe_int("session_key"),  # its session as a number that says nothing of it; NULL: no coin decided
     _maybe_int("bill_pico"),  # its cost in 10^-12 dollars at the prices of its time; NULL: unknown
     _int("bill_marks", default=0),  # bits of the cost: 1 estimated, 2 at least
+    _changed(),
     UniqueConstraint("learner_id", "uid"),
     Index("ix_run_time", "learner_id", "at_ms"),
     _partial("ix_run_session", "session_key", where="session_key IS NOT NULL"),
+    _partial("ix_run_named", "session", "at_ms", "run_no", where="session IS NOT NULL"),
+    Index("ix_run_changed", "learner_id", "changed", "run_no"),
 )
 
 outcome = _clustered(
@@ -350,10 +358,12 @@ observation = _acts(
     _int("standing"),
     _int("evaluation_no", default=0),  # 0: a fact itself; else it follows from that evaluation
     _int("episode_credit_no", default=0),  # the same of an episode's credit
+    _changed(),
     CheckConstraint("success_micro >= 0 AND failure_micro >= 0 AND pulls >= 0", name="amounts"),
     _partial("uq_observation_uid", "uid", where="uid <> ''", unique=True),
     _partial("ix_observation_run", "run_no", where="run_no <> 0"),
     Index("ix_observation_arm", "learner_id", "arm_no", "at_ms"),
+    Index("ix_observation_changed", "learner_id", "changed", "observation_no"),
     _partial("ix_observation_credit", "episode_credit_no", where="episode_credit_no <> 0"),
     act="reward",
     keyed=True,
@@ -453,6 +463,7 @@ evaluation = _acts(
     _int("import_no"),
     _int("revision"),
     _int("standing"),
+    _changed(),
     CheckConstraint("outcome IN ('success', 'failure')", name="outcome"),
     _partial(
         "uq_evaluation_key",
@@ -470,6 +481,7 @@ evaluation = _acts(
     _partial("uq_evaluation_uid", "uid", where="uid <> ''", unique=True),
     Index("ix_evaluation_layer", "learner_id", "layer_no", "revision"),
     _partial("ix_evaluation_run", "run_no", where="run_no <> 0"),
+    Index("ix_evaluation_changed", "learner_id", "changed", "evaluation_no"),
     act="evaluation",
     keyed=True,
 )
@@ -764,8 +776,10 @@ episode = _clustered(
     _int("digest"),  # of the active version
     _int("revision"),
     _int("standing"),
+    _changed(),
     UniqueConstraint("learner_id", "uid"),
     Index("ix_episode_environment", "learner_id", "environment_no", "at_ms"),
+    Index("ix_episode_changed", "learner_id", "changed", "episode_no"),
 )
 
 step = _clustered(
@@ -1231,6 +1245,11 @@ def insert_into(name: str, *columns: str) -> str:
             f"Columns of {name} must be its own, and all it needs, got {strange}, missing {missing}."
         )
     return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def marking(table: str) -> str:
+    """Return the assignment that marks a row of a table as changed, if it has that mark."""
+    return ", changed = ?" if "changed" in metadata.tables[table].columns else ""
 
 
 def beyond(after: Key, key: Key) -> Key:

@@ -29,7 +29,7 @@ from core.store.engine import Connection, Row
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.erased import Erased
 from core.store.links import ADD_LINK, Subject, sum_of_facts, tellings_from
-from core.store.tables import LISTED, NUMBERED, insert_into
+from core.store.tables import LISTED, NUMBERED, insert_into, marking
 from core.store.watched import Watched
 
 Detail = dict[str, str | int | float | bool | None]
@@ -373,6 +373,10 @@ class Transaction:
             [self.learner_id, *[self.learner_id, self._first_revision] * 3],
         )
         return row is not None
+
+    def marks(self, table: str) -> tuple[int, ...]:
+        """Return the value for `marking`."""
+        return (self.revision,) if marking(table) else ()
 
     def note_news(self) -> None:
         """Record that this write adds something new; another source of a known fact is nothing new."""

@@ -24,7 +24,7 @@ from core.store.provenance import (
 from core.store.settings import enforce_settings
 from core.store.staging import spoil
 from core.store.subjects import SUBJECTS, recompute_subjects, subjects_of_import
-from core.store.tables import KEYED_ACTS
+from core.store.tables import KEYED_ACTS, marking
 from core.store.transaction import Transaction
 
 _ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
@@ -196,8 +196,9 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     )
     with fact.moving(txn, number, row[0] if row else 0):
         txn.connection.run(
-            f'UPDATE "{fact.table}" SET undone = ? WHERE learner_id = ? AND {fact.column} = ?',
-            [int(undone), txn.learner_id, number],
+            f'UPDATE "{fact.table}" SET undone = ?{marking(fact.table)}'
+            f" WHERE learner_id = ? AND {fact.column} = ?",
+            [int(undone), *txn.marks(fact.table), txn.learner_id, number],
         )
     fact.settled(txn, [number])
     if fact is FACTS["undo"]:
@@ -221,8 +222,8 @@ def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: b
 
 def _set_undone(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
     txn.connection.many(
-        f"UPDATE {fact.table} SET undone = ? WHERE learner_id = ? AND {fact.column} = ?",
-        [(int(undone), txn.learner_id, number) for number in numbers],
+        f"UPDATE {fact.table} SET undone = ?{marking(fact.table)} WHERE learner_id = ? AND {fact.column} = ?",
+        [(int(undone), *txn.marks(fact.table), txn.learner_id, number) for number in numbers],
     )
 
 
@@ -276,9 +277,9 @@ def _restand(txn: Transaction, fact: Fact, number: int) -> None:
         txn.note_news()
         with fact.moving(txn, number, min(since, revision)):
             txn.connection.run(
-                f"UPDATE {fact.table} SET standing = ?, revision = ?"
+                f"UPDATE {fact.table} SET standing = ?, revision = ?{marking(fact.table)}"
                 f" WHERE learner_id = ? AND {fact.column} = ?",
-                [int(standing), since, txn.learner_id, number],
+                [int(standing), since, *txn.marks(fact.table), txn.learner_id, number],
             )
 
 

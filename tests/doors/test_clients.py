@@ -232,7 +232,7 @@ async def _awaited_answer(operation: Operation, client: object) -> object:
         return problem
 
 
-_HEAD = re.compile(r"\d+:[0-9a-f]{64}")
+_HEAD = re.compile(r"\d+:[0-9a-f]{16,64}")
 """A head: each learner's chain has a key of its own."""
 
 

@@ -105,7 +105,7 @@ PYTHON: Mapping[str, Callable[[Learner], object]] = {
 FIELDS: Mapping[str, str] = {
     "create_learner": "name",
     "posteriors": "view",
-    "runs": "limit model channel class status outcome arm part span from to",
+    "runs": "limit model channel session class status outcome arm part span from to since",
     "run": "name",
     "import": "paths format unit tools_file phase each_event",
     "record": "run ended_now references",

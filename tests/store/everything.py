@@ -100,7 +100,9 @@ from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
 from core.store.reads import sessions
 from core.store.reads.measured import budgets_used, last_run_no
+from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
+from core.store.reads.since import Position, position_of
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
 from core.store.rollouts import keep_rollouts
@@ -673,6 +675,14 @@ def by_their_own(context: Context) -> None:
         last_run_no(snapshot)
         budgets_used(snapshot, 0)
         reads.observations(snapshot, limit=3, arm=A, run_no=2)
+        for run_filter in (RunFilter(), RunFilter(arm=A, part="in", classes=("imported",))):
+            for view in (View(), VIEWS[-1]):
+                changed_runs(snapshot, run_filter, view, Position(0, 0), limit=3)
+                changed_runs(snapshot, run_filter, view, Position(1, 2), limit=3, session="s")
+                for cursor in (None, Cursor(START_MS, 2), Cursor(None, 2)):
+                    run_page(snapshot, run_filter, view, session="s", cursor=cursor)
+                    run_page(snapshot, run_filter, view, session="s", cursor=cursor, direction="newer")
+        position_of(snapshot, snapshot.head)
         for run_nos in ([], [1, 2]):
             found = arms_in_runs(snapshot, run_nos)
             parts(snapshot, run_nos, found.arm_nos.tolist())

@@ -79,6 +79,7 @@ MARKS: dict[str, Marks] = {
             "learner_id episode_no uid format environment_no split task variant model at_ms n_steps "
             "n_paid finished status total_text final_text total final digest revision standing"
         ),
+        "changed",
     ),
     "episode_credit": Marks(
         (
@@ -101,6 +102,7 @@ MARKS: dict[str, Marks] = {
             "blank outcome score feedback claimed_by mover supersedes counts actor at_ms import_no "
             "revision standing undone"
         ),
+        "changed",
     ),
     "evidence": Marks(
         "learner_id run_no arm_no place excerpt",
@@ -156,6 +158,7 @@ MARKS: dict[str, Marks] = {
             "learner_id observation_no uid kind arm_no run_no success_micro failure_micro pulls actor "
             "reason at_ms import_no revision standing evaluation_no episode_credit_no undone"
         ),
+        "changed",
     ),
     "offer": Marks(
         "learner_id offer_no",
@@ -236,6 +239,7 @@ MARKS: dict[str, Marks] = {
             "reward inventory not_offered choice import_no revision standing session_key bill_pico "
             "bill_marks"
         ),
+        "changed",
     ),
     "scale": Marks(
         (

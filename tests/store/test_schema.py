@@ -257,6 +257,12 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 
 _BACK_TO_0021 = (
+    "DROP INDEX ix_run_named",
+    *(
+        statement
+        for table in ("run", "observation", "evaluation", "episode")
+        for statement in (f"DROP INDEX ix_{table}_changed", f"ALTER TABLE {table} DROP COLUMN changed")
+    ),
     "DROP TABLE link",
     *(
         f"ALTER TABLE learner DROP COLUMN {name}"

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
         "runs --limit 10",
         "runs --model gpt-4.1 --status error --from 2026-01-26",
         "runs --class baseline --class selected --format nl",
+        "runs --since 0 --limit 1000 --format nl",
     ],
     options={
         "limit": typer.Option("--limit", metavar="N"),
         "arm": typer.Option("--arm", metavar="ARM", autocompletion=arm_ids),
+        "session": typer.Option("--session", metavar="NAME"),
+        "since": typer.Option("--since", metavar="MARK"),
         "from_": typer.Option("--from", metavar="TIME"),
         "to": typer.Option("--to", metavar="TIME"),
     },

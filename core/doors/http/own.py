@@ -312,8 +312,8 @@ def _models(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 def _runs(context: Context, cursor: list[Any] | None, limit: int, filters: Mapping[str, Any]) -> ListPage:
-    place = None if cursor is None else Cursor(*cursor)
-    page = queries.listed_runs(context, cursor=place, limit=limit, **cast("RunQuery", filters))
+    beyond = None if cursor is None else Cursor(*cursor)
+    page = queries.listed_runs(context, cursor=beyond, limit=limit, **cast("RunQuery", filters))
     return ListPage(documents.runs(context, page.rows), page.onward)
 
 

@@ -15,8 +15,9 @@ from core.records.run_query import RunQuery, RunScope, scope_of
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
-from core.store.reads.run_pages import looked_up, page_of, run_page, runs_counted
+from core.store.reads.run_pages import changed_runs, looked_up, page_of, run_page, runs_counted
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
+from core.store.reads.since import Position, marked_runs, position_of
 from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
@@ -44,11 +45,9 @@ def runs(
 ) -> tuple[RunRow, ...]:
     """List the latest runs that pass the filters, newest first."""
     with context.reading() as snapshot:
-        scope = _scope(snapshot, query)
-        rows: list[RunRow] = []
-        cursor: Cursor | None = None
+        scope, rows, cursor = _scope(snapshot, query), list[RunRow](), None
         while len(rows) < limit:
-            page = run_page(snapshot, *scope, cursor=cursor, limit=limit - len(rows))
+            page = _page(snapshot, scope, cursor, limit - len(rows))
             rows += page.rows
             cursor = page.onward
             if cursor is None:
@@ -59,13 +58,26 @@ def runs(
 def listed_runs(
     context: Context, *, cursor: Cursor | None = None, limit: int = PAGE_RUNS, **query: Unpack[RunQuery]
 ) -> RunPage:
-    """Return runs that pass the filters, beyond a cursor, newest first."""
+    """Return runs that pass the filters, beyond a cursor, newest first; with ``since`` those that changed."""
     with context.reading() as snapshot:
-        return run_page(snapshot, *_scope(snapshot, query), cursor=cursor, limit=limit)
+        return _page(snapshot, _scope(snapshot, query), cursor, limit)
 
 
 def _scope(snapshot: Snapshot, query: RunQuery) -> RunScope:
     return scope_of(query, lambda: reads.last_run_ms(snapshot))
+
+
+def _page(snapshot: Snapshot, scope: RunScope, cursor: Cursor | None, limit: int) -> RunPage:
+    filters, view, session, since = scope
+    if since is None:
+        page = run_page(snapshot, filters, view, cursor=cursor, limit=limit, session=session)
+        return page._replace(rows=marked_runs(snapshot, page.rows))
+    after = position_of(snapshot, since)
+    if cursor is not None:
+        after = Position(cursor.at_ms or 0, cursor.run_no)
+    rows = changed_runs(snapshot, filters, view, after, limit=limit, session=session)
+    onward = Cursor(rows[-1].revision, rows[-1].run_no) if len(rows) == limit else None
+    return RunPage(rows=marked_runs(snapshot, rows), onward=onward, n_looked_at=len(rows), cut_short=False)
 
 
 def runs_view(

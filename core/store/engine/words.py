@@ -14,7 +14,8 @@ from typing import Final
 
 BY_SESSION: Final = "{by_session}"
 BY_TIME: Final = "{by_time}"
-"""Hint of a query that searches runs by session, or by time."""
+BY_NAME: Final = "{by_name}"
+"""Hint of a query that searches runs by session, by time, or by the name of their session."""
 
 BY_RUN: Final = "{by_run}"
 BY_ARM: Final = "{by_arm}"
@@ -59,6 +60,7 @@ class Words:
 
     by_session: str
     by_time: str
+    by_name: str
     by_run: str
     by_arm: str
     executions_by_run: str
@@ -80,6 +82,7 @@ class Words:
 SQLITE: Final = Words(
     by_session="INDEXED BY ix_run_session",
     by_time="INDEXED BY ix_run_time",
+    by_name="INDEXED BY ix_run_named",
     by_run="INDEXED BY ix_observation_run",
     by_arm="INDEXED BY ix_observation_arm",
     executions_by_run="INDEXED BY ix_execution_run",
@@ -100,6 +103,7 @@ SQLITE: Final = Words(
 POSTGRESQL: Final = Words(
     by_session="",  # it counts the rows, and needs no hint
     by_time="",
+    by_name="",
     by_run="",
     by_arm="",
     executions_by_run="",

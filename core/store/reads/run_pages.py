@@ -16,13 +16,15 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from core.columns import UNKNOWN
 from core.records.judged import INCLUDED
-from core.records.run_page import Cursor, Direction, RunPage
+from core.records.limits import LAST_MS
+from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.words import ACTIVE, BY_NAME
 from core.store.reads.arms import arm_number
 from core.store.reads.runs import rows_of
+from core.store.reads.since import Position
 from core.store.rollup import hour_of
 from core.store.transaction import Snapshot
 
@@ -50,9 +52,12 @@ def run_page(
     cursor: Cursor | None = None,
     direction: Direction = "older",
     limit: int = 50,
+    session: str | None = None,
 ) -> RunPage:
     """Return active runs that match, beyond ``cursor`` in a direction; without one the newest (or oldest)."""
-    result = looked_up(snapshot, run_filter, view, cursor=cursor, direction=direction, limit=limit)
+    result = looked_up(
+        snapshot, run_filter, view, cursor=cursor, direction=direction, limit=limit, session=session
+    )
     return page_of(snapshot, result, direction)
 
 
@@ -73,12 +78,19 @@ def looked_up(
     cursor: Cursor | None = None,
     direction: Direction = "older",
     limit: int = 50,
+    session: str | None = None,
 ) -> LookedUp:
     """The runs of a page."""
     matches: list[Cursor] = []
     last: Cursor | None = None
     n_looked_at = 0
-    for at_ms, run_no, fits in _candidates(snapshot, run_filter, view, cursor, direction, n_needed=limit):
+    if session is None:
+        candidates = _candidates(snapshot, run_filter, view, cursor, direction, n_needed=limit)
+    else:
+        candidates = _of_session(
+            snapshot, run_filter, view, session=session, cursor=cursor, is_older=direction == "older"
+        )
+    for at_ms, run_no, fits in candidates:
         if fits and len(matches) == limit:
             last = matches[-1]
             break
@@ -195,6 +207,84 @@ def _candidates(
         days = (one for one in days if one[0] in its_days)
     hours = _one_after_the_other(snapshot, hours_of, days, n_needed)
     yield from _one_after_the_other(snapshot, runs_of, hours, n_needed)
+
+
+def _of_session(
+    snapshot: Snapshot,
+    run_filter: RunFilter,
+    view: View,
+    *,
+    session: str,
+    cursor: Cursor | None,
+    is_older: bool,
+) -> Iterator[Row]:
+    """Yield (time, number, whether it matches) of the runs of a session, in order, by the index on its name."""
+    arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
+    if run_filter.arm is not None and arm_no is None:
+        return
+    fits, chosen = _fits(run_filter, view, arm_no)
+    since, until = _span(view)
+    way, further = ("DESC", "<") if is_older else ("ASC", ">")
+    sql = (
+        f"SELECT at_ms, run_no, learner_id = ?1 AND {fits} FROM run {BY_NAME} WHERE learner_id = ?1"
+        f" AND revision <= ? AND session = ? AND {{when}} ORDER BY at_ms {way}, run_no {way}"
+    )
+    dated, values = "at_ms >= ? AND at_ms < ?", [max(since, 0) * HOUR_MS, min(until * HOUR_MS, LAST_MS + 1)]
+    undated, numbers = "at_ms IS NULL", list[int]()
+    if cursor is not None and cursor.at_ms is not None:
+        dated, values = (
+            f"{dated} AND (at_ms, run_no) {further} (?, ?)",
+            [*values, cursor.at_ms, cursor.run_no],
+        )
+    elif cursor is not None:
+        undated, numbers = f"{undated} AND run_no {further} ?", [cursor.run_no]
+    parts = [(dated, values), (undated, numbers)][:: 1 if is_older else -1]
+    if cursor is not None and (cursor.at_ms is None) == is_older:  # the first of them lies behind
+        parts = parts[1:]
+    for when, bounds in parts:
+        if when is not undated or view.since_ms is None:
+            head = [snapshot.learner_id, *chosen, snapshot.revision, session]
+            yield from snapshot.connection.each(sql.replace("{when}", when), [*head, *bounds])
+
+
+def changed_runs(
+    snapshot: Snapshot,
+    run_filter: RunFilter,
+    view: View,
+    after: Position,
+    *,
+    limit: int,
+    session: str | None = None,
+) -> tuple[RunRow, ...]:
+    """Return the runs that changed after a position, in the order of their changes.
+
+    Of the runs that were listed once, undone ones and those that no longer pass the filters are returned, too.
+    """
+    arm_no = None if run_filter.arm is None else arm_number(snapshot, run_filter.arm)
+    if run_filter.arm is not None and arm_no is None:
+        return ()
+    fits, values = _fits(run_filter, view, arm_no)
+    since, until = (hour * HOUR_MS for hour in _span(view))
+    for sql, value in (
+        (" AND coalesce(at_ms, -1) >= ?", None if view.since_ms is None else since),
+        (" AND coalesce(at_ms, -1) < ?", None if view.until_ms is None else until),
+        (" AND coalesce(session, '') = ?", session),
+    ):
+        if value is not None:
+            fits, values = fits + sql, [*values, value]
+    rows = snapshot.connection.rows(
+        f"SELECT run_no, standing, CASE WHEN learner_id = ?1 AND {fits} THEN 1 ELSE 0 END FROM run"
+        f" WHERE learner_id = ?1 AND (changed, run_no) > (?, ?) AND changed <= ? AND revision <= ?"
+        f" AND (({fits}) OR changed <> revision OR EXISTS (SELECT 1 FROM provenance p"
+        " WHERE p.learner_id = ?1 AND p.kind = 'run' AND p.no = run.run_no)) ORDER BY changed, run_no LIMIT ?",
+        [snapshot.learner_id, *values, *after, snapshot.revision, snapshot.revision, *values, limit],
+    )
+    by_number = {row.run_no: row for row in rows_of(snapshot, [run_no for run_no, *_ in rows])}
+    states: dict[int, RowState] = {
+        run_no: "active" if is_listed else "gone" if standing else "undone"
+        for run_no, standing, is_listed in rows
+    }
+    return tuple(by_number[run_no]._replace(state=state) for run_no, state in states.items())
 
 
 def _one_after_the_other(

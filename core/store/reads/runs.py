@@ -125,7 +125,7 @@ _ROWS: Final = (
     " (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1 AND o.run_no = r.run_no"
     f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1"
     f" AND o.run_no = r.run_no AND o.flags & {INCLUDED} <> 0 AND o.flags & {REFERENCED} <> 0),"
-    " r.duration_ms, r.n_calls FROM ({runs}) r ORDER BY r.run_no DESC"
+    " r.duration_ms, r.n_calls, r.session, r.changed FROM ({runs}) r ORDER BY r.run_no DESC"
 )
 """A few runs, each with how many arms were in its prompt and how many of those were referenced."""
 
@@ -134,7 +134,7 @@ def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     """These runs, by number, the highest first."""
     named = "SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({})"
     rows = snapshot.connection.rows_in(_ROWS.replace("{runs}", named), [snapshot.learner_id], run_nos)
-    return tuple(RunRow._make(row) for row in rows)
+    return tuple(RunRow(*row) for row in rows)
 
 
 def run_count(snapshot: Snapshot) -> int:

@@ -58,7 +58,8 @@ def _annotated(hint: Any, info: ParameterInfo) -> Any:  # noqa: ANN401 - a type
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     several = next((get_args(one)[0] for one in get_args(inner) if get_origin(one) is Sequence), None)
     if several is None:
-        return Annotated[hint, info]
+        is_text = {str, int} <= {*get_args(inner)}  # a command line has no other form of a number
+        return Annotated[str | None if is_text else hint, info]
     info.metavar = info.metavar or "|".join(get_args(several)) or "NAME"
     return Annotated[list[str] | None, info]
 

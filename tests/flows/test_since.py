@@ -1,0 +1,187 @@
+"""Since: loads of what changed, under any acts, add up to all there is; and never to a part of another database."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.errors import ArmscopeError, InvalidInput
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.erase import erase
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.reward import reward
+from core.flows.undo import redo, undo
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run
+from core.records.run_page import RunRow
+from tests.flows.world import START_MS, context_at
+from tests.store.worlds import lines_file, run_line
+
+KEYS = ("tool:other:a", "tool:other:b")
+MANY = 10_000
+UIDS = [f"r{number}" for number in range(5)]
+
+
+def run_of(uid: str, *, rank: int, model: str) -> Run:
+    return Run(
+        uid=uid,
+        inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in KEYS)),
+        ended_at_ms=START_MS + int(uid[1:]) * 9_000_000,
+        session=f"s{int(uid[1:]) % 2}",
+        model=model,
+        calls=tuple(Call(name="a") for _ in range(1 + rank)),
+        rank=rank,
+    )
+
+
+class Loads:
+    """A copy of a list of runs that is kept up by what changed."""
+
+    def __init__(self, context: Context, **query: str) -> None:
+        self._context = context
+        self._query = query
+        self._since: str | None = "0"
+        self.rows: dict[str, RunRow] = {}
+
+    def load(self, limit: int) -> None:
+        while True:
+            page = queries.runs(self._context, limit, since=self._since, **self._query)  # type: ignore[arg-type]
+            for row in page:
+                self._since = row.mark
+                if row.state == "active":
+                    self.rows[row.uid] = row
+                else:
+                    self.rows.pop(row.uid, None)
+            if len(page) < limit:
+                return
+
+    @property
+    def held(self) -> set[RunRow]:
+        return {row._replace(mark=None) for row in self.rows.values()}
+
+    @property
+    def every(self) -> set[RunRow]:
+        page = queries.runs(self._context, MANY, **self._query)  # type: ignore[arg-type]
+        return {row._replace(mark=None) for row in page}
+
+
+class World:
+    """Acts on one learner; a refused one, such as an undo of nothing, changes nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.context, self.numbers = folder, context_at(folder / "a.db"), count()
+        self.acts: list[str | None] = []
+
+    def do(self, kind: str, at: int) -> None:
+        uid, act = UIDS[at % len(UIDS)], self.acts[at % len(self.acts)] if self.acts else None
+        doing: dict[str, Callable[[], object]] = {
+            "record": lambda: record(
+                self.context, run_of(uid, rank=at % 3, model=("large", "small")[at % 2])
+            ),
+            "import": lambda: self.acts.append(self._import(at)),
+            "reward": lambda: self.acts.append(reward(self.context, KEYS[at % 2], 0.5, run=uid).id),
+            "undo": lambda: undo(self.context, act),
+            "redo": lambda: redo(self.context, act),
+            "erase a run": lambda: erase(self.context, run=uid),
+            "erase a session": lambda: erase(self.context, session=f"s{at % 2}"),
+        }
+        with suppress(ArmscopeError):
+            doing[kind]()
+
+    def _import(self, at: int) -> str | None:
+        lines = [
+            run_line(one, ended_at_ms=START_MS, model=("large", "small")[at // 2 % 2], session="s1")
+            for one in UIDS[at % 4 : at % 4 + 2]
+        ]
+        path = lines_file(self.folder / f"{next(self.numbers)}.jsonl", *lines)
+        return import_files(self.context, [path]).id
+
+
+KINDS = ("record", "import", "reward", "undo", "redo", "erase a run", "erase a session", "load")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 99)), min_size=4, max_size=24))
+def test_loads_of_what_changed_add_up_to_all_there_is(acts: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        copies = [
+            Loads(world.context),
+            Loads(world.context, model="large"),
+            Loads(world.context, session="s1", class_="imported"),
+        ]
+        for kind, at in acts:
+            if kind == "load":
+                for one in copies:
+                    one.load(1 + at % 3)
+            else:
+                world.do(kind, at)
+        for one in copies:
+            one.load(2)
+            assert one.held == one.every
+        world.context.store.close()
+
+
+def recorded(folder: Path, n: int, *, model: str = "large") -> Context:
+    context = context_at(folder / "a.db")
+    for number in range(n):
+        record(context, run_of(f"r{number}", rank=0, model=model))
+    return context
+
+
+def since(context: Context, place: object) -> list[str]:
+    return [row.uid for row in queries.runs(context, MANY, since=place)]  # type: ignore[arg-type]
+
+
+@pytest.mark.of_file
+def test_a_mark_of_a_state_before_a_restore_is_refused(tmp_path: Path) -> None:
+    context = recorded(tmp_path, 2)
+    before = queries.runs(context, since=0)[-1].mark
+    context.store.close()
+    shutil.copytree(tmp_path, tmp_path / "backup")
+    context = recorded(tmp_path, 4)
+    lost = queries.runs(context, since=0)[-1].mark
+    context.store.close()
+    restored = context_at(tmp_path / "backup" / "a.db")
+    for number in range(5, 9):
+        record(restored, run_of(f"r{number}", rank=0, model="small"))
+    assert since(restored, before) == ["r5", "r6", "r7", "r8"]
+    with pytest.raises(InvalidInput, match="before a restore"):
+        since(restored, lost)
+    restored.store.close()
+
+
+def test_a_place_is_a_head_too_and_a_number_alone_is_refused_with_what_to_send(tmp_path: Path) -> None:
+    context = recorded(tmp_path, 2)
+    head = queries.status(context).head
+    revision = queries.status(context).revision
+    record(context, run_of("r3", rank=0, model="large"))
+    assert since(context, head) == ["r3"]
+    with pytest.raises(InvalidInput) as refused:
+        since(context, revision)
+    (place,) = [word.rstrip(".") for word in refused.value.next_step.split() if ":" in word]
+    assert since(context, place) == ["r3"]
+    for wrong in (-1, "r3", "9:0", f"{head}/999", str(revision + 99)):
+        with pytest.raises(InvalidInput):
+            since(context, wrong)
+    context.store.close()
+
+
+def test_of_another_database_nothing_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    one, other = recorded(tmp_path, 2), recorded(tmp_path / "other", 4)
+    for row in queries.runs(one, since=0):
+        with pytest.raises(InvalidInput, match="another database"):
+            since(other, row.mark)
+    one.store.close()
+    other.store.close()
