@@ -17,7 +17,7 @@ from core.errors import InvalidInput
 from core.formats.spans import Span
 from core.formats.strict import UNDECODABLE, Flaw, check, reason
 from core.formats.traced import Step, Tokens, Traced
-from core.records.run import Run
+from core.records.run import Inventory, Run
 
 NAME: Final = "otlp"
 Encoding = Literal["protobuf", "json"]
@@ -138,7 +138,7 @@ def read_spans(body: bytes, encoding: Encoding) -> RequestSpans:
     return RequestSpans(spans, refused)
 
 
-def run_of(spans: Iterable[TracedSpan]) -> Run:
+def run_of(spans: Iterable[TracedSpan], supplied: Inventory | None = None) -> Run:
     """Return the run of one trace's spans; raises the errors in `core.formats.strict.UNDECODABLE`."""
     ordered = sorted(spans, key=lambda one: (one.started_ns, one.id))
     sessions = (one.session for one in sorted(ordered, key=lambda one: one.parent != ""))
@@ -146,13 +146,13 @@ def run_of(spans: Iterable[TracedSpan]) -> Run:
         id=ordered[0].trace,
         session=next((session for session in sessions if session), None),
         steps=[_step(one) for one in ordered],
-    ).run(NAME)
+    ).run(NAME, supplied)
 
 
-def run_or_reason(spans: Iterable[TracedSpan]) -> Run | str:
+def run_or_reason(spans: Iterable[TracedSpan], supplied: Inventory | None = None) -> Run | str:
     """Return the run of one trace's spans, or why there is none."""
     try:
-        return run_of(spans)
+        return run_of(spans, supplied)
     except UNDECODABLE as problem:
         words = reason(problem, b"")
         return words if words.endswith(".") else f"It {words}."
