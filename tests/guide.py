@@ -26,6 +26,7 @@ from core.doors.mcp.tools import BY_NAME
 from core.doors.verbs import VERBS
 from core.formats import FORMATS
 from core.records.learner import LearnerSettings, Priors
+from core.store.views import VIEWS
 from dashboard import launch
 from dashboard.sentences.settings import SETTING_WORDS
 
@@ -229,6 +230,10 @@ def _doors() -> Rows:
     ]
 
 
+def _views() -> Rows:
+    return [[_code(f"{view.name}.{one.name}"), one.type, one.words] for view in VIEWS for one in view.columns]
+
+
 TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "verbs": (["verb", "effect"], _verbs),
     "tools": (["tool", "right", "description"], _tools),
@@ -238,6 +243,7 @@ TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "errors": (["code", "HTTP", "meaning", "next step"], _errors),
     "routes": (["route", "right", "effect"], _routes),
     "doors": (["route", "right", "purpose"], _doors),
+    "views": (["column", "type", "meaning"], _views),
 }
 """Heads and rows of each table, by name."""
 

@@ -547,7 +547,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_675,
     "core/statistics": 11_870,
-    "core/store": 26_020,
+    "core/store": 26_285,
     "dashboard": 4_525,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

@@ -25,6 +25,7 @@ NAMES: Final = (
     "start",
     "import",
     "python",
+    "data",
     "http",
     "mcp",
     "proxy",

@@ -17,6 +17,7 @@ from core.settings import Located, Server
 from core.store.engine import Connection, Database, Distribution
 from core.store.links import build
 from core.store.tables import metadata
+from core.store.views import create, drop
 
 BASELINE: Final = "0020"
 UPGRADES_OLDER: Final = "beef0f8edd47cad5e8bdbc265733b9d82a6c6775"
@@ -140,7 +141,7 @@ def make(database: Database) -> None:
 
     The migrations lead to the same schema. They would take several times as long.
     """
-    with database.migrating() as (transacted, connection):
+    with database.migrating(create) as (transacted, connection):
         metadata.create_all(transacted, checkfirst=False)
         for statement in _FIRST_ROWS:
             connection.run(statement)
@@ -161,6 +162,7 @@ _FIRST_ROWS: Final = (
 def migrate(database: Database) -> None:
     """Run the missing migrations in one transaction; the caller holds the lock of `Database.making`.
 
+    The views are made again afterwards, because no table that a view reads can be changed.
     Alembic is imported here, because most databases never need it.
     """
     from alembic import command  # noqa: PLC0415
@@ -170,7 +172,8 @@ def migrate(database: Database) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")
-    with database.migrating() as (transacted, _):
+    with database.migrating(create) as (transacted, connection):
+        drop(connection)
         config.attributes["connection"] = transacted
         try:
             command.upgrade(config, "head")

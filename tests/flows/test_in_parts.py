@@ -41,6 +41,7 @@ from tests.flows.history import ARMS, History, line_of, made_of
 from tests.flows.test_import_laws import Growing, synthetic
 from tests.flows.test_machine import UIDS, WORDS, Machine, Made, Words, arm_line, tell
 from tests.flows.world import IN_PARTS, START_MS, context_at
+from tests.store.viewed import check_views
 
 
 class InParts(Machine):
@@ -86,6 +87,7 @@ class InParts(Machine):
             return self._stands(end.value.id, revision)
         assert queries.revision(self.context).revision == revision
         assert queries.verify(self.context).clean
+        check_views(self.context)
         return multiple()
 
     @precondition(lambda self: self.steps is not None)

@@ -42,6 +42,7 @@ from tests.flows.history import ARMS, described, folded, line_of, made_of, said,
 from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.sources import check_sources
 from tests.flows.world import context_at, memory_folder
+from tests.store.viewed import check_views
 from tests.store.worlds import THIRDS, lines_file, part_line
 
 UIDS = st.sampled_from([f"run-{number}" for number in range(5)])
@@ -343,6 +344,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         verification = queries.verify(self.context)
+        check_views(self.context)
         self._read_its_export()
         self.context.store.close()
         self.folder.cleanup()

@@ -31,6 +31,7 @@ from core.store.engine.opening import open_database
 from core.store.schema import BASELINE, HEAD, UPGRADES_OLDER, migrate
 from core.store.store import Store
 from core.store.tables import metadata
+from core.store.views import VIEWS
 from tests.flows.history import described
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file, run_line
@@ -257,6 +258,7 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 
 _BACK_TO_0021 = (
+    *(f"DROP VIEW {view.name}" for view in VIEWS),
     "DROP INDEX ix_run_named",
     *(
         statement

@@ -192,6 +192,10 @@ class Connection(ABC):
         """Return the size of the database in bytes."""
 
 
+def unfinished(connection: Connection) -> None:
+    """Do nothing at the end of a migration (default)."""
+
+
 class Database(ABC):
     """One database, which many threads and processes have open at once.
 
@@ -250,8 +254,10 @@ class Database(ABC):
         """Be the one that makes the tables, or brings them up to date, where they may be."""
 
     @abstractmethod
-    def migrating(self) -> AbstractContextManager[tuple[Transacted, Connection]]:
-        """Yield the one transaction for it; the caller is inside `making`."""
+    def migrating(
+        self, finish: Callable[[Connection], None] = unfinished
+    ) -> AbstractContextManager[tuple[Transacted, Connection]]:
+        """Yield the one transaction for it, which ends with ``finish``; the caller is inside `making`."""
 
     @abstractmethod
     def is_due(self, now_ms: int | None) -> bool:

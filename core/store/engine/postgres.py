@@ -830,7 +830,9 @@ class Database(port.Database):
             return connection.tables()
 
     @contextmanager
-    def migrating(self) -> Iterator[tuple[Transacted, Connection]]:
+    def migrating(
+        self, finish: Callable[[port.Connection], None] = port.unfinished
+    ) -> Iterator[tuple[Transacted, Connection]]:
         """Yield one transaction; its new text columns then get the sort order of all engines."""
         engine = create_engine("postgresql+psycopg://", creator=self._connected_plainly, poolclass=NullPool)
         with translated(self.location, "write"), _unwrapped(), engine.begin() as transacted:
@@ -842,6 +844,7 @@ class Database(port.Database):
             with citus.keeping_distributed(connection):
                 yield transacted, connection
             _collate(connection)
+            finish(connection)
 
     def is_due(self, now_ms: int | None) -> bool:  # noqa: ARG002
         return False  # the server has checksums, which its operator watches

@@ -418,9 +418,13 @@ class Database(port.Database):
             yield
 
     @contextmanager
-    def migrating(self) -> Iterator[tuple[Transacted, Connection]]:
+    def migrating(
+        self, finish: Callable[[port.Connection], None] = port.unfinished
+    ) -> Iterator[tuple[Transacted, Connection]]:
         with migrating(self.path) as (transacted, driver):
-            yield transacted, Connection(driver)
+            connection = Connection(driver)
+            yield transacted, connection
+            finish(connection)
 
     # The file at the path
 
