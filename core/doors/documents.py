@@ -21,6 +21,7 @@ from core.records.estimate import Estimate
 from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
 from core.records.evaluation_page import EvaluationState
 from core.records.run import RunClass, Status
+from core.records.run_page import RowState
 from core.records.times import Moment, iso
 from core.records.verdict import Outcome
 
@@ -46,6 +47,11 @@ RunItem = TypedDict(
         "tokens": int | None,
         "arms": int,
         "referenced": int,
+        "session": str | None,
+        "revision": int,
+        "state": RowState,
+        "erased": bool,
+        "mark": str | None,
     },
 )
 RunItem.__doc__ = "A run of a list."

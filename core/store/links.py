@@ -247,6 +247,14 @@ def last_link(connection: Connection, learner_id: int) -> Link | None:
     return held[-1] if held else None if row is None else Link(*row)
 
 
+def link_numbered(connection: Connection, learner_id: int, link_no: int) -> Link | None:
+    """Return the link of a number."""
+    row = connection.row(f"{_LINKS_OF} AND link_no = ?", [learner_id, link_no])
+    if row is not None:
+        return Link(*row)
+    return next((link for link in _held(connection, learner_id) if link.link_no == link_no), None)
+
+
 def link_with(connection: Connection, learner_id: int, head: bytes, link_no: int | None) -> Link | None:
     """Return the link that has a head, under this number if there is one."""
     by_number, number = ("", []) if link_no is None else (" AND link_no = ?", [link_no])

@@ -128,7 +128,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         for name in COLUMNS:
             driver.execute(f"DROP VIEW {name}")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")
-        driver.execute("UPDATE alembic_version SET version_num = '0024'")
+        driver.execute("UPDATE alembic_version SET version_num = '0026'")
         driver.commit()
     assert maintenance.upgrade(path).after == HEAD
     context = context_of(path)

@@ -46,7 +46,7 @@ def check_views(context: Context) -> Counter[str]:
     observations, episodes = rows_of(context, "v_observations"), rows_of(context, "v_episodes")
     _check_arms(context, arms)
     answered = [
-        {_AS_RUNS[name]: value for name, value in row._asdict().items()}
+        {_AS_RUNS[name]: value for name, value in row._asdict().items() if name in _AS_RUNS}
         for row in queries.runs(context, limit=_MANY)
     ]
     shown = [{name: row[name] for name in _AS_RUNS.values()} for row in runs]

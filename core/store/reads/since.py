@@ -14,6 +14,7 @@ from core.errors import InvalidInput
 from core.records.limits import shown
 from core.records.run_page import RunRow
 from core.store.erased import Erased
+from core.store.links import link_numbered
 from core.store.transaction import Snapshot
 
 _MARK: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{16,64})(?:/([0-9]{1,18})(?:\.([0-9]{1,18}))?)?")
@@ -51,19 +52,16 @@ def position_of(snapshot: Snapshot, since: object) -> Position:
             f"since must be 0, a row's mark or a head that status shows, got {shown(since)}.",
             next_step=_instead(snapshot, text),
         )
-    row = snapshot.connection.row(
-        "SELECT revision, head FROM link WHERE learner_id = ? AND link_no = ?",
-        [snapshot.learner_id, int(match[1])],
-    )
+    link = link_numbered(snapshot.connection, snapshot.learner_id, int(match[1]))
     revision = None if match[3] is None else int(match[3])
-    if row is None or not row[1].hex().startswith(match[2]) or (revision or 0) > snapshot.revision:
+    if link is None or not link.head.hex().startswith(match[2]) or (revision or 0) > snapshot.revision:
         raise InvalidInput(
             f"since must be of this database and its history, got {shown(since)}, which learner"
             f" {shown(snapshot.name)} never had.",
             next_step="It is of another database, or of a state before a restore. Send 0 and load all rows again.",
         )
     if revision is None:
-        return Position(int(row[0]), _END)
+        return Position(link.revision, _END)
     return Position(revision, _END if match[4] is None else int(match[4]))
 
 
