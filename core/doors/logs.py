@@ -17,7 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from queue import Queue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Final, TypeVar
 
 from core.errors import ArmscopeError
@@ -50,6 +50,7 @@ class LogWriter(logging.Handler):
         self._descriptor = descriptor
         self._as_line = _as_json if form == "json" else _as_text
         self._lines: Queue[str] = Queue(MOST_WAITING)
+        self._pause = Event()
         self._n_reported = 0
         if descriptor is not None:
             Thread(target=self._run, args=[descriptor], name="armscope-log", daemon=True).start()
@@ -86,7 +87,7 @@ class LogWriter(logging.Handler):
             try:
                 rest = rest[os.write(descriptor, rest) :]
             except BlockingIOError:
-                time.sleep(_PAUSE_S)
+                self._pause.wait(_PAUSE_S)
             except OSError:
                 self.n_lost += 1
                 return

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-NAME = sys.argv[1]
+NAME = sys.argv[1] if len(sys.argv) > 1 else "raw"
 SCHEMA = {"type": "object", "x-unknown": 1.50}
 TOOLS: list[Any] = [
     {"name": name, "description": f"{name} of {NAME}", "inputSchema": SCHEMA, "x-unknown": {"é": [1e3]}}
