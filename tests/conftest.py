@@ -24,8 +24,10 @@ from tests.engine import interrupted, is_asked, redirected, running
 from tests.flows.world import memory_folder
 from tests.store.recording import shared_library
 
-settings.register_profile("any machine", deadline=None)  # how long an example takes is no law
-settings.load_profile("any machine")
+# How long an example takes is no law. Fifty a test keep the check short.
+settings.register_profile("check", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=1_000)
+settings.load_profile("check")
 
 ROOT = Path(__file__).resolve().parent.parent
 if sys.dont_write_bytecode:
