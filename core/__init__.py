@@ -12,6 +12,7 @@ from core.deprecation import replacement_of
 from core.version import __version__
 
 if TYPE_CHECKING:
+    from core.adapters.decorator import with_run
     from core.client import AsyncClient, Client
     from core.doors.asynchronous import AsyncLearnerProtocol, AsyncRun
     from core.doors.protocol import LearnerProtocol
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from core.statistics.savings import Savings
 else:
     _HOMES = {
+        "core.adapters.decorator": ("with_run",),
         "core.client": (
             "AsyncClient",
             "Client",
@@ -287,4 +289,5 @@ __all__ = [
     "skill_candidate",
     "sparse",
     "tool_candidate",
+    "with_run",
 ]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -46,6 +47,7 @@ STAGES: list[set[str]] = [
     {"core.flows"},
     {"core.demo", "core.explained"},
     {"core.doors"},
+    {"core.adapters"},
     {"core.client"},
     {"core"},
     {"core.package"},
@@ -82,6 +84,11 @@ AT_HOME = {
     "yaml": ("core.installed.files",),
     "mcp": ("core.doors.mcp",),
     "mcp_types": ("core.doors.mcp",),
+    "langchain": ("core.adapters.langchain",),
+    "langchain_core": ("core.adapters.langchain", "core.adapters.langgraph"),
+    "langgraph": ("core.adapters.langchain", "core.adapters.langgraph"),
+    "agents": ("core.adapters.openai_agents",),
+    "pydantic_ai": ("core.adapters.pydantic_ai",),
 }
 """Which modules may import a library that is shut in one place."""
 
@@ -398,9 +405,18 @@ def test_public_names_are_sorted_and_there() -> None:
         assert getattr(core, name).__module__.startswith("core."), name
 
 
+NEEDED = {
+    "core.adapters.langchain": "langchain",
+    "core.adapters.langgraph": "langgraph",
+    "core.adapters.openai_agents": "agents",
+}
+"""Modules that import a package which need not be installed."""
+
+
 def _modules() -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(core.__path__, "core."):
-        if not found.name.startswith("core.store.migrations"):
+        needed = NEEDED.get(found.name)
+        if not found.name.startswith("core.store.migrations") and (needed is None or find_spec(needed)):
             yield importlib.import_module(found.name)
 
 
@@ -534,7 +550,8 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 5_980,
+    "core": 5_990,
+    "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 630,
     "core/doors": 17_087,
@@ -543,7 +560,7 @@ BUDGETS = {
     "core/formats": 13_150,
     "core/guide": 380,
     "core/installed": 880,
-    "core/package": 40,
+    "core/package": 70,
     "core/posterior": 620,
     "core/records": 8_675,
     "core/statistics": 11_870,

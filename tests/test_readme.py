@@ -50,7 +50,11 @@ SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp", "
 """Packages that a process which only selects and records does without, by the module that needs them."""
 
 
-OF_EXTRAS = ("core.store.engine.postgres", "core.store.engine.refused", "core.frames")
+OF_EXTRAS = (
+    *("core.store.engine.postgres", "core.store.engine.refused", "core.frames"),
+    *("core.adapters.langchain", "core.adapters.langgraph", "core.adapters.openai_agents"),
+    "core.adapters.pydantic_ai",
+)
 """What an extra is for, which is asked for where it is missing."""
 
 

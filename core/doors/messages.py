@@ -67,8 +67,10 @@ def call_of(name: str, arguments: object) -> Call:
 
 
 def _parts(message: object) -> Iterator[MessagePart]:
-    """Parts of a message or an answer."""
-    if choices := _several(message, "choices"):
+    """Parts of a message or an answer; a plain text is the user's."""
+    if isinstance(message, str):
+        yield MessagePart("request", message, text=message)
+    elif choices := _several(message, "choices"):
         yield from _parts(_of(choices[0], "message"))
     elif output := _several(message, "output"):
         for item in output:

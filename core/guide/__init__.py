@@ -26,6 +26,11 @@ NAMES: Final = (
     "import",
     "python",
     "data",
+    "loops",
+    "langchain",
+    "langgraph",
+    "openai-agents",
+    "pydantic-ai",
     "http",
     "mcp",
     "proxy",
@@ -97,7 +102,8 @@ def read(name: str) -> str:
 
 
 def _unmarked(text: str) -> str:
-    return re.sub(r"^<!-- .*? -->\n|(?<=^```sh) long$", "", text, flags=re.MULTILINE)
+    marks = r"^<!-- .*? -->\n|(?<=^```sh) long$|(?<=^```python) long$"
+    return re.sub(marks, "", text, flags=re.MULTILINE)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,208 @@
+"""Request: one request to the agent of a framework, from its first list of tools to its end.
+
+The first list is offered to the learner. Tools that are in no list yet, or have no name, stay in the prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from core.doors.asynchronous import AsyncLearnerProtocol, threads
+from core.doors.messages import parts_of, spent_of
+from core.doors.protocol import LearnerProtocol, RunOptions
+from core.doors.running import RunUnderWay
+from core.errors import ArmscopeError, InvalidInput
+from core.records.arm import Arm, tool_key
+from core.records.bill import Owner
+from core.records.candidate import tool_candidate
+
+_T = TypeVar("_T")
+
+AnyLearner = LearnerProtocol | AsyncLearnerProtocol
+"""A `Learner`, a `Client`, or one of their asynchronous forms."""
+
+_LOG: Final = logging.getLogger("armscope")
+
+
+class _InThreads(AsyncLearnerProtocol):
+    """A blocking learner for an event loop."""
+
+    def __init__(self, learner: LearnerProtocol) -> None:
+        self.learner = learner
+        self._threads, self._run_threads = threads()
+
+
+class Requests:
+    """The options that all requests of an agent have in common. Wrong ones raise here."""
+
+    def __init__(self, learner: AnyLearner, options: RunOptions) -> None:
+        if options.get("uid") is not None:
+            raise InvalidInput(
+                f"A uid must be of one request, got {options['uid']!r} for all of them.",
+                next_step="Leave it out: each request gets its own.",
+            )
+        # isinstance does not know the protocols.
+        self.blocking: LearnerProtocol = cast("Any", getattr(learner, "learner", learner))
+        is_blocking = self.blocking is learner
+        self.awaited = _InThreads(self.blocking) if is_blocking else cast("AsyncLearnerProtocol", learner)
+        self.options = options
+        self.blocking.run([], **options)
+
+
+class Request:
+    """One request; ``session`` is the framework's thread, unless the options name one.
+
+    ``only_known``: a call of a tool that no list had, such as one for the output, is no call.
+    """
+
+    def __init__(
+        self, requests: Requests, *, uid: str | None = None, session: object = None, only_known: bool = True
+    ) -> None:
+        self.session = session
+        self.has_begun = False
+        self._uid = uid
+        self._requests = requests
+        self._only_known = only_known
+        self._lock = threading.Lock()
+        self._run: RunUnderWay[Any] | None = None
+        self._keys: dict[str, str] = {}
+        self._ranks: dict[str, int] = {}
+        self._is_held = False
+
+    @property
+    def guidance(self) -> str | None:
+        """Text about left-out tools for the system prompt."""
+        return None if self._run is None else self._run.guidance
+
+    def tools(self, offered: Sequence[_T], *, always: Collection[str] = ()) -> list[_T]:
+        """Return the tools of the prompt, the same objects; those named in ``always`` stay."""
+        try:
+            with self._lock:
+                if not self.has_begun:
+                    self.has_begun = True
+                    self._begin(offered)
+            ranked = [(self._rank(name_of(tool)), tool) for tool in offered]
+            last = len(self._ranks)
+            included = [(rank, tool) for rank, tool in ranked if rank <= last or name_of(tool) in always]
+            if self._is_held:
+                included.sort(key=lambda pair: pair[0])
+            return [tool for _, tool in included]
+        except ArmscopeError:
+            raise
+        except Exception as problem:
+            self._log(problem)
+            return list(offered)
+
+    async def awaited_tools(self, offered: Sequence[_T], *, always: Collection[str] = ()) -> list[_T]:
+        """Return the tools of the prompt; the selection does not keep the event loop waiting."""
+        work = partial(self.tools, offered, always=always)
+        return work() if self.has_begun else await self._requests.awaited._in_run_thread(work)
+
+    def _begin(self, offered: Sequence[object]) -> None:
+        arms: dict[str, Arm] = {}
+        for tool in offered:
+            if (arm := _arm(tool)) is not None:
+                arms.setdefault(arm.key, arm)
+                self._keys[name_of(tool)] = arm.key
+        options: RunOptions = {**self._requests.options, "uid": self._uid}
+        if self.session is not None:
+            options.setdefault("session", str(self.session))
+        run = self._requests.blocking.run(list(arms.values()), **options)
+        selection = run.__enter__().selection
+        ranked, left_out = enumerate(selection.decisions), len(selection.decisions) + 1
+        self._ranks = {one.arm: rank if one.included else left_out for rank, one in ranked}
+        self._is_held = selection.held_since_ms is not msgspec.UNSET
+        self._run = run
+
+    def _rank(self, name: str) -> int:
+        """Return the rank of a tool; unknown tools come last, and left-out ones after them."""
+        return self._ranks.get(self._keys.setdefault(name, ""), len(self._ranks))
+
+    def read(self, messages: object, *, model: str | None = None, owner: Owner = "agent") -> None:
+        """Add the calls, texts and usage of messages; ``model`` answered where they name none.
+
+        Of a sub-agent only the tokens count, and only in the bill.
+        """
+        if (run := self._run) is None:
+            return
+        try:
+            if owner == "agent":
+                run.from_messages(messages)
+            else:
+                usages = [part for part in parts_of(messages) if part.kind == "usage"]
+                run.spent += [replace(spent_of(one.usage, one.model)[1], owner=owner) for one in usages]
+            run.spent = [replace(row, model=row.model or model) for row in run.spent]
+        except Exception as problem:
+            self._log(problem)
+
+    def end(self, problem: BaseException | None = None) -> None:
+        """Record the run, once; with a ``problem`` as a failed one."""
+        with self._lock:
+            run, self._run, self.has_begun = self._run, None, True
+        if run is not None:
+            if self._only_known:
+                run.calls = [call for call in run.calls if call.name in self._keys]
+            run.__exit__(None if problem is None else type(problem), problem, None)
+
+    async def awaited_end(self, problem: BaseException | None = None) -> None:
+        """Record the run; a task that is cancelled meanwhile does not stop it."""
+        await asyncio.shield(self._requests.awaited._in_run_thread(partial(self.end, problem)))
+
+    async def ending_with(self, events: AsyncIterable[_T]) -> AsyncIterator[_T]:
+        """Yield events, and record the run at their end."""
+        async with Ending(self, last=True):
+            async for event in events:
+                yield event
+
+    def _log(self, problem: Exception) -> None:
+        if self._requests.options.get("on_error") == "raise":
+            raise problem
+        _LOG.warning("A request continues without armscope: %r", problem)
+
+
+class Ending:
+    """A block of a request, awaited or not. What it raises ends the request, except ``others``; ``last``: always."""
+
+    def __init__(self, request: Request, *others: type[BaseException], last: bool = False) -> None:
+        self._request, self._others, self._last = request, others, last
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
+        if self._ends(problem):
+            self._request.end(problem)
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
+        if self._ends(problem):
+            await self._request.awaited_end(problem)
+
+    def _ends(self, problem: BaseException | None) -> bool:
+        return self._last if problem is None else not isinstance(problem, self._others)
+
+
+def name_of(tool: object) -> str:
+    """Return the name of a tool, "" if it has none."""
+    source: Any = tool.get("function", tool) if isinstance(tool, Mapping) else tool
+    is_json = isinstance(source, Mapping)
+    name = source.get("name") if is_json else getattr(source, "name", getattr(source, "__name__", None))
+    return name if isinstance(name, str) else ""
+
+
+def _arm(tool: object) -> Arm | None:
+    """Return the arm of a tool; None for one without a name, such as a provider's own."""
+    try:
+        return tool_candidate(tool)
+    except ArmscopeError:
+        return None
+    except Exception:  # a schema that can't be written as JSON; then its cost is unknown
+        return Arm(key=tool_key(name_of(tool)))

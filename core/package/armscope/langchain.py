@@ -1,0 +1,5 @@
+"""LangChain: `armscope help langchain` shows it."""
+
+from core.adapters.langchain import ArmscopeMiddleware
+
+__all__ = ["ArmscopeMiddleware"]

@@ -1,0 +1,203 @@
+"""The promises of every adapter, to be checked with the real package and a model of its own that follows a script.
+
+A question such as ``call read`` makes the model call that tool if it is shown, and then answer. ``fail`` makes it
+raise. The tool ``broken`` raises. Each answer has 130 tokens of input, 100 of them cached, and 7 of output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from core import AsyncLearner, Client, Learner, open_learner
+from core.errors import InvalidInput
+
+NAMES: Final = ("search", "read", "write", "broken")
+MODEL: Final = "large-2026-01-31"
+INPUT, CACHED, OUTPUT = 130, 100, 7
+
+
+@dataclass
+class Shown:
+    """Tools and system prompts of the calls of the model, and the tools that ran."""
+
+    tools: list[list[str]] = field(default_factory=list)
+    systems: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+
+    def step(self, question: str, tools: list[str], system: str, *, has_result: bool) -> str | None:
+        """The tool that the model calls now; None = it answers."""
+        self.tools.append(tools)
+        self.systems.append(system)
+        if question.startswith("fail"):
+            raise KeyError("model")
+        name = question.removeprefix("call ").split(" ", maxsplit=1)[0]
+        return None if has_result or name not in tools else name
+
+    def run(self, name: str, q: str) -> str:
+        """Run a tool."""
+        self.ran.append(name)
+        if name == "broken":
+            raise ZeroDivisionError(name)
+        return f"{name} {q}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is recorded of one run."""
+
+    status: str
+    session: str | None
+    calls: int
+    referenced: tuple[str, ...]
+    model: str | None
+    counts: tuple[int, int, int]
+    tokens: int | None
+    n_in: int
+
+
+def facts_of(learner: Learner) -> list[Facts]:
+    """The recorded runs, oldest first."""
+    found = []
+    for row in reversed(learner.runs()):
+        story = learner.why(row.uid)
+        run = story.facts
+        rows = [one for one in run.bill if one.owner == "agent"]
+        found.append(
+            Facts(
+                status=run.status,
+                session=run.session,
+                calls=run.n_calls,
+                referenced=tuple(one.arm.split(":")[2] for one in story.arms if one.referenced),
+                model=run.model,
+                counts=(
+                    sum(one.input for one in rows),
+                    sum(one.cache_read for one in rows),
+                    sum(one.output for one in rows),
+                ),
+                tokens=run.tokens,
+                n_in=row.n_arms,
+            )
+        )
+    return found
+
+
+@contextmanager
+def own_event_loop() -> Iterator[None]:
+    """An event loop for what runs one itself and leaves it open."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+class Contract:
+    """Tests of an adapter; a subclass makes the agent.
+
+    ``guides``: its package lets an adapter add to the prompt. ``of_tool``: what comes of a tool that raises.
+    """
+
+    guides = True
+    of_tool: type[Exception] = ZeroDivisionError
+
+    @abstractmethod
+    async def ask(
+        self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any
+    ) -> list[Any]:
+        """Answer questions, each of a thread, all at once by the same agent with the tools `NAMES`."""
+
+    @pytest.fixture
+    def learner(self, tmp_path: Path) -> Iterator[Learner]:
+        patient = {"select_s": 60.0, "record_s": 60.0, "spool": tmp_path / "spool"}
+        with open_learner(tmp_path / "a.db", entropy=lambda: 7, **patient) as learner:  # type: ignore[arg-type]
+            learner.change("baseline_rate", 0.0)
+            yield learner
+
+    def test_the_model_gets_the_chosen_tools(self, learner: Learner) -> None:
+        shown = Shown()
+        (answer,) = asyncio.run(self.ask(learner, shown, [("hello", "t")], k=2))
+        assert answer == "done"
+        (tools,) = shown.tools
+        assert len(tools) == 2
+        assert set(tools) < set(NAMES)
+        left_out = set(NAMES) - set(tools)
+        named = [f'"{name}"' in shown.systems[0] for name in left_out]
+        assert named == [self.guides] * 2, "the guidance names them"
+        assert shown.systems[0].startswith("Be kind."), "behind the agent's own instructions"
+        (run,) = facts_of(learner)
+        assert (run.status, run.calls, run.n_in) == ("completed", 0, 2)
+
+    def test_a_run_has_calls_tokens_session_and_model(self, learner: Learner) -> None:
+        shown = Shown()
+        (answer,) = asyncio.run(self.ask(learner, shown, [("call read", "chat-7")]))
+        assert (answer, shown.ran) == ("done", ["read"])
+        assert shown.tools[0] == shown.tools[1], "one selection for the request"
+        (run,) = facts_of(learner)
+        assert (run.status, run.session, run.calls) == ("completed", "chat-7", 1)
+        assert run.referenced == ("read",)
+        assert run.model == MODEL
+        assert (run.counts, run.tokens) == (
+            (2 * (INPUT - CACHED), 2 * CACHED, 2 * OUTPUT),
+            2 * (INPUT + OUTPUT),
+        )
+        assert learner.verify().clean
+
+    def test_the_request_is_kept_where_texts_are(self, learner: Learner, tmp_path: Path) -> None:
+        learner.change("keep_texts", True)
+        asyncio.run(self.ask(learner, Shown(), [("call read", "t")]))
+        learner.evaluate(learner.runs()[0].uid, "success", score=1.0, rubric="v1", rater="mara")
+        learner.export_training(tmp_path / "sft.jsonl", "sft_jsonl")
+        assert "call read" in (tmp_path / "sft.jsonl").read_text("utf-8")
+
+    @pytest.mark.parametrize("awaited", [False, True])
+    def test_requests_at_once_are_not_mixed(self, learner: Learner, *, awaited: bool) -> None:
+        """Each asks for another tool in a thread of its own."""
+        asked = [(f"call {NAMES[n % 3]} {n}", f"t{n}") for n in range(20)]
+        source: Any = AsyncLearner(learner) if awaited else learner
+        answers = asyncio.run(self.ask(source, Shown(), asked))
+        assert answers == ["done"] * 20
+        runs = facts_of(learner)
+        assert {(run.session, run.referenced) for run in runs} == {
+            (f"t{n}", (NAMES[n % 3],)) for n in range(20)
+        }
+        assert len(runs) == 20
+        assert {(run.calls, run.tokens, run.status) for run in runs} == {
+            (1, 2 * (INPUT + OUTPUT), "completed")
+        }
+
+    def test_the_agents_own_exception_stays(self, learner: Learner) -> None:
+        with pytest.raises(KeyError, match="model"):
+            asyncio.run(self.ask(learner, Shown(), [("fail", "t")]))
+        (run,) = facts_of(learner)
+        assert (run.status, run.calls, run.n_in) == ("error", 0, 4)
+
+    def test_a_tool_that_raises_fails_the_run(self, learner: Learner) -> None:
+        with pytest.raises(self.of_tool):
+            asyncio.run(self.ask(learner, Shown(), [("call broken", "t")]))
+        (run,) = facts_of(learner)
+        assert (run.status, run.calls) == ("error", 1)
+
+    def test_without_a_server_the_agent_answers_with_all_tools(self, tmp_path: Path) -> None:
+        with Client("http://127.0.0.1:9", spool=tmp_path) as client:
+            shown = Shown()
+            answers = asyncio.run(self.ask(client, shown, [(f"call read {n}", f"t{n}") for n in range(3)]))
+            assert answers == ["done"] * 3
+            assert {frozenset(tools) for tools in shown.tools} == {frozenset(NAMES)}
+            assert client._attempts.counts().waiting == 3
+
+    def test_wrong_options_raise_before_the_first_request(self, learner: Learner) -> None:
+        for options in ({"budget_tokens": -1}, {"k": 1.5}, {"on_error": "never"}, {"uid": "always the same"}):
+            with pytest.raises(InvalidInput):
+                asyncio.run(self.ask(learner, Shown(), [], **options))
+        assert learner.runs() == ()

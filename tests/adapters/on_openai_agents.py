@@ -1,0 +1,228 @@
+"""Agents of the OpenAI Agents SDK, run by `test_frameworks` in environments of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from agents import Agent, FunctionTool, ModelResponse, RunConfig, RunHooks, Runner, SQLiteSession, Usage
+from agents.exceptions import UserError
+from agents.models.interface import Model
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseUsage,
+)
+
+from core import Learner
+from core.adapters.openai_agents import ArmscopeRunner
+from tests.adapters.contract import (
+    CACHED,
+    INPUT,
+    MODEL,
+    NAMES,
+    OUTPUT,
+    Contract,
+    Shown,
+    facts_of,
+    own_event_loop,
+)
+
+DETAILS = {
+    "input_tokens": INPUT,
+    "output_tokens": OUTPUT,
+    "total_tokens": INPUT + OUTPUT,
+    "input_tokens_details": {"cached_tokens": CACHED, "cache_write_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 3},
+}
+
+
+class ScriptedModel(Model):
+    """A model that follows the script; older versions of the SDK bring none."""
+
+    model = MODEL
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+
+    def output(self, system: str | None, input: Any, tools: Any) -> list[Any]:
+        items = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
+        texts = [one["content"] for one in items if one.get("role") == "user"]
+        has_result = items[-1].get("type") == "function_call_output"
+        names = [tool.name for tool in tools]
+        name = self._shown.step(texts[-1], names, system or "", has_result=has_result)
+        if name is not None:
+            return [
+                ResponseFunctionToolCall(type="function_call", call_id="c", name=name, arguments='{"q": "x"}')
+            ]
+        text = ResponseOutputText(type="output_text", text="done", annotations=[], logprobs=[])
+        return [
+            ResponseOutputMessage(
+                id="m", type="message", role="assistant", status="completed", content=[text]
+            )
+        ]
+
+    async def get_response(self, *arguments: Any, **options: Any) -> ModelResponse:
+        system, input, _, tools = (*arguments, *options.values())[:4]
+        usage = ResponseUsage.model_validate(DETAILS)
+        return ModelResponse(
+            output=self.output(system, input, tools),
+            usage=Usage(
+                requests=1,
+                input_tokens=INPUT,
+                output_tokens=OUTPUT,
+                total_tokens=INPUT + OUTPUT,
+                input_tokens_details=usage.input_tokens_details,
+                output_tokens_details=usage.output_tokens_details,
+            ),
+            response_id="r",
+        )
+
+    async def stream_response(self, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        system, input, _, tools = (*arguments, *options.values())[:4]
+        response = Response(
+            id="r",
+            created_at=0,
+            model=MODEL,
+            object="response",
+            output=self.output(system, input, tools),
+            tool_choice="auto",
+            tools=[],
+            parallel_tool_calls=False,
+            usage=ResponseUsage.model_validate(DETAILS),
+        )
+        yield ResponseCompletedEvent(type="response.completed", response=response, sequence_number=0)
+
+
+def a_tool(shown: Shown, name: str, **options: Any) -> FunctionTool:
+    async def run(context: Any, arguments: str) -> str:
+        return shown.run(name, arguments)
+
+    schema = {
+        "type": "object",
+        "properties": {"q": {"type": "string"}},
+        "required": ["q"],
+        "additionalProperties": False,
+    }
+    return FunctionTool(
+        name=name, description=f"The tool {name}", params_json_schema=schema, on_invoke_tool=run, **options
+    )
+
+
+def an_agent(shown: Shown, **options: Any) -> Agent[Any]:
+    values = {"tools": [a_tool(shown, name) for name in NAMES], **options}
+    return Agent(name="helper", instructions="Be kind.", model=ScriptedModel(shown), **values)
+
+
+class Counting(RunHooks[Any]):
+    """Hooks of the caller."""
+
+    def __init__(self) -> None:
+        self.n: dict[str, int] = {}
+
+    async def on_llm_end(self, *arguments: Any) -> None:
+        self.n["answers"] = self.n.get("answers", 0) + 1
+
+    async def on_tool_end(self, *arguments: Any) -> None:
+        self.n["tools"] = self.n.get("tools", 0) + 1
+
+
+class TestOpenAIAgents(Contract):
+    of_tool = UserError
+
+    async def ask(
+        self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any
+    ) -> list[Any]:
+        runner, agent = ArmscopeRunner(learner, **options), an_agent(shown)
+        results = await asyncio.gather(
+            *(runner.run(agent, question, session=SQLiteSession(thread)) for question, thread in questions)
+        )
+        return [result.final_output for result in results]
+
+    def test_the_callers_objects_stay(self, learner: Learner) -> None:
+        """The agent, its tools, hooks, filter and other runs."""
+        shown, hooks, filtered = Shown(), Counting(), []
+        agent = an_agent(shown)
+        tools = list(agent.tools)
+
+        def see(data: Any) -> Any:
+            filtered.append(data.model_data.instructions)
+            return data.model_data
+
+        async def run() -> None:
+            result = await ArmscopeRunner(learner, k=2).run(
+                agent, "hello", hooks=hooks, run_config=RunConfig(call_model_input_filter=see)
+            )
+            assert result.last_agent is agent
+            await Runner.run(agent, "hello")
+
+        asyncio.run(run())
+        assert agent.tools == tools
+        assert all(one is other for one, other in zip(agent.tools, tools, strict=True))
+        assert hooks.n == {"answers": 1}
+        assert filtered == ["Be kind."]
+        assert [len(tools) for tools in shown.tools] == [2, 4], "another run shows all of them"
+        assert len(facts_of(learner)) == 1
+
+    def test_a_tool_that_is_not_enabled_is_not_offered(self, learner: Learner) -> None:
+        shown = Shown()
+        tools = [
+            a_tool(shown, "search"),
+            a_tool(shown, "read", is_enabled=False),
+            a_tool(shown, "write", is_enabled=lambda context, agent: False),
+        ]
+        asyncio.run(ArmscopeRunner(learner).run(an_agent(shown, tools=tools), "hello"))
+        assert shown.tools == [["search"]]
+        (run,) = facts_of(learner)
+        assert run.n_in == 1
+
+    def test_a_handoff_is_no_call(self, learner: Learner) -> None:
+        shown = Shown()
+        other = Agent(name="other", model=ScriptedModel(shown), tools=[a_tool(shown, "read")])
+        agent = an_agent(shown, handoffs=[other])
+
+        class Handing(ScriptedModel):
+            def output(self, system: str | None, input: Any, tools: Any) -> list[Any]:
+                name = "transfer_to_other"
+                return [
+                    ResponseFunctionToolCall(type="function_call", call_id="h", name=name, arguments="{}")
+                ]
+
+        agent.model = Handing(shown)
+        result = asyncio.run(ArmscopeRunner(learner).run(agent, "hello"))
+        assert result.last_agent is other
+        (run,) = facts_of(learner)
+        assert (run.calls, run.tokens) == (0, 2 * (INPUT + OUTPUT))
+
+    def test_an_agent_without_tools(self, learner: Learner) -> None:
+        asyncio.run(ArmscopeRunner(learner).run(an_agent(Shown(), tools=[]), "hello"))
+        (run,) = facts_of(learner)
+        assert (run.status, run.tokens, run.n_in) == ("completed", INPUT + OUTPUT, 0)
+
+    @pytest.mark.parametrize(("question", "status"), [("call read", "completed"), ("fail", "error")])
+    def test_a_stream_is_recorded_at_its_end(self, learner: Learner, question: str, status: str) -> None:
+        async def run() -> None:
+            result = ArmscopeRunner(learner).run_streamed(an_agent(Shown()), question)
+            async for _ in result.stream_events():
+                pass
+
+        if status == "error":
+            with pytest.raises(KeyError):
+                asyncio.run(run())
+        else:
+            asyncio.run(run())
+        (run_facts,) = facts_of(learner)
+        assert run_facts.status == status
+        assert run_facts.calls == int(status == "completed")
+
+    def test_without_an_event_loop(self, learner: Learner) -> None:
+        with own_event_loop():
+            result = ArmscopeRunner(learner, k=1).run_sync(an_agent(Shown()), "hello")
+        assert result.final_output == "done"
+        (run,) = facts_of(learner)
+        assert run.n_in == 1

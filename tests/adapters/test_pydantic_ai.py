@@ -1,0 +1,139 @@
+"""pydantic-ai's agents with its own model for tests; it may be of any version, see `test_frameworks`."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, Tool
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.toolsets import FunctionToolset
+from pydantic_ai.usage import RequestUsage
+
+from core import Learner
+from core.adapters import pydantic_ai as adapter
+from core.adapters.pydantic_ai import ArmscopeAgent
+from tests.adapters.contract import (
+    CACHED,
+    INPUT,
+    MODEL,
+    NAMES,
+    OUTPUT,
+    Contract,
+    Shown,
+    facts_of,
+    own_event_loop,
+)
+
+USAGE = RequestUsage(input_tokens=INPUT, cache_read_tokens=CACHED, output_tokens=OUTPUT)
+
+
+def a_tool(shown: Shown, name: str) -> Tool[Any]:
+    def run(q: str) -> str:
+        return shown.run(name, q)
+
+    return Tool(run, name=name, description=f"The tool {name}")
+
+
+def a_model(shown: Shown) -> FunctionModel:
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        parts = [part for message in messages for part in message.parts]
+        question = [part.content for part in parts if isinstance(part, UserPromptPart)][-1]
+        name = shown.step(
+            str(question),
+            [tool.name for tool in info.function_tools],
+            getattr(messages[-1], "instructions", None) or "",
+            has_result=isinstance(parts[-1], ToolReturnPart),
+        )
+        part = TextPart("done") if name is None else ToolCallPart(name, {"q": "x"})
+        return ModelResponse(parts=[part], usage=USAGE, model_name=MODEL)
+
+    return FunctionModel(answer, model_name=MODEL)
+
+
+class TestPydanticAi(Contract):
+    guides = adapter._HAS_CAPABILITIES
+
+    async def ask(
+        self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any
+    ) -> list[Any]:
+        tools = [a_tool(shown, name) for name in NAMES]
+        threads = dict(questions)
+        agent = ArmscopeAgent(
+            Agent(a_model(shown), tools=tools, instructions="Be kind."),
+            learner,
+            thread=lambda context: threads[str(context.prompt)],
+            **options,
+        )
+        results = await asyncio.gather(*(agent.run(question) for question in threads))
+        return [result.output for result in results]
+
+    def test_a_structured_output_is_no_call(self, learner: Learner) -> None:
+        """Its tool is the framework's."""
+
+        @dataclasses.dataclass
+        class City:
+            name: str
+
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"name": "Rome"})])
+
+        agent = ArmscopeAgent(
+            Agent(FunctionModel(answer), tools=[a_tool(Shown(), "search")], output_type=City), learner
+        )
+        assert asyncio.run(agent.run("Where?")).output == City("Rome")
+        (run,) = facts_of(learner)
+        assert (run.calls, run.referenced) == (0, ())
+
+    @pytest.mark.parametrize("way", ["run_sync", "iter", "toolsets"])
+    def test_every_way_to_run_is_recorded(self, learner: Learner, way: str) -> None:
+        shown = Shown()
+        inner = Agent(a_model(shown), tools=[a_tool(shown, name) for name in NAMES[:2]])
+        agent = ArmscopeAgent(inner, learner)
+
+        async def step_by_step() -> None:
+            async with agent.iter("call read") as run:
+                async for _ in run:
+                    pass
+
+        if way == "run_sync":
+            with own_event_loop():
+                agent.run_sync("call read")
+        elif way == "iter":
+            asyncio.run(step_by_step())
+        else:
+            others = [FunctionToolset([a_tool(shown, "write")])]
+            asyncio.run(agent.run("call write", toolsets=others))
+            assert set(shown.tools[0]) == {"search", "read", "write"}
+        (run,) = facts_of(learner)
+        assert (run.status, run.calls, run.tokens) == ("completed", 1, 2 * (INPUT + OUTPUT))
+
+    def test_a_task_that_is_cancelled_is_recorded_as_aborted(self, learner: Learner) -> None:
+        async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        agent = ArmscopeAgent(Agent(FunctionModel(answer), tools=[a_tool(Shown(), "read")]), learner)
+        with pytest.raises(TimeoutError):
+            asyncio.run(asyncio.wait_for(agent.run("hello"), 0.2))
+        assert [run.status for run in facts_of(learner)] == ["aborted"]
+
+    def test_the_history_counts_once(self, learner: Learner) -> None:
+        shown = Shown()
+        agent = ArmscopeAgent(Agent(a_model(shown), tools=[a_tool(shown, "read")]), learner)
+        first = asyncio.run(agent.run("call read"))
+        asyncio.run(agent.run("hello", message_history=first.all_messages()))
+        assert [(run.calls, run.tokens) for run in facts_of(learner)] == [
+            (1, 2 * (INPUT + OUTPUT)),
+            (0, INPUT + OUTPUT),
+        ]
