@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,10 @@ from core.doors.python import LateLearner
 from core.errors import InvalidSetting
 from core.settings import Settings
 from tests.conftest import ROOT
+from tests.doors.front import Front
+from tests.doors.http.test_served import served
 from tests.doors.test_cli import Shell, shell
+from tests.flows.world import context_at
 
 __all__ = ["shell"]
 Document = dict[str, Any]
@@ -361,6 +364,35 @@ def test_without_a_learner_all_tools_are_there_in_time(
             assert learner.verify().clean
 
 
+def test_a_learner_that_comes_back_chooses_the_next_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a server, which is away at first: the run is the one that was selected, and is recorded there."""
+    monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
+    chooses(tmp_path / "a.db", 2)
+    context = context_at(tmp_path / "a.db")
+
+    async def work(front: Front) -> None:
+        async with proxied(lambda: Client(front.url), "a", is_named=True) as peer:
+            await peer.begin()
+            assert await peer.tools() == NAMES
+            front.be("passing")
+            deadline_s = time.monotonic() + PATIENCE_S
+            while len(await peer.tools()) != 2:
+                assert time.monotonic() < deadline_s
+                await asyncio.sleep(0.05)
+            await peer.call("say")
+
+    with served(context) as url, closing(Front(url)) as front:
+        front.be("refused")
+        asyncio.run(work(front))
+    context.store.close()
+    with open_learner(tmp_path / "a.db") as learner:
+        row = learner.runs()[0]
+        assert (len(learner.runs()), row.run_class, row.outcome) == (9, "selected", "observed")
+        assert learner.verify().clean
+
+
 # Servers
 
 
@@ -543,8 +575,8 @@ def test_the_sdk_sees_no_difference(mode: str, tmp_path: Path) -> None:
     assert len(direct) > 35
     assert "planted starts as" in (tmp_path / "through").read_text()
     with open_learner(tmp_path / "a.db") as learner:
-        runs = learner.runs()
-        assert sum(learner.why(row.uid).facts.n_calls for row in runs) == 25 + (mode == "legacy")
+        (row,) = learner.runs()
+        assert learner.why(row.uid).facts.n_calls == 25 + (mode == "legacy")
         assert learner.verify().clean
 
 

@@ -454,27 +454,27 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 # Messages
 
 
+def _read(raw: msgspec.Raw | bytes | None, kind: Any, otherwise: Any) -> Any:  # noqa: ANN401 - of any kind
+    try:
+        return otherwise if raw is None else msgspec.json.decode(raw, type=kind)
+    except _UNREADABLE:
+        return otherwise
+
+
 def _members(raw: msgspec.Raw | bytes | None) -> Message:
     """Return the members of an object; none of what is no object."""
-    try:
-        return {} if raw is None else msgspec.json.decode(raw, type=Message)
-    except _UNREADABLE:
-        return {}
+    members: Message = _read(raw, Message, {})
+    return members
 
 
 def _plain(raw: msgspec.Raw | None) -> dict[str, Any]:
-    try:
-        return {} if raw is None else msgspec.json.decode(raw, type=dict[str, Any])
-    except _UNREADABLE:
-        return {}
+    members: dict[str, Any] = _read(raw, dict[str, Any], {})
+    return members
 
 
 def _scalar(raw: msgspec.Raw | None) -> object:
     """Return a text or a number; of anything else, its bytes."""
-    try:
-        return None if raw is None else msgspec.json.decode(raw, type=str | int | float | None)
-    except _UNREADABLE:
-        return bytes(raw or b"")
+    return _read(raw, str | int | float | None, None if raw is None else bytes(raw))
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:

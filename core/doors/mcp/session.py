@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from secrets import randbits
@@ -14,6 +15,8 @@ from typing import Any, Final
 from core.doors.attempts import Limits, Request, fallback
 from core.doors.protocol import LearnerProtocol
 from core.doors.terminal import say_on_stderr
+from core.doors.threads import Threads
+from core.errors import TimedOut
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status
@@ -137,13 +140,14 @@ class Session:
                 self._record(run)
 
     async def end(self) -> None:
-        """Record the last run, and close the learner."""
-        if self._run.selection is not None or self._run.calls:
+        """Record the last run, and close the learner. Of runs without calls only a whole session is recorded."""
+        if self._run.calls or (self._run.uid == self._id and self._run.selection is not None):
             self._record(self._run)
         if self._recording:
             await asyncio.wait(self._recording, timeout=2 * self._limits.record_s)
         if (learner := await self._learner(0)) is not None:
-            await asyncio.wait({asyncio.ensure_future(asyncio.to_thread(learner.close))}, timeout=_CLOSE_S)
+            with suppress(TimedOut):  # the process ends with its threads
+                await asyncio.to_thread(Threads().call, learner.close, _CLOSE_S)
 
     def report(self, problem: object) -> None:
         """Write a problem of armscope to standard error, once."""
