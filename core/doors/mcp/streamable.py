@@ -10,7 +10,6 @@ from typing import Any, Final
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -90,7 +89,7 @@ class HttpServer(Upstream):
     async def _relay(self, receive: Receive) -> None:
         limits = httpx2.Timeout(_CONNECT_S, read=None)  # the client knows how long it waits
         async with (
-            create_mcp_http_client(self.options.headers, limits) as client,
+            httpx2.AsyncClient(headers=self.options.headers, timeout=limits) as client,
             streamable_http_client(self.options.url, http_client=client, max_sse_event_size=None) as streams,
         ):
             reading, writing = streams
