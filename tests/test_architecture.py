@@ -554,7 +554,7 @@ BUDGETS = {
     "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 17_090,
+    "core/doors": 17_098,
     "core/explained": 530,
     "core/flows": 14_410,
     "core/formats": 13_150,

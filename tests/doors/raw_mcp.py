@@ -21,6 +21,8 @@ ODD = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\
 """Tools that no protocol allows, and one twice; the server `odd` has them, and pages without an end."""
 if NAME == "odd":
     TOOLS = [*TOOLS, *ODD]
+if NAME == "none":
+    TOOLS = []
 LOCK = threading.Lock()
 ASKED: dict[object, object] = {}
 

@@ -194,6 +194,20 @@ def test_odd_tools_are_listed_as_they_are(tmp_path: Path) -> None:
         assert learner.verify().clean
 
 
+def test_a_server_may_have_no_tool_or_know_no_tools(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with proxied(late(tmp_path / "a.db"), "none") as peer:
+            await peer.begin()
+            assert await peer.tools() == []
+        async with proxied(late(tmp_path / "a.db"), "none", "a") as peer:
+            assert (await peer.ask("prompts/list"))["error"]["code"] == -32601
+            assert (await peer.ask("tools/list"))["error"]["code"] == -32601, "before the handshake"
+            await peer.begin()
+            assert await peer.tools() == NAMES
+
+    asyncio.run(work())
+
+
 def chooses(database: Path, n_tools: int, category: str = "a") -> None:
     """A learner that knows the tools, and includes ``n_tools`` of them."""
     with open_learner(database) as learner:

@@ -210,7 +210,7 @@ class Proxy:
         message = _members(line)
         method = _text(message.get("method"))
         if method is not None and "id" in message:
-            self._begin(self._request(method, message, line), _id(message))
+            self._begin(self._answered(method, message, line), _id(message))
             return
         if method is None and not self._is_one:
             server, id_ = self._foreign.pop(str(_id(message)), (None, None))
@@ -231,6 +231,14 @@ class Proxy:
             task.cancel()
         for server in self._servers if not own else ():
             server.pending.pop(id_, None)
+
+    async def _answered(self, method: str, message: Message, line: bytes) -> None:
+        try:
+            await self._request(method, message, line)
+        except Exception as problem:  # a fault of our own
+            self._session.report(f"A request was not relayed: {problem!r}.")
+            failed = _error(_id(message), -32603, "The proxy could not relay this.")
+            await self._lines.write(msgspec.json.encode(failed))
 
     async def _request(self, method: str, message: Message, line: bytes) -> None:
         params = _members(message.get("params"))
@@ -355,7 +363,7 @@ class Proxy:
             for item in items:
                 if (arm := self._arm(item)) is not None:
                     offered[item.name] = arm
-            hidden = await self._session.choose(offered)
+            hidden = await self._session.choose(offered) if offered else frozenset()
         except Exception as problem:
             self._session.report(problem)
             return items
@@ -375,9 +383,9 @@ class Proxy:
 
     def _able(self, method: str) -> list[Upstream]:
         """Return the servers that know a method."""
-        needed = {"logging/setLevel": "logging"}.get(method, method.partition("/")[0])
-        is_for_all = self._is_one or method in {"initialize", "ping"}
-        return [one for one in self._servers if self._is_one or is_for_all or needed in one.capabilities]
+        if self._is_one or method in {"initialize", "ping"}:
+            return [*self._servers]
+        return [one for one in self._servers if method.partition("/")[0] in one.capabilities]
 
     async def _in_time(self, works: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
         """Return the results of what ends in time; one server has the time that its client gives it."""
