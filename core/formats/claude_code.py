@@ -36,7 +36,7 @@ from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
-from core.formats.sub_agents import Response, SubAgents
+from core.formats.sub_agents import Response, SubAgents, alone
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent
@@ -307,11 +307,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         n_entries += 1
         yield entry
     if sidechains.n_lines and not n_entries and not sidechains.sessions & reading.sub_agents.sessions:
-        yield Skipped(
-            file=reading.file,
-            reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
-            next_step="Import the session that started it.",
-        )
+        yield alone(reading.file)
 
 
 def _decode(raw: bytes) -> _Line | None:

@@ -28,7 +28,7 @@ from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import read_segments
 from core.formats.steps import Steps, split
 from core.formats.strict import UNDECODABLE
-from core.formats.sub_agents import Response
+from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown
 from core.records.limits import Label, Millis, Tokens
 from core.records.run import Run, Status
@@ -248,11 +248,7 @@ class _Session(Steps[_Line]):
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         if self.is_sub_agent:
             if not self.parents & reading.sub_agents.sessions:
-                yield Skipped(
-                    file=reading.file,
-                    reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
-                    next_step="Import the session that started it.",
-                )
+                yield alone(reading.file)
             return
         self._read_sub_agents(reading)
         for prompt in self.prompts:

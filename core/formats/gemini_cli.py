@@ -26,6 +26,7 @@ from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.sub_agents import alone
 from core.formats.unknown import Unknown
 from core.records.bill import Spent, containing
 from core.records.limits import Label, Tokens
@@ -212,11 +213,7 @@ class _Session(Session[_Prompt, _Piece]):
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         if self.kind == _SUBAGENT:
-            yield Skipped(
-                file=reading.file,
-                reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
-                next_step="Import the session that started it.",
-            )
+            yield alone(reading.file)
             return
         messages = []
         for identity, (number, raw) in self._longest.items():

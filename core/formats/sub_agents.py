@@ -15,11 +15,21 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from core.formats.entries import Skipped
 from core.formats.moments import utc_ms_of
 from core.formats.sessions import Prompt
 from core.records.bill import Spent
 
 P = TypeVar("P", bound=Prompt)
+
+
+def alone(file: str) -> Skipped:
+    """Return why the file of a sub-agent is not read by itself."""
+    return Skipped(
+        file=file,
+        reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
+        next_step="Import the session that started it.",
+    )
 
 
 class Response(NamedTuple, Generic[P]):
@@ -31,7 +41,7 @@ class Response(NamedTuple, Generic[P]):
 
     spent: Callable[[], Spent]
     written: int
-    at: str | None
+    at: str | float | None
     open_run: P | None
 
 
@@ -201,7 +211,7 @@ class _Timeline(Generic[P]):
         ends = (utc_ms_of(run.last_time)[0] for run in runs)
         self._latest_ms = list(accumulate((-1 if end is None else end for end in ends), max))
 
-    def at(self, time: str | None) -> P | None:
+    def at(self, time: str | float | None) -> P | None:
         """Return the first run that had not ended at a time, else None."""
         at_ms, _ = utc_ms_of(time)
         place = len(self.runs) if at_ms is None else bisect_left(self._latest_ms, at_ms)

@@ -1,0 +1,232 @@
+"""opencode: the database and the exported document of one session give the same runs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UnreadableSource
+from core.flows.importing import import_files
+from core.formats import Entry, Remark, Skipped, open_sources, recognise
+from core.records.run import Run
+from tests.flows.world import context_at
+from tests.formats.builders import Json, lines, names, put, read, rejected, runs
+
+START = 1_767_323_045_000
+
+
+def tokens(read: int, written: int, cached: int = 0, thought: int = 0, total: int | None = None) -> Json:
+    counts: Json = {
+        "input": read,
+        "output": written,
+        "reasoning": thought,
+        "cache": {"read": cached, "write": 0},
+    }
+    return counts if total is None else {**counts, "total": total}
+
+
+def say(words: str, **fields: object) -> Json:
+    return {"type": "text", "text": words, **fields}
+
+
+def call(name: str, identity: str, status: str = "completed", **metadata: object) -> Json:
+    return {
+        "type": "tool",
+        "tool": name,
+        "callID": identity,
+        "state": {"status": status, "input": {"q": 1}, "output": "ok", "metadata": metadata},
+    }
+
+
+def finish(counts: Json) -> Json:
+    return {"type": "step-finish", "reason": "stop", "tokens": counts}
+
+
+def session(
+    number: int, *messages: tuple[str, list[Json], Json], parent: int | None = None
+) -> dict[str, Any]:
+    """An exported session; each message is (role, parts, further members)."""
+    made = []
+    for place, (role, parts, more) in enumerate(messages):
+        info: Json = {"id": f"msg_{number}_{place}", "sessionID": f"ses_{number}", "role": role}
+        info["time"] = {"created": START + 1000 * (100 * number + place)}
+        if role == "assistant":
+            info |= {"modelID": "m", "providerID": "p", "parentID": f"msg_{number}_0"}
+        made.append(
+            {"info": info | more, "parts": [{"id": f"prt_{place}_{n}", **one} for n, one in enumerate(parts)]}
+        )
+    info = {"id": f"ses_{number}", "title": "t", "version": "1.2"}
+    return {"info": info if parent is None else {**info, "parentID": f"ses_{parent}"}, "messages": made}
+
+
+def database(folder: Path, *sessions: dict[str, Any], name: str = "opencode.db") -> Path:
+    """The tables that the program makes, with their indexes."""
+    path = folder / name
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(
+            "CREATE TABLE `session` (`id` text PRIMARY KEY, `parent_id` text, `title` text, `cost` real);"
+            "CREATE TABLE `message` (`id` text PRIMARY KEY, `session_id` text, `time_created` integer, `data` text);"
+            "CREATE TABLE `part` (`id` text PRIMARY KEY, `message_id` text, `session_id` text, `data` text);"
+            "CREATE TABLE `todo` (`session_id` text, `content` text);"
+            "CREATE INDEX `a` ON `message` (`session_id`, `time_created`, `id`);"
+            "CREATE INDEX `b` ON `part` (`session_id`);"
+        )
+        for one in sessions:
+            info = one["info"]
+            base.execute("INSERT INTO session VALUES (?, ?, 't', 0)", (info["id"], info.get("parentID")))
+            for message in one["messages"]:
+                own = {key: value for key, value in message["info"].items() if key not in {"id", "sessionID"}}
+                identity = message["info"]["id"]
+                row = (identity, info["id"], own["time"]["created"], json.dumps(own))
+                base.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
+                for part in message["parts"]:
+                    data = json.dumps({key: value for key, value in part.items() if key != "id"})
+                    base.execute(
+                        "INSERT INTO part VALUES (?, ?, ?, ?)",
+                        (identity + part["id"], identity, info["id"], data),
+                    )
+        base.commit()
+    return path
+
+
+MAIN = session(
+    1,
+    ("user", [say("be brief", synthetic=True), say("go")], {}),
+    ("assistant", [say("I look"), call("read", "c1"), finish(tokens(10, 5, 100))], {"tokens": tokens(1, 1)}),
+    (
+        "assistant",
+        [call("task", "c2", sessionId="ses_2"), call("bash", "c3", "error")],
+        {"tokens": tokens(20, 6)},
+    ),
+    ("user", [say("attached", synthetic=True), {"type": "file", "url": "x"}], {}),
+    ("user", [{"type": "subtask", "prompt": "review it", "agent": "r", "description": "d"}], {}),
+    (
+        "assistant",
+        [say("done")],
+        {"tokens": tokens(4, 2, thought=3, total=6), "error": {"name": "MessageAbortedError"}},
+    ),
+)
+CHILD = session(
+    2, ("user", [say("look")], {}), ("assistant", [call("grep", "c4"), finish(tokens(900, 90))], {}), parent=1
+)
+GRANDCHILD = session(3, ("assistant", [say("x")], {"tokens": tokens(7, 1, thought=2)}), parent=2)
+
+
+def opened_of(*paths: Path) -> list[Entry]:
+    with open_sources(paths) as opened:
+        return [entry for source in opened.sources for entry in source.entries()]
+
+
+def facts(found: list[Run]) -> list[object]:
+    """All of the runs but the white space of arguments."""
+    return [
+        (one.uid, names(one), one.tokens, one.bill, one.prompt, one.texts, one.status, one.rank, one.source)
+        for one in found
+    ]
+
+
+def of_documents(folder: Path, *sessions: Json) -> list[Run]:
+    paths = [put(folder, json.dumps(one, indent=2).encode(), f"{n}.json") for n, one in enumerate(sessions)]
+    return runs(opened_of(*paths))
+
+
+def test_a_message_of_the_user_is_a_run(tmp_path: Path) -> None:
+    path = put(tmp_path, json.dumps(MAIN, indent=2).encode())
+    first, second = runs(read(path))
+    assert recognise(path) == "opencode"
+    assert (names(first), first.prompt, first.texts, first.model) == (
+        ["read", "task", "bash"],
+        "go",
+        ("I look",),
+        "m",
+    )
+    assert first.usage is not None
+    assert (first.usage.input, first.usage.cache_read, first.usage.output, first.provider) == (
+        30,
+        100,
+        11,
+        "p",
+    )
+    assert (second.prompt, second.tokens, second.status, second.uid) == (
+        "review it",
+        6,
+        "aborted",
+        "opencode/prompt/msg_1_4",
+    )
+    assert first.ended_at_ms == START + 102_000
+
+
+def test_the_database_and_the_documents_give_the_same_runs(tmp_path: Path) -> None:
+    wanted = of_documents(tmp_path, MAIN, CHILD, GRANDCHILD)
+    bill = {(row.owner, row.tokens) for row in wanted[0].bill}
+    assert bill == {("agent", 141), ("sub-agent", 990 + 10)}
+    others = [
+        runs(opened_of(database(tmp_path, MAIN, CHILD, GRANDCHILD))),
+        of_documents(tmp_path, GRANDCHILD, CHILD, MAIN),
+        runs(read(put(tmp_path, lines([MAIN, CHILD, GRANDCHILD]), "joined"))),
+    ]
+    assert [facts(one) for one in others] == [facts(wanted)] * 3
+
+
+def test_a_sub_agent_alone_holds_no_runs(tmp_path: Path) -> None:
+    (entry,) = read(put(tmp_path, json.dumps(CHILD).encode()))
+    assert isinstance(entry, Skipped)
+
+
+def test_rows_that_only_the_log_holds_are_read_and_nothing_is_written_beside(tmp_path: Path) -> None:
+    path = database(tmp_path)
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("INSERT INTO session VALUES ('ses_1', NULL, 't', 0)")
+        for place, role in enumerate(("user", "assistant")):
+            data = json.dumps({"role": role, "time": {"created": START}})
+            part = json.dumps(say("go") if role == "user" else call("read", "c"))
+            base.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?)", (f"m{place}", place, data))
+            base.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?)", (f"p{place}", f"m{place}", part))
+        base.commit()
+        before = {one.name: one.stat().st_mtime_ns for one in tmp_path.iterdir()}
+        assert [names(run) for run in runs(read(path))] == [["read"]]
+        assert {one.name: one.stat().st_mtime_ns for one in tmp_path.iterdir()} == before
+
+
+def test_rows_that_are_no_json_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = database(tmp_path, MAIN)
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("UPDATE part SET data = '{' WHERE id LIKE 'msg_1_1%' AND data LIKE '%I look%'")
+        base.execute("INSERT INTO part VALUES ('x', 'msg_1_5', 'ses_1', ?)", (json.dumps({"type": "magic"}),))
+        base.commit()
+    entries = read(path)
+    assert (len(rejected(entries)), len(runs(entries))) == (1, 2)
+    assert len([one for one in entries if isinstance(one, Remark)]) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE message",
+        "DROP TABLE part; CREATE VIEW part AS SELECT id, id message_id, session_id, data FROM message",
+        "ALTER TABLE part ADD COLUMN more text AS (upper(data))",
+    ],
+)
+def test_a_database_made_to_hurt_is_refused(tmp_path: Path, change: str) -> None:
+    path = database(tmp_path, MAIN)
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(change)
+    with (
+        open_sources([path], format="opencode") as opened,
+        pytest.raises(UnreadableSource, match="opencode database"),
+    ):
+        list(opened.sources[0].entries())
+
+
+def test_again_changes_nothing_and_a_longer_session_updates(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    shorter = {**MAIN, "messages": MAIN["messages"][:3]}
+    assert import_files(context, [put(tmp_path, json.dumps(shorter).encode(), "x")]).runs == 1
+    assert import_files(context, [database(tmp_path, MAIN)]).runs == 2
+    assert import_files(context, [put(tmp_path, json.dumps(MAIN).encode(), "x")]).id is None
