@@ -55,6 +55,7 @@ from core.formats.entries import (
     Source,
     Stated,
 )
+from core.formats.foreign import agent_of
 from core.formats.heads import head_of, is_tools
 from core.formats.openclaw_report import is_report, session_of_report
 from core.formats.reading import Format, Head, Reading, Shape, SubAgentFiles
@@ -341,6 +342,13 @@ def _foreign(file: str, head: Head) -> UnreadableSource:
             f"A file to import must be there itself, but this one is a pointer of Git LFS, which says where it is "
             f"({file}).",
             next_step="Fetch it where it was checked out: git lfs pull.",
+        )
+    agent = agent_of(head)
+    if agent is not None:
+        return UnreadableSource(
+            f"A file to import must be of one of the known formats, and this one is {agent}, which is not read yet "
+            f"({file}).",
+            next_step=f"The formats are {', '.join(FORMATS)}.",
         )
     long = ", and its first line is too long to be read whole" if head.is_long else ""
     return UnreadableSource(
