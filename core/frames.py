@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 Scalar = Literal["text", "integer", "float", "boolean", "time", "json"]
 _SHOWN_ROWS: Final = 20
 _SHOWN_CHARS: Final = 80
-_TIMES: Final = frozenset({"at_ms", "since_ms", "until_ms"})
+_TIMES: Final = frozenset({"at_ms", "due_ms", "since_ms", "until_ms"})
 _TIME_TEXTS: Final = frozenset({"first_run", "last_run", "last_updated", "rated_at", "since"})
 _OF_TYPE: Final[Mapping[object, Scalar]] = {str: "text", int: "integer", float: "float", bool: "boolean"}
 _PANDAS: Final[Mapping[object, tuple[str, str]]] = {
@@ -143,7 +143,7 @@ def _columns(name: str, hint: object, *, is_optional: bool) -> Iterator[FrameCol
 
 
 def _is_time(name: str) -> bool:
-    return name in _TIMES or name.endswith("_at_ms")
+    return name in _TIMES or name.endswith(("_at_ms", "_since_ms"))
 
 
 def _parts(hint: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 - a type
@@ -228,7 +228,7 @@ class Rows(Generic[_T]):
         >>> RowList([entry]).to_pandas().dtypes["at"]
         datetime64[ms, UTC]
         """
-        pandas = _package("pandas", "to_pandas")
+        pandas = package("pandas", "to_pandas")
         series = {
             column.name: pandas.Series(
                 values, dtype=_PANDAS.get(column.kind, ("object",) * 2)[column.is_optional]
@@ -239,7 +239,7 @@ class Rows(Generic[_T]):
 
     def to_arrow(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Return the rows as a `pyarrow.Table`; raises `ImportError` without pyarrow."""
-        pyarrow = _package("pyarrow", "to_arrow")
+        pyarrow = package("pyarrow", "to_arrow")
         schema = arrow_schema(self._columns())
         return pyarrow.table([values for _, values in self._values(int)], schema=schema)
 
@@ -297,7 +297,7 @@ class RowTuple(Rows[_T], tuple[_T, ...]):
 
 def arrow_schema(columns: Iterable[FrameColumn]) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return the Arrow schema of columns."""
-    pyarrow = _package("pyarrow", "Arrow")
+    pyarrow = package("pyarrow", "Arrow")
     return pyarrow.schema(
         [pyarrow.field(one.name, _arrow(pyarrow, one.kind), nullable=one.is_optional) for one in columns]
     )
@@ -314,11 +314,12 @@ def _arrow(pyarrow: Any, kind: Kind) -> Any:  # noqa: ANN401 - a module without 
     return getattr(pyarrow, _ARROW[kind])()
 
 
-def _package(name: str, what: str) -> Any:  # noqa: ANN401 - a module
+def package(name: str, what: str) -> Any:  # noqa: ANN401 - a module
+    """Return an imported package; raises `ImportError` with the extra that installs it."""
     try:
         return import_module(name)
     except ImportError as missing:
-        if missing.name is None or missing.name.partition(".")[0] != name:
+        if missing.name is None or missing.name.partition(".")[0] != name.partition(".")[0]:
             raise
         raise ImportError(
             f"{what} needs the package {name}, which is not installed. "

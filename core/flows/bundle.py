@@ -85,7 +85,9 @@ def export_bundle(
     target: Annotated[Path, Meta(description="A new file.")],
     format: Annotated[
         ExportFormat,
-        Meta(description="jsonl: armscope's own lines; json, csv: OpenClaw's shape, for other programs."),
+        Meta(
+            description="jsonl: armscope's own lines; parquet: the same as a table; json, csv: OpenClaw's shape."
+        ),
     ] = "jsonl",
     *,
     progress: ProgressCallback | None = None,

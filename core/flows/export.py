@@ -5,8 +5,8 @@ permission for texts gets the same file without them, and its first line states 
 evaluations are left out because a blind queue hides them from the caller. Undone imports are left out. Undone rewards
 and resets are included and marked.
 
-JSON and CSV have the shape of OpenClaw's export and hold the active rows. CSV is two tables: posteriors in the named
-file, observations in a second one.
+Parquet holds the same lines as one table. JSON and CSV have the shape of OpenClaw's export and hold the active rows.
+CSV is two tables: posteriors in the named file, observations in a second one.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from core.formats.openclaw_shape import (
     posteriors_as_csv,
     trace_of,
 )
+from core.formats.parquet import write_parquet
 from core.records.answers import ExportAnswer
 from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
@@ -56,7 +57,9 @@ def export_file(
     target: Annotated[Path, Meta(description="A new file.")],
     format: Annotated[
         ExportFormat,
-        Meta(description="jsonl: armscope's own lines; json, csv: OpenClaw's shape, for other programs."),
+        Meta(
+            description="jsonl: armscope's own lines; parquet: the same as a table; json, csv: OpenClaw's shape."
+        ),
     ] = "jsonl",
     *,
     progress: ProgressCallback | None = None,
@@ -102,14 +105,18 @@ def write_into(
     progress: ProgressCallback | None = None,
 ) -> ExportAnswer:
     """Write an open snapshot, like `export_into`."""
-    if format != "jsonl":
+    if format == "json" or format == "csv":  # noqa: PLR1714 - narrows the type
         view = OpenClawView(snapshot, progress, n_passes=2)
         for piece in view.json() if format == "json" else posteriors_as_csv(view.posteriors):
             write_bytes(piece.encode())
         return view.answer(name, format)
     counts: Counter[str] = Counter()
-    for line in write(_counted(lines(snapshot, progress), counts)):
-        write_bytes(line)
+    counted = _counted(lines(snapshot, progress), counts)
+    if format == "parquet":
+        write_parquet(counted, write_bytes)
+    else:
+        for line in write(counted):
+            write_bytes(line)
     return ExportAnswer(
         file=name,
         lines=counts.total(),
@@ -123,6 +130,7 @@ def write_into(
         head=snapshot.head,
         texts=snapshot.shows_texts,
         hidden=len(snapshot.hidden),
+        format=format,
     )
 
 

@@ -20,8 +20,8 @@ RewardOutcomeName: TypeAlias = Annotated[RewardOutcome | None, Meta(description=
 Reason: TypeAlias = Annotated[str | None, Meta(description="Why.")]
 MemberName: TypeAlias = Annotated[str, Meta(description="The member's id or name.")]
 
-ExportFormat = Literal["jsonl", "json", "csv"]
-"""armscope's own lines; JSON and CSV in the shape of OpenClaw's export."""
+ExportFormat = Literal["jsonl", "json", "csv", "parquet"]
+"""armscope's own lines; JSON and CSV in the shape of OpenClaw's export; the lines as a table."""
 EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 Compared = Literal["reward", "success"]
 """Quantity by which models are compared."""

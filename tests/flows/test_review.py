@@ -10,6 +10,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from core.errors import Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
@@ -320,7 +321,8 @@ def _takes_out(context: Context, folder: Path, *, told: set[str], n_hidden: int)
     for format in EXPORT_FORMATS:
         path = folder / f"{context.actor.name}.{format}"
         assert export_file(context, path, format).hidden == n_hidden
-        assert "judge-1" not in path.read_text() or "evaluation-2" in told
+        shown = repr(pq.read_table(path).to_pylist()) if format == "parquet" else path.read_text()
+        assert "judge-1" not in shown or "evaluation-2" in told
     head, *lines = map(json.loads, (folder / f"{context.actor.name}.jsonl").read_bytes().splitlines())
     assert head.get("hidden", 0) == n_hidden
     ids = {line["id"].rpartition("/")[2] for line in lines if line["kind"] == "evaluation"}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from core.errors import Denied
@@ -30,7 +31,7 @@ from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
-from core.records.parameters import ExportFormat
+from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.review import Draft
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
@@ -141,7 +142,13 @@ def told(answer: object) -> str:
 def exported(context: Context, format: ExportFormat = "jsonl") -> str:
     file = io.BytesIO()
     export_into(context, file, "-", format)
-    return file.getvalue().decode()
+    return text_of(file.getvalue())
+
+
+def text_of(content: bytes) -> str:
+    """The texts of a file; a table of them is packed."""
+    is_table = content.startswith(b"PAR1")
+    return repr(pq.read_table(io.BytesIO(content)).to_pylist()) if is_table else content.decode()
 
 
 def unpacked(files: Iterator[Path]) -> str:
@@ -149,9 +156,9 @@ def unpacked(files: Iterator[Path]) -> str:
     for file in files:
         if file.suffix == ".zip":
             with zipfile.ZipFile(file) as zipped:
-                found += "".join(zipped.read(name).decode() for name in zipped.namelist())
+                found += "".join(text_of(zipped.read(name)) for name in zipped.namelist())
         elif file.is_file():
-            found += file.read_bytes().decode()
+            found += text_of(file.read_bytes())
     return found
 
 
@@ -187,7 +194,7 @@ def test_no_query_tells_it_of_what_it_was_planted_about(context: Context, role: 
 
 
 @pytest.mark.parametrize("role", READERS)
-@pytest.mark.parametrize("format", ["jsonl", "json", "csv"])
+@pytest.mark.parametrize("format", EXPORT_FORMATS)
 def test_no_export_tells_it(context: Context, tmp_path: Path, role: Role, format: ExportFormat) -> None:
     here = acting(context, role)
     assert WORD not in exported(here, format)

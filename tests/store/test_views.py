@@ -30,7 +30,7 @@ from tests.store.viewed import COLUMNS, check_views, rows_of
 from tests.store.worlds import lines_file, run_line
 
 pytestmark = pytest.mark.own_engines
-DEMO_RUNS = 300
+DEMO_RUNS = 150
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "export all.jsonl",
         "export handover.zip --manifest",
         "export beliefs.csv --format csv",
+        "export all.parquet --format parquet",
         "export - | gzip > all.jsonl.gz",
         "export samples.jsonl --format sft_jsonl --manifest",
         "export pairs.jsonl --format preference_jsonl --pairing layer",
@@ -41,6 +42,7 @@ def export(
             "jsonl",
             "json",
             "csv",
+            "parquet",
             "reward_jsonl",
             "sft_jsonl",
             "preference_jsonl",
@@ -64,7 +66,7 @@ def export(
         bool, typer.Option("--with-secrets", help=words("export_training", "with_secrets"))
     ] = False,
 ) -> None:
-    """Only jsonl, armscope's own format, is loss-free; json and csv are views of it for other programs.
+    """Only jsonl, armscope's own format, is loss-free; parquet, json and csv are views of it for other programs.
 
     The other formats are to train on. sft_jsonl and preference_jsonl hold what passes the thresholds in force.
     reward_jsonl and reward_csv hold all that was judged; trace_jsonl holds all requests and responses.
@@ -72,7 +74,8 @@ def export(
     from core.flows.export import export_into
 
     context = context_of(line)
-    if format_name != "jsonl" and format_name != "json" and format_name != "csv":  # noqa: PLR1714 - narrows the type
+    # Comparisons narrow the type, a test of membership does not.
+    if format_name != "jsonl" and format_name != "json" and format_name != "csv" and format_name != "parquet":  # noqa: PLR1714
         _export_training(line, context, file, format_name, pairing, with_manifest, with_secrets)
         return
     if str(file) == "-":
@@ -174,7 +177,7 @@ def _left_out(result: ExportAnswer | Manifest) -> str:
 
 
 def _say_export(result: ExportAnswer) -> None:
-    if result.format == "jsonl":
+    if result.format in {"jsonl", "parquet"}:
         held = f"{number_of(result.runs, 'run')}, {number_of(result.rewards, 'reward')}"
         say(f"{held} and {number_of(result.resets, 'reset')} written to {result.file}.{_left_out(result)}")
         return

@@ -53,7 +53,12 @@ AT_LEARNER: Final = f"{ROOT}/learners/{{name}}"
 MAX_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 50
 _KEY: Final = "idempotency-key"
-_MEDIA: Final[Mapping[ExportFormat, str]] = {"jsonl": NDJSON, "json": JSON, "csv": "text/csv; charset=utf-8"}
+_MEDIA: Final[Mapping[ExportFormat, str]] = {
+    "jsonl": NDJSON,
+    "json": JSON,
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
 
 
 # Bodies

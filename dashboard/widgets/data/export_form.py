@@ -16,6 +16,7 @@ from dashboard.widgets.words import as_table, small
 WORDS: Final[dict[ExportFormat, str]] = {
     "jsonl": "Lines: everything, episodes and credits too, loss-free; imports give the same posteriors again.",
     "json": "JSON in the shape of OpenClaw’s export: the present state, for other programs.",
+    "parquet": "The same lines as one table with typed columns, for DuckDB, pandas and their like.",
     "csv": "Two tables: posteriors and observations, without formulas, for spreadsheets.",
 }
 FORMAT: Final = "export"
