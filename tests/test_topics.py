@@ -1,6 +1,6 @@
 """Questions of readers: each is answered by ``armscope help`` and found by the search of the page Help.
 
-Both doors take the first match of `guide.matches`. The table lists questions by their own words, in several wordings.
+Both doors take the first match of `guide.search`. The table lists questions by their own words, in several wordings.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "pydantic ai",
         "frameworks",
     ),
-    ("python", "Notebooks and pandas"): (
+    ("data", "Notebooks and data frames"): (
         "pandas",
         "notebooks",
         "Jupyter notebook",
@@ -117,6 +117,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "OpenReward and ORS recording",
         "record_episodes",
     ),
+    ("data", "SQL views"): ("SQL", "sql view", "Metabase"),
     ("promises", "Undo"): ("how do I undo", "take it back", "mistakes", "revert"),
     ("promises", "Once, and for good"): (
         "idempotency",
@@ -126,6 +127,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("promises", "Erasure"): ("GDPR", "delete data", "erasure"),
     # Clients
+    ("proxy", "MCP proxy"): ("MCP proxy", "mcp proxy"),
     ("mcp", "Configure a client"): (
         "MCP configuration",
         "configure mcp",
@@ -174,6 +176,14 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "Grafana dashboard",
         "Prometheus",
         "alert rules",
+    ),
+    ("operations", "Log"): (
+        "log format",
+        "log-format",
+        "logs",
+        "logging",
+        "JSON logs",
+        "Which form has a log line?",
     ),
     ("team", "Retention"): (
         "retention",

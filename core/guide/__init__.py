@@ -67,7 +67,7 @@ _SILENT: Final = frozenset(
     re.findall(
         r"\w+",
         "a about an and any are armscope at be by can do does for from get guide happen happens has have help how i "
-        "if in is it its me mine much my need no of on or our put see should so such tell than that the their them "
+        "if in is it its me mine much my need no of on or our put see should so such than that the their them "
         "then there these they this to topic up use want was we what when where which who why will with would you",
     )
 )
@@ -176,7 +176,7 @@ def terms(text: str) -> list[str]:
     """Return the words of a text in the form in which they are compared: without case, plural and endings.
 
     >>> terms("Sub-paths, behind nginx"), terms("baseline_rate")
-    (['sub', 'path', 'behind', 'nginx'], ['baseline', 'rate'])
+    (['sub', 'path', 'behind', 'nginx'], ['baselin', 'rate'])
     """
     return [_stem(word) for word in re.findall(r"[^\W_]+", text.casefold())]
 

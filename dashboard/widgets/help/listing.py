@@ -142,4 +142,4 @@ def _linked(text: str, topic: str) -> Markdown:
         return f"](help?{HELP_TOPIC}={match[1] or topic}{part})"
 
     text = re.sub(r"^```\w+$", "```text", text, flags=re.MULTILINE)
-    return wording.of_guide(re.sub(r"\]\((?:(\w+)\.md)?(?:#([\w-]+))?\)", address, text))
+    return wording.of_guide(re.sub(r"\]\((?:([\w-]+)\.md)?(?:#([\w-]+))?\)", address, text))
