@@ -558,7 +558,7 @@ BUDGETS = {
     "core/explained": 530,
     "core/flows": 14_410,
     "core/formats": 13_525,
-    "core/guide": 380,
+    "core/guide": 390,
     "core/installed": 880,
     "core/package": 70,
     "core/posterior": 620,

@@ -15,7 +15,7 @@ from agents import Agent, FunctionTool, Handoff, RunConfig, RunHooks, Runner
 from core.adapters.request import AnyLearner, Ending, Request, Requests
 from core.doors.protocol import RunOptions
 
-_CURRENT: Final[ContextVar[_Run | None]] = ContextVar("armscope_run", default=None)
+_CURRENT: Final[ContextVar[_RunHooks | None]] = ContextVar("armscope_run", default=None)
 
 
 class ArmscopeRunner:
@@ -45,13 +45,13 @@ class ArmscopeRunner:
         return result
 
     @contextmanager
-    def _current(self, agent: Agent[Any], input: Any, options: dict[str, Any]) -> Iterator[_Run]:
+    def _current(self, agent: Agent[Any], input: Any, options: dict[str, Any]) -> Iterator[_RunHooks]:
         """Begin a run, with our hooks and filter around those of the caller."""
         config = options.get("run_config") or RunConfig()
         named = config if isinstance(config, dict) else vars(config)
         session = getattr(options.get("session"), "session_id", None) or options.get("conversation_id")
         request = Request(self._requests, session=session or named.get("group_id"), only_known=False)
-        run = options["hooks"] = _Run(request, input, named, options.get("hooks"))
+        run = options["hooks"] = _RunHooks(request, input, named, options.get("hooks"))
         changed: dict[str, Any] = {"call_model_input_filter": run.filter}
         options["run_config"] = {**named, **changed} if named is config else replace(config, **changed)
         for tool in agent.tools:
@@ -75,7 +75,7 @@ class _Enabled(NamedTuple):
         return is_enabled and (run is None or await run.has(self.tool, context, agent))
 
 
-class _Run(RunHooks[Any]):
+class _RunHooks(RunHooks[Any]):
     """One run of an agent, as its hooks."""
 
     def __init__(self, request: Request, input: Any, config: dict[str, Any], hooks: Any) -> None:

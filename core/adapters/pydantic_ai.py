@@ -44,14 +44,14 @@ class ArmscopeAgent(WrapperAgent[Any, Any]):
     @asynccontextmanager
     async def iter(self, user_prompt: Any = None, **options: Any) -> AsyncGenerator[Any]:
         """Iterate over a run, as `Agent.iter`; every other way to run an agent goes through it."""
-        run = _Run(Request(self._requests), self._thread)
+        run = _RunUse(Request(self._requests), self._thread)
         async with Ending(run.request, last=True), AsyncExitStack() as stack:
             stack.callback(run.read)
             with self._choosing(run, options):
                 running = await stack.enter_async_context(self.wrapped.iter(user_prompt, **options))
             yield running
 
-    def _choosing(self, run: _Run, options: dict[str, Any]) -> AbstractContextManager[None]:
+    def _choosing(self, run: _RunUse, options: dict[str, Any]) -> AbstractContextManager[None]:
         """Put the toolset that chooses around all others."""
         if _HAS_CAPABILITIES:
             options["capabilities"] = [*(options.get("capabilities") or ()), _Choosing(run)]
@@ -61,7 +61,7 @@ class ArmscopeAgent(WrapperAgent[Any, Any]):
         return cast("AbstractContextManager[None]", self.wrapped.override(tools=[], toolsets=[choosing]))
 
 
-class _Run:
+class _RunUse:
     """One run of the agent."""
 
     def __init__(self, request: Request, thread: Thread | None) -> None:
@@ -85,7 +85,7 @@ class _Run:
 class ArmscopeToolset(WrapperToolset[Any]):
     """The chosen tools of a toolset."""
 
-    run: _Run
+    run: _RunUse
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, Any]:
         return await self.run.tools(await super().get_tools(ctx), ctx)
@@ -100,7 +100,7 @@ class ArmscopeToolset(WrapperToolset[Any]):
 class _Choosing(_Capability):
     """Capability of one run, in the versions that have them."""
 
-    def __init__(self, run: _Run) -> None:
+    def __init__(self, run: _RunUse) -> None:
         self._run = run
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:

@@ -25,7 +25,7 @@ from mcp_types import CreateMessageResult, TextContent
 
 from core import Client, open_learner
 from core.doors.mcp.proxy import Lines, Proxy
-from core.doors.mcp.session import Session
+from core.doors.mcp.session import ProxySession
 from core.doors.mcp.upstream import ServerOptions, configured, server_of
 from core.doors.protocol import LearnerProtocol
 from core.doors.python import LateLearner
@@ -116,7 +116,7 @@ async def proxied(
 ) -> AsyncIterator[Peer]:
     """A client of a proxy in front of raw servers; at the end it leaves."""
     (read, wrote), (reading, writing) = os.pipe(), os.pipe()
-    lines, session = Lines(read, writing), Session(open_)
+    lines, session = Lines(read, writing), ProxySession(open_)
     upstream = [server_of(name, raw(name)) for name in names]
     serving = asyncio.create_task(Proxy(upstream, session, lines, is_named=is_named).serve())
     reader = asyncio.StreamReader(limit=1 << 24)

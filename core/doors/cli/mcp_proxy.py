@@ -45,7 +45,7 @@ def mcp_proxy(
 ) -> None:
     """Everything else passes through. If armscope is away, the agent has all tools, and its run is sent later."""
     from core.doors.mcp.proxy import Lines, Proxy
-    from core.doors.mcp.session import Session
+    from core.doors.mcp.session import ProxySession
     from core.doors.mcp.upstream import ServerOptions, configured, server_of
 
     if bool(start) == (config is not None):
@@ -59,7 +59,7 @@ def mcp_proxy(
     options = global_options(line).settings()
 
     async def serve() -> Proxy:
-        session = Session(lambda: _learner(options, server))
+        session = ProxySession(lambda: _learner(options, server))
         upstream = [server_of(one, option) for one, option in servers.items()]
         proxy = Proxy(upstream, session, Lines(), is_named=config is not None or name is not None)
         await proxy.serve()

@@ -129,7 +129,7 @@ def openapi(rows: Sequence[ApiRoute], server: str) -> dict[str, Any]:
     given = _closed(kinds, given)
     taken = _renamed(taken, [name for name in taken if given.get(name, taken[name]) != taken[name]])
     examples = msgspec.json.decode(EXAMPLES.read_bytes())
-    known = _Parts(taken, given, dict(zip(kinds, answers, strict=True)), examples)
+    known = _Schemas(taken, given, dict(zip(kinds, answers, strict=True)), examples)
     frame = msgspec.json.decode(_FRAME.read_bytes())
     tags = {part: tag["name"] for tag in frame["tags"] for part in tag.pop("x-paths").split()}
     paths: dict[str, _Schema] = {}
@@ -151,7 +151,7 @@ def _subject(path: str) -> str:
     return re.split("[/:]", path.removeprefix("/api/v1").removeprefix("/learners/{name}"))[1]
 
 
-class _Parts(NamedTuple):
+class _Schemas(NamedTuple):
     """Components of bodies and of answers, the schema of each type that is answered, and answers by operation."""
 
     taken: Mapping[str, _Schema]
@@ -271,7 +271,7 @@ def _renamed(components: Mapping[str, _Schema], names: Iterable[str]) -> dict[st
 # Operations
 
 
-def _operation(row: ApiRoute, known: _Parts) -> _Schema:
+def _operation(row: ApiRoute, known: _Schemas) -> _Schema:
     route, text = row
     method = route.methods[0]
     operation: _Schema = {
@@ -317,7 +317,7 @@ def _ref(kind: str, name: str) -> dict[str, str]:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def _responses(route: Route, text: RouteText, known: _Parts) -> _Schema:
+def _responses(route: Route, text: RouteText, known: _Schemas) -> _Schema:
     responses: _Schema = {"207" if _is_batch(route) else "200": _answer(route, text, known)}
     if text.tagged:
         headers = _headers(*_OF_ALL, "ETag")
@@ -325,7 +325,7 @@ def _responses(route: Route, text: RouteText, known: _Parts) -> _Schema:
     return {**responses, "default": _ref("responses", "Error")}
 
 
-def _answer(route: Route, text: RouteText, known: _Parts) -> _Schema:
+def _answer(route: Route, text: RouteText, known: _Schemas) -> _Schema:
     headers = _headers(*_OF_ALL, *(["ETag"] if text.tagged else []))
     if _is_batch(route):
         lines = {"type": "string", "description": "Each line is a JSON object, of the schema x-line."}

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from core.doors.mcp.session import OpenRun, Session
+from core.doors.mcp.session import OpenRun, ProxySession
 from core.doors.mcp.upstream import Message, Upstream
 from core.doors.threads import Threads
 from core.errors import ArmscopeError
@@ -110,7 +110,7 @@ class Proxy:
     """Relay between one client and its servers. ``problem`` is why the latest of them ended."""
 
     def __init__(
-        self, servers: Sequence[Upstream], session: Session, lines: Lines, *, is_named: bool
+        self, servers: Sequence[Upstream], session: ProxySession, lines: Lines, *, is_named: bool
     ) -> None:
         self.problem: BaseException | None = None
         self._servers = servers

@@ -75,7 +75,7 @@ class OpenRun:
         return Inventory(kind="declared", arms=included), excluded
 
 
-class Session:
+class ProxySession:
     """The session of one client. Nothing of it raises, or waits longer than the limits of an attempt.
 
     A run is the session, or one turn of its user where the client names turns. Another set of tools begins another
