@@ -66,9 +66,9 @@ async def grow(context: Context) -> str:
 
 
 @server.tool()
-def env(name: str) -> str:
-    """Read a variable of the environment."""
-    return os.environ.get(name, "none")
+def header(context: Context) -> str:
+    """Read a header of the request, over HTTP."""
+    return str(getattr(context.request_context.request, "headers", {}).get("x-key"))
 
 
 @server.tool()

@@ -19,6 +19,8 @@ TOOLS: list[Any] = [
 ]
 ODD = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\x07"}, TOOLS[0], TOOLS[0]]
 """Tools that no protocol allows, and one twice; the server `odd` has them, and pages without an end."""
+if NAME == "near":
+    TOOLS[0]["name"] = "env"
 if NAME == "odd":
     TOOLS = [*TOOLS, *ODD]
 if NAME == "none":
@@ -39,6 +41,10 @@ def called(number: object, name: str, arguments: dict[str, object]) -> None:
     if name == "ask":
         ASKED["q"] = number
         send({"id": "q", "method": "sampling/createMessage", "params": {"of": NAME, "more": arguments}})
+        return
+    if name == "env":
+        values = [os.environ.get("PLANTED_KEY"), os.environ.get("ARMSCOPE_SELECT_S")]
+        send({"id": number, "result": {"content": [{"type": "text", "text": json.dumps(values)}]}})
         return
     if name == "wait":
         time.sleep(float(str(arguments["seconds"])))

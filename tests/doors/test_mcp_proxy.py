@@ -22,6 +22,7 @@ import pytest
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import CreateMessageResult, TextContent
+from msgspec.structs import replace
 
 from core import Client, open_learner
 from core.doors.mcp.proxy import Lines, Proxy
@@ -112,12 +113,13 @@ async def peer_of(server: ServerOptions) -> AsyncIterator[Peer]:
 
 @asynccontextmanager
 async def proxied(
-    open_: Callable[[], LearnerProtocol], *names: str, is_named: bool = False
+    open_: Callable[[], LearnerProtocol], *names: str, is_named: bool = False, **others: ServerOptions
 ) -> AsyncIterator[Peer]:
-    """A client of a proxy in front of raw servers; at the end it leaves."""
+    """A client of a proxy in front of raw servers and ``others``; at the end it leaves."""
     (read, wrote), (reading, writing) = os.pipe(), os.pipe()
     lines, session = Lines(read, writing), ProxySession(open_)
-    upstream = [server_of(name, raw(name)) for name in names]
+    servers = {name: raw(name) for name in names} | others
+    upstream = [server_of(name, options) for name, options in servers.items()]
     serving = asyncio.create_task(Proxy(upstream, session, lines, is_named=is_named).serve())
     reader = asyncio.StreamReader(limit=1 << 24)
     pipe = os.fdopen(reading, "rb")
@@ -622,7 +624,8 @@ def test_a_server_over_http_is_the_same(mode: str, tmp_path: Path) -> None:
     config = tmp_path / "servers.json"
 
     async def alone() -> list[object]:
-        async with connected(proxy_of(database, "--config", str(config)), log, mode) as client:
+        server = proxy_of(database, "--config", str(config), KEY=key)
+        async with connected(server, log, mode) as client:
             return await everything(client, mode)
 
     async def grown(url: str) -> None:
@@ -636,22 +639,25 @@ def test_a_server_over_http_is_the_same(mode: str, tmp_path: Path) -> None:
         ) as client:
             return await everything(client, mode)
 
-    async def both() -> None:
-        server = proxy_of(database, "--config", str(config), KEY=key)
-        async with connected(server, log, "auto") as client:
-
-            async def text(tool: str, /, **arguments: str) -> str:
-                (block,) = (await client.call_tool(tool, arguments)).content
-                assert isinstance(block, TextContent)
-                return block.text
-
-            assert [await text("far_where"), await text("near_where")] == ["planted", "near"]
-            assert "near_where" in [tool.name for tool in (await client.list_tools()).tools]
-            assert await text("near_env", name="PLANTED_KEY") == key
-            assert await text("near_env", name="ARMSCOPE_SELECT_S") == "none"
-            assert await text("far_ask", question="why") == "planted: model of why"
-            assert (await client.read_resource("planted://near")).contents[0].uri == "planted://near"
-            assert (await client.get_prompt("greet", {"who": "Mara"})).messages
+    async def both(url: str) -> None:
+        near = replace(raw("near"), env={"PLANTED_KEY": key})
+        far = ServerOptions(url=url, headers={"X-Key": key})
+        async with proxied(late(database), is_named=True, far=far, near=near) as peer:
+            await peer.begin()
+            assert {"far_ask", "near_ask", "where", "only_near"} < set(await peer.tools())
+            assert (await peer.call("where"))["result"]["content"][0]["text"] == "planted"
+            assert (await peer.call("header"))["result"]["content"][0]["text"] == key
+            assert json.loads((await peer.call("env"))["result"]["content"][0]["text"]) == [key, None]
+            peer.send(
+                id="a", method="tools/call", params={"name": "far_ask", "arguments": {"question": "why"}}
+            )
+            while (asked := json.loads(await peer.line())).get("method") != "sampling/createMessage":
+                pass
+            answer = {"role": "assistant", "content": {"type": "text", "text": "so"}, "model": "planted"}
+            peer.send(id=asked["id"], result=answer)
+            assert (await peer.answer("a"))["result"]["content"][0]["text"] == "planted: so"
+            read = await peer.ask("resources/read", uri="planted://planted")
+            assert read["result"]["contents"][0]["text"] == "all of planted"
 
     with over_http("planted", tmp_path / "http") as url:
         config.write_text(
@@ -660,13 +666,11 @@ def test_a_server_over_http_is_the_same(mode: str, tmp_path: Path) -> None:
         asyncio.run(grown(url))
         through, plain = asyncio.run(alone()), asyncio.run(direct(url))
         assert through == plain
-        near = {"command": sys.executable, "args": [*PLANTED, "near"], "env": {"PLANTED_KEY": "${KEY}"}}
-        config.write_text(json.dumps({"servers": {"far": {"url": url}, "near": near}}))
-        asyncio.run(both())
+        asyncio.run(both(url))
     with open_learner(database) as learner:
         assert learner.verify().clean
         arms = {one.arm for row in learner.runs() for one in learner.why(row.uid).arms if one.referenced}
-        assert {"tool:far:where", "tool:near:where", "tool:far:add"} <= arms
+        assert {"tool:far:where", "tool:near:env", "tool:far:ask", "tool:far:add"} <= arms
     for path in (*tmp_path.glob("a.db*"), log):
         assert key.encode() not in path.read_bytes(), path
 
