@@ -586,7 +586,7 @@ def _plain(
     return ApiRoute(Route(("GET",), path, "read", handler, public=probe != "no", probe=probe), text)
 
 
-RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}\n'
+RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
 _FORMAT: Final = {"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}}
 _SERIES: Final = {
     "metric": {"type": "string", "enum": list(queries.METRICS), "default": "tokens"},
@@ -674,7 +674,7 @@ ROWS: Final = (
             id="reward_lines",
             answer=_REWARD,
             words="Give rewards, a line each.",
-            lines='{"arm": "tool:web:search", "value": 0.5}\n',
+            lines='{"arm": "tool:web:search", "value": 0.5}',
         ),
         action="reward",
     ),

@@ -18,15 +18,16 @@ from core.doors.verbs import Verb
 from core.version import __version__
 
 Form = Literal["document", "list", "record"]
+HTML: Final = "text/html; charset=utf-8"
 _Schema = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
 _FRAME: Final = Path(__file__).with_name("openapi.json")
 """What no record says: subjects, parameters, headers and errors."""
 EXAMPLES: Final = Path(__file__).with_name("examples.json")
 """Answers of a small world to the examples of bodies, by operation."""
-_OF_ALL: Final = ("X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+OF_ALL: Final = ("X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 _FORMS: Final = {
-    "document": "What the command answers with --json.",
+    "document": "The answer.",
     "list": "A page of the list.",
     "record": "The record that clients in Python return.",
 }
@@ -148,7 +149,7 @@ def openapi(rows: Sequence[ApiRoute], server: str) -> dict[str, Any]:
 
 def _subject(path: str) -> str:
     """Return the first part of a path, below the learner if there is one."""
-    return re.split("[/:]", path.removeprefix("/api/v1").removeprefix("/learners/{name}"))[1]
+    return re.split("[/:]", path.removeprefix("/api/v1").removeprefix("/learners/{name}") or "/docs")[1]
 
 
 class _Schemas(NamedTuple):
@@ -320,13 +321,14 @@ def _ref(kind: str, name: str) -> dict[str, str]:
 def _responses(route: Route, text: RouteText, known: _Schemas) -> _Schema:
     responses: _Schema = {"207" if _is_batch(route) else "200": _answer(route, text, known)}
     if text.tagged:
-        headers = _headers(*_OF_ALL, "ETag")
+        headers = _headers(*OF_ALL, "ETag")
         responses["304"] = {"description": "Nothing changed; without a body.", "headers": headers}
-    return {**responses, "default": _ref("responses", "Error")}
+    is_page = text.answers[:1] == (HTML,)
+    return {**responses, "default": _ref("responses", "ErrorPage" if is_page else "Error")}
 
 
 def _answer(route: Route, text: RouteText, known: _Schemas) -> _Schema:
-    headers = _headers(*_OF_ALL, *(["ETag"] if text.tagged else []))
+    headers = _headers(*OF_ALL, *(["ETag"] if text.tagged else []))
     if _is_batch(route):
         lines = {"type": "string", "description": "Each line is a JSON object, of the schema x-line."}
         content: _Schema = {
