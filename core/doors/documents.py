@@ -81,6 +81,8 @@ class EvaluationItem(TypedDict):
     by: str
     claimed_by: str | None
     rated_at: Moment | None
+    revision: int
+    mark: str | None
 
 
 class AgreementItem(TypedDict):
@@ -240,6 +242,8 @@ def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[Evaluati
             "by": one.actor,
             "claimed_by": one.claimed_by,
             "rated_at": iso(one.at_ms),
+            "revision": one.revision,
+            "mark": one.mark,
         }
         for one in answer
     ]

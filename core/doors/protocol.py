@@ -73,7 +73,7 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
 from core.records.run_page import RunRow
-from core.records.run_query import RunQuery
+from core.records.run_query import ChangeQuery, Dates, RewardQuery, RunQuery
 from core.records.run_story import RunStory
 from core.records.selection import Selection
 from core.records.status import Status as LearnerStatus
@@ -723,21 +723,27 @@ class LearnerProtocol(Protocol):
         """Return why each arm was in a run's prompt or left out, and the rewards; raises `UnknownRun`."""
         return self._call("run", RunStory, name=uid)
 
-    def evaluations(self, wanted: EvaluationFilter = ANY_EVALUATION, limit: int = 50) -> RowTuple[Evaluation]:
+    def evaluations(
+        self, wanted: EvaluationFilter = ANY_EVALUATION, limit: int = 50, **query: Unpack[Dates]
+    ) -> RowTuple[Evaluation]:
         """Return the latest evaluations, newest first, each with its grade by the active thresholds."""
-        return self._tuple("evaluations", Evaluation, wanted=wanted, limit=limit)
+        known = _known(Dates, query, "evaluations")
+        return self._tuple("evaluations", Evaluation, wanted=wanted, limit=limit, **known)
 
     def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
         """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""
         return self._call("agreement", AgreementReport, wanted=wanted)
 
-    def acts(self, limit: int = 50) -> RowTuple[AuditEntry]:
+    def acts(self, limit: int = 50, **query: Unpack[ChangeQuery]) -> RowTuple[AuditEntry]:
         """Return the latest changes and their actors, newest first."""
-        return self._tuple("acts", AuditEntry, limit=limit)
+        return self._tuple("acts", AuditEntry, limit=limit, **_known(ChangeQuery, query, "acts"))
 
-    def ledger(self, limit: int = 20) -> RowTuple[Observation]:
+    def ledger(
+        self, limit: int = 20, *, actor: str | None = None, **query: Unpack[RewardQuery]
+    ) -> RowTuple[Observation]:
         """Return the latest rewards and imported priors, newest first, undone ones too."""
-        return self._tuple("ledger", Observation, limit=limit)
+        known = _known(RewardQuery, query, "ledger")
+        return self._tuple("ledger", Observation, limit=limit, actor=actor, **known)
 
     def savings(self, view: View = EVERYTHING) -> Savings:
         """Return the comparison of baseline with selected runs, within a view."""

@@ -87,10 +87,13 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
         function: Callable[..., Any] = resolve_name(self.flow)
         return function
 
-    def decode(self, document: object) -> Input:
-        """Convert a request to the verb's input; raises `InvalidInput` for an invalid one."""
+    def decode(self, document: object, *, strict: bool = True) -> Input:
+        """Convert a request to the verb's input; raises `InvalidInput` for an invalid one.
+
+        A request that is not ``strict`` has every value as text, as a query has.
+        """
         try:
-            return msgspec.convert(document, self.input, dec_hook=_path)
+            return msgspec.convert(document, self.input, dec_hook=_path, strict=strict)
         except msgspec.ValidationError as problem:
             own = problem.__cause__
             if isinstance(own, ArmscopeError):  # the message of an own record is complete

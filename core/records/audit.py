@@ -11,7 +11,10 @@ ActionName = str
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """``act`` is the id that `undo` takes (None where nothing can be undone); ``detail`` holds short facts."""
+    """``act`` is the id that `undo` takes (None where nothing can be undone); ``detail`` holds short facts.
+
+    ``mark`` is its position, from which a list with ``since`` goes on. A later entry names what it undid or erased.
+    """
 
     at_ms: int
     actor: str
@@ -20,6 +23,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     detail: dict[str, str | int | float | bool | None]
     revision: int
     undone: bool = False
+    mark: str | None = None
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

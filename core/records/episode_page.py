@@ -9,6 +9,7 @@ from msgspec.structs import force_setattr
 
 from core.records.episode import Base, EpisodeStatus
 from core.records.limits import one_of, text
+from core.records.run_page import RowState
 
 EpisodeOutcome = Literal["success", "no_success", "unpaid", "broken", "unfinished"]
 """Above the threshold; paid and not above it; without a reward; ended by an error; not at its end."""
@@ -51,7 +52,8 @@ class EpisodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One episode of a list.
 
     ``success`` None = it can't be decided, or the reward is off the default scale. ``running`` is the sum of rewards
-    up to each step, None for an episode with too many steps.
+    up to each step, None for an episode with too many steps. Lists with ``since`` have ``state``, the
+    ``revision`` of the last change, and its position as ``mark``.
     """
 
     place: EpisodeCursor
@@ -67,6 +69,9 @@ class EpisodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     base: Base
     success: bool | None
     running: tuple[float | None, ...] | None
+    state: RowState = "active"
+    revision: int = 0
+    mark: str | None = None
 
 
 class EpisodePage(msgspec.Struct, frozen=True, kw_only=True):

@@ -87,7 +87,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``score`` is as sent; 0 is not None. ``feedback`` None = none, or hidden from this caller. A name is None where
     none was sent. ``arms`` counts the arms that it moves now. ``actor`` recorded it; ``claimed_by`` is the token that
-    named the rater.
+    named the rater. ``revision`` changed it last; a list with ``since`` goes on from its ``mark``.
     """
 
     id: str
@@ -110,6 +110,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     at_ms: int
     claimed_by: str | None = None
+    revision: int = 0
+    mark: str | None = None
 
     @property
     def undone(self) -> bool:

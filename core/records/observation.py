@@ -119,7 +119,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``id`` is the act that `undo` takes; an evaluation may have made several rows. ``row_no`` is the row's own number.
     ``counts`` is False while it is undone, superseded by the later correction ``replaced_by``, or its run is
-    inactive. Undoing a superseded row moves nothing. It counts again once all later ones are undone.
+    inactive. ``revision`` changed it last, and ``mark`` is the position of that change, from which a list with
+    ``since`` goes on. ``epoch`` and ``mean_moved`` are of the time of reading. Undoing a superseded row moves
+    nothing. It counts again once all later ones are undone.
     """
 
     id: str
@@ -138,6 +140,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     row_no: int
     mean_moved: float | None = None
     replaced_by: Replacement | None = None
+    revision: int = 0
+    mark: str | None = None
 
 
 def check_reward(reward: object) -> float:

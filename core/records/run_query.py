@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from core.errors import InvalidInput
 from core.records.limits import MAX_LABEL_CHARS, one_of, shown, text
+from core.records.observation import KINDS, Kind
 from core.records.parameters import completed
 from core.records.run import RUN_CLASSES, RunClass, Status
 from core.records.times import DAY_MS, HOUR_MS
@@ -57,6 +58,55 @@ class RunQuery(TypedDict, total=False):
     ]
 
 
+class Dates(TypedDict, total=False):
+    """Filters of a list by time, and the position that it goes on from; None = any."""
+
+    from_: Annotated[str | None, Meta(description="Only rows from this day or full hour on, UTC.")]
+    to: Annotated[
+        str | None, Meta(description="Only rows up to this day, inclusive, or before this full hour, UTC.")
+    ]
+    since: Annotated[
+        Since, Meta(description="Only rows changed since, oldest change first: 0, a row's mark, or a head.")
+    ]
+
+
+class RewardQuery(Dates, total=False):
+    """Filters of the ledger; those of runs are for rewards about a run."""
+
+    arm: Annotated[str | None, Meta(description="Only rewards of this arm.")]
+    run: Annotated[str | None, Meta(description="Only rewards about this run, by uid or number.")]
+    kind: Annotated[Kind | Sequence[Kind] | None, Meta(description="Only rewards of this kind.")]
+    model: Annotated[Names, Meta(description="Only rewards about runs of this model, or of these.")]
+    channel: Annotated[Names, Meta(description="Only rewards about runs of this channel, or of these.")]
+    session: Annotated[str | None, Meta(description="Only rewards about runs of this session.")]
+    class_: Annotated[
+        RunClass | Sequence[RunClass] | None, Meta(description="Only rewards about runs of this class.")
+    ]
+    status: Annotated[
+        Status | Sequence[Status] | None, Meta(description="Only rewards about runs that ended so.")
+    ]
+
+
+class ChangeQuery(Dates, total=False):
+    """Filters of the changes of a learner."""
+
+    actor: Annotated[str | None, Meta(description="Only changes by this actor.")]
+    action: Annotated[str | None, Meta(description="Only changes of this kind.")]
+
+
+class RewardScope(NamedTuple):
+    """Checked filters of the ledger: ``columns`` are the allowed values of a row's or its run's columns."""
+
+    arm: str | None
+    run: str | None
+    columns: tuple[tuple[str, tuple[str, ...]], ...]
+    since_ms: int | None
+    until_ms: int | None
+
+
+EVERY_REWARD: Final = RewardScope(None, None, (), None, None)
+
+
 class RunScope(NamedTuple):
     """Checked filters of a list of runs."""
 
@@ -95,6 +145,29 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
     return RunScope(
         filters, view, None if session is None else text("session", session, MAX_LABEL_CHARS), one["since"]
     )
+
+
+def rewards_of(query: Mapping[str, Any]) -> RewardScope:
+    """Return the checked filters of a query of the ledger."""
+    one = completed(RewardQuery, query)
+    chosen = (
+        ("b.kind", _several("kind", one["kind"], KINDS)),
+        ("r.model", _several("model", one["model"])),
+        ("r.channel", _several("channel", one["channel"])),
+        ("r.session", _several("session", one["session"])),
+        ("r.class", _several("class", one["class_"], RUN_CLASSES)),
+        ("r.status", _several("status", one["status"], STATUSES)),
+    )
+    arm, run = (
+        None if one[name] is None else text(name, one[name], MAX_LABEL_CHARS) for name in ("arm", "run")
+    )
+    columns = tuple((column, values) for column, values in chosen if values)
+    return RewardScope(arm, run, columns, *dates_of(query))
+
+
+def dates_of(query: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the start and end of the times that a query names."""
+    return _span(None, query.get("from_"), query.get("to"), lambda: None)
 
 
 def _one(name: str, value: object, allowed: Sequence[str]) -> object:

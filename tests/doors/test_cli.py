@@ -78,6 +78,7 @@ NO_VERBS = {
     "doctor",
     "help",
     "inventory",
+    "ledger",
     "mcp",
     "mcp-proxy",
     "member",

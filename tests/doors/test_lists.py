@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
@@ -20,15 +20,22 @@ from core.doors.http.guard import Listener
 from core.doors.mcp.tools import call
 from core.doors.service import Service
 from core.doors.verbs import outside, verb
-from core.errors import InvalidInput
+from core.errors import InvalidInput, NotApplicable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.note import note
+from core.flows.reward import reward
+from core.flows.undo import undo
 from core.records.actor import Actor
+from core.records.episode_page import EpisodeFilter
+from core.records.evaluation_page import EvaluationFilter
 from core.records.run import RUN_CLASSES
 from core.records.run_query import OUTCOMES, SPANS, STATUSES
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import RunFilter, View
+from core.store.reads.since import after_of
 from core.store.store import Store
+from tests.doors.examples import ARM, RUN, example_world
 from tests.doors.http.asking import Asking
 from tests.doors.http.test_served import served
 
@@ -188,3 +195,99 @@ def test_an_unknown_filter_is_refused_with_those_that_are_known(
             doors[name]({"modle": "large"})
     with pytest.raises(InvalidInput, match="model, channel"):
         verb("runs").decode({"modle": "large"})
+    with Learner(context) as learner:
+        for name in ("ledger", "acts", "evaluations"):
+            with pytest.raises(TypeError, match="since"):
+                getattr(learner, name)(modle="large")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
+    """A world in which every list has rows."""
+    context = example_world(tmp_path_factory.mktemp("judged"))
+    note(context, ARM, "slow")
+    reward(context, ARM, 0.25, run=RUN, reason="half")
+    undo(context, reward(context, ARM, 0.5).id)
+    yield context
+    context.store.close()
+
+
+LISTS: dict[str, tuple[str, Query, Callable[[Context, Query], object]]] = {
+    "ledger": ("row_no", {"arm": ARM}, lambda context, query: queries.rewards(context, limit=MANY, **query)),
+    "acts": ("mark", {"action": "note"}, lambda context, query: queries.changes(context, MANY, **query)),
+    "evaluations": (
+        "id",
+        {"outcome": "success"},
+        lambda context, query: queries.evaluations(
+            context,
+            EvaluationFilter(**{name: value for name, value in query.items() if name != "since"}),
+            limit=MANY,
+            since=query.get("since"),
+        ),
+    ),
+    "episodes": (
+        "uid",
+        {"environment": "sums"},
+        lambda context, query: (
+            queries.episode_list(
+                context,
+                EpisodeFilter(**{name: value for name, value in query.items() if name != "since"}),
+                since=query.get("since"),
+            ).rows
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_other_lists_take_their_filters_over_http_and_go_on_from_a_mark(judged: Context, name: str) -> None:
+    key, chosen, listed = LISTS[name]
+    service = Service(store=judged.store, learner="default", clock=judged.clock, entropy=judged.entropy)
+    asking = Asking(app=Api(service, api.ROUTES, listener=Listener(local=MARA)))
+    for query in ({}, chosen, {"since": "0"}, {**chosen, "since": "0"}):
+        expected = [getattr(row, key) for row in cast("Any", listed(judged, query))]
+        keys: list[object] = []
+        cursor: dict[str, str] = {}
+        while True:
+            fields = urlencode({"limit": 2, **query, **cursor})
+            answer = asking.get(f"/api/v1/learners/default/{name}?{fields}")
+            assert answer.status == 200, answer.document
+            keys += [one[key] for one in answer.document["items"]]
+            if answer.document["next"] is None:
+                break
+            cursor = {"cursor": answer.document["next"]}
+        assert keys == expected, query
+        assert expected
+    unknown = asking.get(f"/api/v1/learners/default/{name}?modle=large")
+    assert (unknown.status, "since" in unknown.document["error"]) == (400, True)
+    wrong = asking.get(f"/api/v1/learners/default/{name}?since=9:{'0' * 16}")
+    assert (wrong.status, "another database" in wrong.document["next"]) == (400, True)
+    asking.close()
+
+
+def test_the_ledger_takes_the_filters_of_the_runs_that_rewards_are_about(judged: Context) -> None:
+    def of(**query: Any) -> set[int]:  # noqa: ANN401
+        return {row.row_no for row in queries.rewards(judged, limit=MANY, **query)}
+
+    every = queries.rewards(judged, limit=MANY)
+    about = {row.row_no for row in every if row.run == RUN}
+    assert about
+    assert about < {row.row_no for row in every}
+    (run,) = [one for one in queries.runs(judged, MANY) if one.uid == RUN]
+    assert of(run=RUN) == about
+    assert of(class_=run.run_class) >= about
+    assert of(class_=run.run_class, run=RUN) == of(status=[run.status], run=RUN) == about
+    assert of(model="none") == of(session="none") == of(run="none") == set()
+    assert of(kind="correction") == {row.row_no for row in every if row.kind == "correction"}
+    assert of(actor="nobody") == set()
+    day = str(iso(every[0].at_ms))[:10]
+    assert of(from_=day, to=day) | of(to="2000-01-01") == {
+        row.row_no for row in every if str(iso(row.at_ms))[:10] == day
+    }
+
+
+def test_a_hidden_evaluation_is_never_left_out_of_what_changed(judged: Context) -> None:
+    with judged.reading() as snapshot:
+        assert after_of(snapshot, None, [1]) is None
+        with pytest.raises(NotApplicable, match="hidden"):
+            after_of(snapshot, "0", [1])

@@ -5,23 +5,32 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.errors import ArmscopeError, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.episode import record_step
 from core.flows.erase import erase
+from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
+from core.records.audit import AuditEntry
+from core.records.episode_page import EpisodeFilter
+from core.records.evaluation_page import Evaluation, EvaluationFilter
+from core.records.observation import Observation
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
 from tests.flows.world import START_MS, context_at
@@ -29,6 +38,7 @@ from tests.store.worlds import lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b")
 MANY = 10_000
+Row = TypeVar("Row", Observation, Evaluation, AuditEntry)
 UIDS = [f"r{number}" for number in range(5)]
 
 
@@ -185,3 +195,121 @@ def test_of_another_database_nothing_is_left_out(tmp_path: Path) -> None:
             since(other, row.mark)
     one.store.close()
     other.store.close()
+
+
+LEDGER_KINDS = (
+    "record",
+    "import",
+    "reward",
+    "correct",
+    "evaluate",
+    "undo",
+    "redo",
+    "erase a run",
+    "erase mara",
+)
+
+
+class Judging(World):
+    """The same with rewards and evaluations, by one person about few runs."""
+
+    def do(self, kind: str, at: int) -> None:
+        uid, arm, value = UIDS[at % len(UIDS)], KEYS[at // 5 % 2], at % 4 / 4
+        doing: dict[str, Callable[[], object]] = {
+            "correct": lambda: reward(self.context, arm, value, run=uid, correct=True).id,
+            "evaluate": lambda: (
+                evaluate(
+                    self.context, uid, ("success", "failure")[at % 2], rater=("mara", "jo")[at // 3 % 2]
+                ).id
+            ),
+        }
+        if kind in doing:
+            with suppress(ArmscopeError):
+                self.acts.append(str(doing[kind]()))
+        elif kind == "erase mara":
+            with suppress(ArmscopeError):
+                erase(self.context, rater="mara")
+        else:
+            super().do(kind, at)
+
+
+def all_of(
+    page: Callable[..., tuple[Row, ...]], since: str | None, limit: int
+) -> tuple[list[Row], str | None]:
+    """Return what a list has from a mark on, and the mark of the last row."""
+    rows: list[Row] = []
+    while True:
+        part = page(limit=limit, since=since)
+        rows += part
+        since = part[-1].mark if part else since
+        if len(part) < limit:
+            return rows, since
+
+
+def plain_reward(row: Observation) -> Observation:
+    return replace(row, mean_moved=0, epoch=0, mark=None)
+
+
+def plain_evaluation(row: Evaluation) -> Evaluation:
+    return replace(row, arms=0, mark=None)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.tuples(st.sampled_from((*LEDGER_KINDS, "load")), st.integers(0, 99)), min_size=6, max_size=24)
+)
+def test_loads_of_rewards_evaluations_and_changes_add_up_too(acts: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        world = Judging(Path(folder))
+        context = world.context
+        rewards: dict[int, Observation] = {}
+        evaluations: dict[str, Evaluation] = {}
+        changes: list[tuple[int, str]] = []
+        marks: list[str | None] = ["0", "0", "0"]
+        for kind, at in (*acts, ("load", 1)):
+            if kind != "load":
+                world.do(kind, at)
+                continue
+            more, marks[0] = all_of(partial(queries.rewards, context), marks[0], 1 + at % 3)
+            rewards |= {row.row_no: row for row in more}
+            judged, marks[1] = all_of(partial(queries.evaluations, context), marks[1], 1 + at % 3)
+            evaluations |= {row.id: row for row in judged}
+            entries, marks[2] = all_of(partial(queries.changes, context), marks[2], 1 + at % 3)
+            changes += [(entry.revision, entry.action) for entry in entries]
+        every = {row.row_no: plain_reward(row) for row in queries.rewards(context, limit=MANY)}
+        assert {number: plain_reward(row) for number, row in rewards.items()} == every
+        listed = queries.evaluations(context, EvaluationFilter(counting=False), limit=MANY)
+        assert {row.id: plain_evaluation(row) for row in listed}.items() <= {
+            number: plain_evaluation(row) for number, row in evaluations.items()
+        }.items()
+        left = evaluations.keys() - {row.id for row in listed}
+        assert {evaluations[one].state for one in left} <= {"undone"}
+        assert changes == [(one.revision, one.action) for one in reversed(queries.changes(context, MANY))]
+        context.store.close()
+
+
+def test_an_undone_import_takes_its_episodes_out_of_a_copy(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record_step(context, "sums/1", environment="sums", reward=0.5, number=0)
+    line: dict[str, object] = {
+        "kind": "episode",
+        "uid": "sums/2",
+        "environment": "sums",
+        "steps": [{"number": 0, "reward": 1.0}],
+    }
+    imported = import_files(context, [lines_file(tmp_path / "episodes.jsonl", line)])
+    (first, second) = queries.episode_list(context, since=0).rows
+    assert (first.uid, second.uid, second.state) == ("sums/1", "sums/2", "active")
+    undo(context, imported.id)
+    record_step(context, "sums/1", environment="sums", reward=0.5, number=1)
+    after = queries.episode_list(context, since=second.mark).rows
+    assert [(row.uid, row.state, row.n_steps) for row in after] == [
+        ("sums/2", "undone", 1),
+        ("sums/1", "active", 2),
+    ]
+    assert (
+        queries.episode_list(context, EpisodeFilter(model="large"), since=second.mark).rows[0].uid == "sums/2"
+    )
+    with pytest.raises(InvalidInput, match="outcome"):
+        queries.episode_list(context, EpisodeFilter(outcome="success"), since=0)
+    context.store.close()

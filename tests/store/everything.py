@@ -83,6 +83,7 @@ from core.records.batch import BatchLine
 from core.records.bill import Spent
 from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
+from core.records.evaluation_page import EvaluationFilter
 from core.records.limits import LAST_MS
 from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
@@ -90,6 +91,7 @@ from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
 from core.records.run import Inventory, Run
 from core.records.run_page import Cursor, Direction
+from core.records.run_query import rewards_of
 from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
@@ -99,6 +101,8 @@ from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.quality import quality_of
 from core.store.reads import sessions
+from core.store.reads.episodes import changed_episodes
+from core.store.reads.evaluations import evaluation_page
 from core.store.reads.measured import budgets_used, last_run_no
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
@@ -682,7 +686,15 @@ def by_their_own(context: Context) -> None:
                 for cursor in (None, Cursor(START_MS, 2), Cursor(None, 2)):
                     run_page(snapshot, run_filter, view, session="s", cursor=cursor)
                     run_page(snapshot, run_filter, view, session="s", cursor=cursor, direction="newer")
-        position_of(snapshot, snapshot.head)
+        position = position_of(snapshot, snapshot.head)
+        asked = {"kind": "feedback", "model": "m", "session": "s", "from_": "2026-01-01", "to": "2026-01-02"}
+        reads.observations(snapshot, limit=3, scope=rewards_of(asked), before=9)
+        reads.audit_page(snapshot, AuditFilter(), limit=3, after=position)
+        for after in (Position(0, 0), position):
+            reads.observations(snapshot, limit=3, after=after)
+            evaluation_page(snapshot, EvaluationFilter(rater="mara"), limit=3, after=after)
+            changed_episodes(snapshot, EpisodeFilter(environment="sums", model="m"), after, limit=3)
+            changed_episodes(snapshot, EpisodeFilter(), after, limit=3)
         for run_nos in ([], [1, 2]):
             found = arms_in_runs(snapshot, run_nos)
             parts(snapshot, run_nos, found.arm_nos.tolist())

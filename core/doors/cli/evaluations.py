@@ -104,6 +104,13 @@ def evaluations(
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, max=10_000, help=words("evaluations", "limit"))
     ] = 50,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help=words("evaluations", "from_"))
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="TIME", help=words("evaluations", "to"))] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="MARK", help=words("evaluations", "since"))
+    ] = None,
     format_name: Format = None,
 ) -> None:
     context = context_of(line)
@@ -114,7 +121,9 @@ def evaluations(
         counting=not all_of_them,
         **msgspec.structs.asdict(options),
     )
-    page: Sequence[Evaluation] = verb("evaluations").call(context, wanted=evaluation_filter, limit=limit)
+    page: Sequence[Evaluation] = verb("evaluations").call(
+        context, wanted=evaluation_filter, limit=limit, from_=from_, to=to, since=since
+    )
     heads = ("evaluation", "of", "outcome", "score", "label", "grader", "rubric", "ready for", "state")
     rows = [
         (

@@ -21,7 +21,7 @@ from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
-from core.doors.http.schemas import PAGING, ApiRoute, Form, RouteText
+from core.doors.http.schemas import PAGING, ApiRoute, Form, RouteText, query_fields
 from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
@@ -40,12 +40,11 @@ from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.audit import AuditEntry, AuditPage
 from core.records.episode_page import EpisodeCursor, EpisodeRow
-from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.reset import Target
 from core.records.run_page import Cursor
-from core.records.run_query import RunQuery
+from core.records.run_query import Dates, RunQuery
 from core.version import __version__
 
 ROOT: Final = "/api/v1"
@@ -192,16 +191,31 @@ def _filtered(
     page: Callable[[Context, Any, int, Mapping[str, Any]], ListPage],
     *shape: type | tuple[type, ...],
 ) -> LearnerHandler:
-    """Return a handler that answers with a page of a verb's list; the fields of its input filter the list."""
+    """Return a handler that answers with a page of a verb's list; the fields of its input filter the list.
+
+    A list of what changed goes on after the mark of its last row.
+    """
 
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
         operation = verb(name)
-        names = [one for one in operation.input.__struct_encode_fields__ if one not in PAGING]
-        check_fields(call, *PAGING, *names)
-        request = operation.decode(_fields(call, names))
-        filters = {one: getattr(request, one) for one in request.__struct_fields__ if one not in PAGING}
-        cursor, limit = _cursor(call, shape), _limit(call)
-        return tagged_answer(context, call, lambda: _page_document(page(context, cursor, limit, filters)))
+        own, wanted = query_fields(operation.input)
+        check_fields(call, "limit", "cursor", *own, *wanted)
+        fields, filters = _fields(call, own), _fields(call, wanted)
+        request = operation.decode({**fields, "wanted": filters} if filters else fields, strict=False)
+        query = {one: getattr(request, one) for one in request.__struct_fields__ if one not in PAGING}
+        limit, is_since = _limit(call), query.get("since") is not None
+        cursor = _cursor(call, (str,) if is_since else shape)
+        if is_since and cursor is not None:
+            query["since"] = cursor[0]
+
+        def read() -> object:
+            part = page(context, None if is_since else cursor, limit, query)
+            if is_since:
+                marks = [cast("Any", one)["mark"] for one in part.items]
+                part = part._replace(onward=marks[-1:] if len(marks) == limit else None)
+            return _page_document(part)
+
+        return tagged_answer(context, call, read)
 
     return handler
 
@@ -274,21 +288,14 @@ def _by_arm(name: str) -> Callable[[Context, Any, int], ListPage]:
     return page
 
 
-def _environments(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return environments by name, filtered by the query."""
-    check_fields(call, "limit", "cursor", "environment", "model")
-    operation, cursor, limit = verb("episodes"), _cursor(call, (str,)), _limit(call)
-    request = operation.decode(
-        {name: call.query[name] for name in ("environment", "model") if name in call.query}
-    )
-
-    def page() -> object:
-        every = operation.call(context, request)
-        rest = [one for one in every if cursor is None or one.environment > cursor[0]]
-        onward = [rest[limit - 1].environment] if len(rest) > limit else None
-        return _page_document(ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward))
-
-    return tagged_answer(context, call, page)
+def _environments(
+    context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]
+) -> ListPage:
+    """Return environments by name."""
+    operation = verb("episodes")
+    rest = [one for one in operation.call(context, **query) if cursor is None or one.environment > cursor[0]]
+    onward = [rest[limit - 1].environment] if len(rest) > limit else None
+    return ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward)
 
 
 def _findings(context: Context, call: HttpCall) -> HttpAnswer:
@@ -322,21 +329,32 @@ def _runs(context: Context, cursor: list[Any] | None, limit: int, filters: Mappi
     return ListPage(documents.runs(context, page.rows), page.onward)
 
 
-def _episodes(context: Context, cursor: list[Any] | None, limit: int) -> ListPage:
+def _episodes(context: Context, cursor: list[Any] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
     after = None if cursor is None else EpisodeCursor(*cursor)
-    page = queries.episode_list(context, cursor=after, limit=limit)
+    page = queries.episode_list(context, cursor=after, limit=limit, **query)
     return ListPage([as_plain(row) for row in page.rows], page.onward)
 
 
-def _evaluations(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
+def _evaluations(
+    context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]
+) -> ListPage:
     before = None if cursor is None else cursor[0]
-    page = queries.page_of_evaluations(context, EvaluationFilter(), before=before, limit=limit)
+    filters, dates = query["wanted"], {name: query[name] for name in Dates.__annotations__}
+    page = queries.page_of_evaluations(context, filters, before=before, limit=limit, **cast("Dates", dates))
     onward = None if page.onward is None else [page.onward]
     return ListPage(documents.evaluations(context, page.rows), onward)
 
 
-def _acts(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
-    return _entries(queries.acts(context, before=None if cursor is None else cursor[0], limit=limit))
+def _acts(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
+    before = None if cursor is None else cursor[0]
+    return _entries(queries.acts(context, before=before, limit=limit, **query))
+
+
+def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
+    before = None if cursor is None else cursor[0]
+    rows = queries.rewards(context, before=before, limit=limit + 1, **query)
+    onward = [rows[limit - 1].row_no] if len(rows) > limit else None
+    return ListPage([as_plain(row) for row in rows[:limit]], onward)
 
 
 def _audit(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
@@ -593,7 +611,6 @@ _SERIES: Final = {
     "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
 }
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
-_FILTERS: Final = {"environment": {"type": "string"}, "model": {"type": "string"}}
 _READABLE: Final = "Whether the database can be read."
 _HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
 ROWS: Final = (
@@ -618,14 +635,29 @@ ROWS: Final = (
         RouteText(id="compare_models", answer=verb("compare"), tagged=True, query=_PAIRED),
     ),
     _look("episodes/{episode}", "episode", {"uid": "episode"}),
-    _list("episodes", _listed(_episodes, (int, type(None)), int), EpisodeRow, verb("episode_list").words),
+    _list(
+        "episodes",
+        _filtered("episode_list", _episodes, (int, type(None)), int),
+        EpisodeRow,
+        verb("episode_list").words,
+        filters="episode_list",
+    ),
     _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors")),
     _list("arms", _listed(_by_arm("arms"), str), verb("arms")),
     _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs"), filters="runs"),
-    _list("evaluations", _listed(_evaluations, int), verb("evaluations")),
-    _list("acts", _listed(_acts, int), AuditEntry, "Who changed what, the latest first."),
+    _list(
+        "evaluations", _filtered("evaluations", _evaluations, int), verb("evaluations"), filters="evaluations"
+    ),
+    _list("ledger", _filtered("ledger", _ledger, int), verb("ledger"), filters="ledger"),
+    _list(
+        "acts",
+        _filtered("acts", _acts, int),
+        AuditEntry,
+        "Who changed what, the latest first.",
+        filters="acts",
+    ),
     _list("audit", _listed(_audit, int), AuditEntry, "Who did what.", action="members"),
-    _list("environments", _environments, verb("episodes"), query=_FILTERS),
+    _list("environments", _filtered("episodes", _environments, str), verb("episodes"), filters="episodes"),
     _row(
         "GET",
         "timeseries",

@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from core.doors.exchange import JSON
 from core.doors.http.routes import NDJSON, Route
-from core.doors.verbs import Verb
+from core.doors.verbs import Input, Verb
 from core.version import __version__
 
 Form = Literal["document", "list", "record"]
@@ -31,7 +31,9 @@ _FORMS: Final = {
     "list": "A page of the list.",
     "record": "The record that clients in Python return.",
 }
-PAGING: Final = ("limit", "cursor")
+PAGING: Final = ("limit", "cursor", "direction")
+_IN_MS: Final = ("since_ms", "until_ms")
+"""Fields of filters that a query has days for."""
 _UNITS: Final = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -174,6 +176,17 @@ def _components(kinds: Sequence[Any]) -> tuple[tuple[_Schema, ...], dict[str, _S
     return schemas, components
 
 
+def query_fields(kind: type[Input]) -> tuple[list[str], list[str]]:
+    """Return the names that a list's query takes of a verb's input, and of the filter ``wanted`` in it."""
+    types = {one.encode_name: one.type for one in msgspec.structs.fields(kind)}
+    wanted = next((one for one in get_args(types.get("wanted")) if isinstance(one, type)), None)
+    filters = [] if wanted is None else [one.encode_name for one in msgspec.structs.fields(wanted)]
+    return (
+        [name for name in types if name not in {*PAGING, "wanted"}],
+        [name for name in filters if name not in _IN_MS],
+    )
+
+
 def _schema_of(kind: type) -> _Schema:
     """Return the schema of a type that msgspec does not know."""
     if kind is Path:  # a local path, which no route takes
@@ -300,8 +313,11 @@ def _parameters(route: Route, text: RouteText, inputs: Mapping[str, _Schema]) ->
     yield from (_ref("parameters", name) for name in named)
     query = text.query
     if text.form == "list" and text.verb is not None:
+        own, wanted = query_fields(text.verb.input)
         fields = inputs[text.verb.input.__name__]["properties"]
-        query = {name: schema for name, schema in fields.items() if name not in PAGING}
+        named = re.findall(r"schemas/(\w+Filter\w*)", str(fields.get("wanted")))
+        filters = inputs[named[0]]["properties"] if named else {}
+        query = {**{name: fields[name] for name in own}, **{name: filters[name] for name in wanted}}
     yield from ({"name": name, "in": "query", "schema": schema} for name, schema in query.items())
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats
 from core.episodes import discounted, running, totals_of
-from core.errors import NotApplicable, NotFound
+from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.credit import active_episode, split_of
 from core.records.environment import Design, EnvironmentSummary, SuccessRate
@@ -20,6 +20,7 @@ from core.records.episode_page import ANY_EPISODE, EpisodeCursor, EpisodeFilter,
 from core.records.episode_view import CreditView, EpisodeView, StepView
 from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
+from core.records.run_query import Since
 from core.records.times import iso
 from core.statistics.rewards.lint import AGAIN, TOLERANCE, findings_in
 from core.statistics.rewards.paid import Paid
@@ -32,6 +33,7 @@ from core.store.episodes import episodes_beside, runs_of_episode
 from core.store.reads.episodes import (
     Newest,
     alike_columns,
+    changed_episodes,
     environment_names,
     episode_page,
     is_paid_again,
@@ -42,6 +44,7 @@ from core.store.reads.episodes import (
 )
 from core.store.reads.run_parts import arms_in_runs
 from core.store.reads.runs import rows_of
+from core.store.reads.since import position_of
 from core.store.transaction import Facts, Snapshot
 
 DESIGN_EPISODES: Final = 1_000
@@ -278,13 +281,24 @@ def episode_list(
     cursor: Annotated[EpisodeCursor | None, Meta(description="Position from which the page starts.")] = None,
     direction: Annotated[Direction, Meta(description="Whether to page to older or newer rows.")] = "older",
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of episodes.")] = 50,
+    since: Annotated[
+        Since, Meta(description="Only rows changed since, oldest change first: 0, a row's mark, or a head.")
+    ] = None,
 ) -> EpisodePage:
     """List single episodes, newest first.
 
     Raises `NotFound` for an unknown environment.
     """
+    if since is not None and wanted.outcome is not None:
+        raise InvalidInput(
+            f"since must come without an outcome, got {shown(wanted.outcome)}: it follows from the scale in force.",
+            next_step="Leave the outcome out, and compare the rewards of the rows.",
+        )
     with context.reading() as snapshot:
         matching_environments(snapshot, wanted.environment)
+        if since is not None:
+            rows = changed_episodes(snapshot, wanted, position_of(snapshot, since), limit=limit)
+            return EpisodePage(rows=rows, onward=None)
         return episode_page(snapshot, wanted, cursor=cursor, direction=direction, limit=limit)
 
 

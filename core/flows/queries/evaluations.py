@@ -6,7 +6,7 @@ Labels, flags and blockers are computed on each read from the record and the act
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, Unpack
 
 import msgspec
 import numpy as np
@@ -18,6 +18,8 @@ from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.evaluation import GRADER_KINDS, LABELS, Thresholds
 from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter, EvaluationPage, Grader
+from core.records.parameters import completed
+from core.records.run_query import Dates, dates_of
 from core.statistics.bias import (
     GroupShares,
     GroupSpread,
@@ -29,6 +31,7 @@ from core.statistics.bias import (
 from core.statistics.panel import panel
 from core.statistics.parting import PartingGrader, parting_raters
 from core.store.reads.evaluations import evaluated_names, evaluation_columns, evaluation_page
+from core.store.reads.since import Position, after_of, mark_of
 
 PAGE_EVALUATIONS: Final = 25
 
@@ -75,9 +78,10 @@ def evaluations(
     limit: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of evaluations, newest first.")
     ] = 50,
+    **query: Unpack[Dates],
 ) -> tuple[Evaluation, ...]:
     """List the latest evaluations, with their grades and export blockers."""
-    return page_of_evaluations(context, wanted, limit=limit).rows
+    return page_of_evaluations(context, wanted, limit=limit, **query).rows
 
 
 def page_of_evaluations(
@@ -86,17 +90,30 @@ def page_of_evaluations(
     *,
     before: int | None = None,
     limit: int = PAGE_EVALUATIONS,
+    **query: Unpack[Dates],
 ) -> EvaluationPage:
-    """Return a page of evaluations below the number ``before``, the latest first.
+    """Return a page of evaluations below the number ``before``, the latest first; with ``since`` what changed.
 
     Feedback is a text: a caller without the action ``read_texts`` gets none.
     """
+    since = completed(Dates, query)["since"]
+    since_ms, until_ms = dates_of(query)
+    if since_ms is not None or until_ms is not None:
+        filters = msgspec.structs.replace(filters, since_ms=since_ms, until_ms=until_ms)
     with context.reading() as snapshot:
         hidden = hidden_from(context, snapshot)
-        page = evaluation_page(snapshot, filters, before=before, limit=limit, hidden=hidden)
-    if context.may("read_texts"):
-        return page
-    return page._replace(rows=tuple(msgspec.structs.replace(row, feedback=None) for row in page.rows))
+        after = after_of(snapshot, since, hidden)
+        page = evaluation_page(snapshot, filters, before=before, limit=limit, hidden=hidden, after=after)
+        shows = context.may("read_texts")
+        rows = [
+            msgspec.structs.replace(
+                row,
+                feedback=row.feedback if shows else None,
+                mark=mark_of(snapshot, Position(row.revision, row.number)),
+            )
+            for row in page.rows
+        ]
+    return page._replace(rows=tuple(rows))
 
 
 def bias_watch(context: Context, filters: EvaluationFilter = ANY_EVALUATION) -> BiasWatch:

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Unpack
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.observation import Observation
+from core.records.parameters import completed
 from core.records.reset import Reset
+from core.records.run_query import ChangeQuery, RewardQuery, dates_of, rewards_of
 from core.store import reads
+from core.store.reads.runs import find_run
+from core.store.reads.since import Position, after_of, mark_of
 
 
 def rewards(
     context: Context,
     *,
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of rows.")] = 20,
-    actor: str | None = None,
+    actor: Annotated[str | None, Meta(description="Only rewards by this actor.")] = None,
+    before: int | None = None,
+    **query: Unpack[RewardQuery],
 ) -> tuple[Observation, ...]:
     """List the latest rewards and imported priors, newest first, undone ones too."""
+    scope = rewards_of(query)
     with context.reading() as snapshot:
         hidden = hidden_from(context, snapshot)
-        return reads.observations(snapshot, limit=limit, actor=actor, hidden=hidden)
+        run = None if scope.run is None else find_run(snapshot, scope.run)
+        if scope.run is not None and run is None:
+            return ()
+        rows = reads.observations(
+            snapshot,
+            limit=limit,
+            actor=actor,
+            arm=scope.arm,
+            run_no=None if run is None else run.run_no,
+            hidden=hidden,
+            scope=scope,
+            before=before,
+            after=after_of(snapshot, query.get("since"), hidden),
+        )
+        return tuple(replace(row, mark=mark_of(snapshot, Position(row.revision, row.row_no))) for row in rows)
 
 
 def resets(context: Context) -> tuple[Reset, ...]:
@@ -32,17 +54,23 @@ def resets(context: Context) -> tuple[Reset, ...]:
         return reads.resets(snapshot)
 
 
-def acts(context: Context, *, before: int | None = None, limit: int = 50) -> AuditPage:
-    """List audit entries below a number, newest first."""
+def acts(
+    context: Context, *, before: int | None = None, limit: int = 50, **query: Unpack[ChangeQuery]
+) -> AuditPage:
+    """List changes below a number, newest first; with ``since`` those after a position."""
+    one = completed(ChangeQuery, query)
+    since_ms, until_ms = dates_of(one)
+    wanted = AuditFilter(actor=one["actor"], action=one["action"], since_ms=since_ms, until_ms=until_ms)
     with context.reading() as snapshot:
         hidden = hidden_from(context, snapshot)
-        return reads.audit_page(snapshot, AuditFilter(), before=before, limit=limit, hidden=hidden)
+        after = after_of(snapshot, one["since"], hidden)
+        return reads.audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden, after=after)
 
 
 def changes(
     context: Context,
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of changes.")] = 50,
+    **query: Unpack[ChangeQuery],
 ) -> tuple[AuditEntry, ...]:
     """List the latest changes and their actors, newest first."""
-    with context.reading() as snapshot:
-        return reads.audit_entries(snapshot, limit, hidden=hidden_from(context, snapshot))
+    return acts(context, limit=limit, **query).entries

@@ -17,7 +17,7 @@ from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, he
 from core.store import reads
 from core.store.reads.run_pages import changed_runs, looked_up, page_of, run_page, runs_counted
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
-from core.store.reads.since import Position, marked_runs, position_of
+from core.store.reads.since import marked_runs, position_of
 from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
@@ -72,12 +72,8 @@ def _page(snapshot: Snapshot, scope: RunScope, cursor: Cursor | None, limit: int
     if since is None:
         page = run_page(snapshot, filters, view, cursor=cursor, limit=limit, session=session)
         return page._replace(rows=marked_runs(snapshot, page.rows))
-    after = position_of(snapshot, since)
-    if cursor is not None:
-        after = Position(cursor.at_ms or 0, cursor.run_no)
-    rows = changed_runs(snapshot, filters, view, after, limit=limit, session=session)
-    onward = Cursor(rows[-1].revision, rows[-1].run_no) if len(rows) == limit else None
-    return RunPage(rows=marked_runs(snapshot, rows), onward=onward, n_looked_at=len(rows), cut_short=False)
+    rows = changed_runs(snapshot, filters, view, position_of(snapshot, since), limit=limit, session=session)
+    return RunPage(rows=marked_runs(snapshot, rows), onward=None, n_looked_at=len(rows), cut_short=False)
 
 
 def runs_view(

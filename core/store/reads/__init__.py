@@ -36,7 +36,6 @@ from core.store.reads.ledger import (
 )
 from core.store.reads.log import (
     LearnerStateKey,
-    audit_entries,
     audit_page,
     heads,
     learner_moments,

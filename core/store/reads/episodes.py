@@ -17,6 +17,7 @@ from itertools import chain, islice, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded, coded_metadata
 from core.episodes import running
@@ -33,6 +34,7 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, EPISODES_BY_TIME
 from core.store.environments import BROKEN, declared_scales
 from core.store.reads.arrays import ints
+from core.store.reads.since import Position, mark_of
 from core.store.transaction import Facts, Snapshot
 
 LINE_STEPS: Final = 500
@@ -283,6 +285,38 @@ def episode_page(
     return EpisodePage(rows=shown, onward=None if last is None else EpisodeCursor(last[0], last[1]))
 
 
+def changed_episodes(
+    snapshot: Snapshot, episode_filter: EpisodeFilter, after: Position, *, limit: int
+) -> tuple[EpisodeRow, ...]:
+    """Return the episodes that changed after a position, in the order of their changes.
+
+    Of the episodes that were listed once, undone ones and those that no longer pass the filter are returned, too.
+    """
+    names, declared = environment_names(snapshot), declared_scales(snapshot)
+    fits, values = _fits(episode_filter, Scale())
+    if episode_filter.environment is not None:
+        within = [number for number, name in names.items() if name == episode_filter.environment]
+        fits, values = f"{fits} AND environment_no = ?", [*values, *within]
+    fits = f"{ACTIVE}{fits}"
+    rows = snapshot.connection.rows(
+        f"SELECT {_ROW}, environment_no, changed, standing,"
+        f" CASE WHEN learner_id = ?1 AND {fits} THEN 1 ELSE 0 END FROM episode WHERE learner_id = ?1"
+        f" AND (changed, episode_no) > (?, ?) AND changed <= ? AND (({fits}) OR changed <> revision)"
+        " ORDER BY changed, episode_no LIMIT ?",
+        [snapshot.learner_id, *values, *after, snapshot.revision, *values, limit],
+    )
+    lines = _lines(snapshot, [row[1] for row in rows if row[7] <= LINE_STEPS])
+    return tuple(
+        replace(
+            _row(row, names[environment_no], declared.get(environment_no), lines),
+            state="active" if is_listed else "gone" if standing else "undone",
+            revision=changed,
+            mark=mark_of(snapshot, Position(changed, row[1])),
+        )
+        for *row, environment_no, changed, standing, is_listed in rows
+    )
+
+
 def _order(row: Row, direction: Direction) -> tuple[int, int]:
     """Return its sort key in that direction: the greater time and number first, or last."""
     key = (UNKNOWN if row[0] is None else row[0], row[1])
@@ -346,7 +380,10 @@ def _fits(episode_filter: EpisodeFilter, scale: Scale) -> Fits:
 
 
 def _row(
-    row: Row, environment: str, declared: Scale | None, lines: Mapping[int, tuple[float | None, ...]]
+    row: Sequence[Any],
+    environment: str,
+    declared: Scale | None,
+    lines: Mapping[int, tuple[float | None, ...]],
 ) -> EpisodeRow:
     at_ms, number, uid, task, model, split, status, n_steps, total, final, _ = row
     scale = declared or Scale()

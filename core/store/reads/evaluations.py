@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from core.columns import EvaluationColumns, Ints
@@ -31,6 +32,7 @@ from core.store.reads.arms import arm_number
 from core.store.reads.arrays import ints
 from core.store.reads.hidden import leaving_out
 from core.store.reads.runs import find_run
+from core.store.reads.since import Position
 from core.store.reads.subjects import layer_number
 from core.store.transaction import Facts
 
@@ -55,7 +57,8 @@ _NO_SCORE: Final = -1.0
 """None was given: numbers alone become an array twice as fast as numbers and None."""
 _ROWS: Final = (
     "SELECT e.evaluation_no, l.uid, x.uid, r.uid, r.run_no, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome,"
-    " e.score, e.feedback, e.supersedes, e.counts, e.undone, e.actor, e.at_ms, e.claimed_by FROM evaluation e"
+    " e.score, e.feedback, e.supersedes, e.counts, CASE WHEN e.standing = 0 THEN 1 ELSE e.undone END, e.actor,"
+    " e.at_ms, e.claimed_by, e.changed FROM evaluation e"
     " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
     " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
     " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
@@ -77,16 +80,26 @@ def evaluation_page(
     before: int | None = None,
     limit: int,
     hidden: Collection[int] = (),
+    after: Position | None = None,
 ) -> EvaluationPage:
-    """Evaluations that are wanted, the latest first, from below the number ``before`` on; with their feedback."""
+    """Evaluations that are wanted, the latest first, from below the number ``before`` on; with their feedback.
+
+    With ``after`` those that changed after a position, in the order of their changes, superseded and undone ones too.
+    """
+    if after is not None:
+        evaluation_filter = msgspec.structs.replace(evaluation_filter, counting=False)
     condition = _conditions(facts, evaluation_filter)
     if condition is None:
         return EvaluationPage((), None)
     fits, values = condition
     below, cursor = ("", []) if before is None else (" AND e.evaluation_no < ?", [before])
     unless, left_out = leaving_out("e.evaluation_no", hidden)
+    selected, order = _ROWS, "e.evaluation_no DESC"
+    if after is not None:
+        selected, order = _ROWS.removesuffix(f" AND e.{ACTIVE}"), "e.changed, e.evaluation_no"
+        below, cursor = " AND (e.changed, e.evaluation_no) > (?, ?)", [*after]
     rows = facts.connection.rows(
-        f"{_ROWS}{fits}{below}{unless} ORDER BY e.evaluation_no DESC LIMIT ?",
+        f"{selected}{fits}{below}{unless} ORDER BY {order} LIMIT ?",
         [facts.learner_id, *values, *cursor, *left_out, limit + 1],
     )
     page = rows[:limit]
@@ -214,7 +227,7 @@ def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
 
 def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
     number, layer, execution, run, run_no, arm, rater, model, rubric, blank, *rest = row
-    outcome, score, feedback, supersedes, counts, undone, actor, at_ms, claimed_by = rest
+    outcome, score, feedback, supersedes, counts, undone, actor, at_ms, claimed_by, changed = rest
     rated = grade(
         outcome, score, rater=rater, model=model, rubric=rubric, thresholds=facts.settings.thresholds
     )
@@ -239,6 +252,7 @@ def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
         actor=actor,
         at_ms=at_ms,
         claimed_by=claimed_by or None,
+        revision=changed,
     )
 
 

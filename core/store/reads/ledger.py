@@ -14,11 +14,13 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.observation import KINDS, Observation, Replacement, plain_reward
 from core.records.reset import Reset
+from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN
 from core.store.reads.arrays import ints
 from core.store.reads.hidden import leaving_out
+from core.store.reads.since import Position
 from core.store.transaction import Facts, Snapshot
 
 _OBSERVATIONS: Final = (
@@ -27,7 +29,7 @@ _OBSERVATIONS: Final = (
     f" (SELECT max(c.observation_no) FROM observation c {BY_RUN} WHERE c.learner_id = ?1"
     "   AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no AND c.kind = 'correction'"
     f"   AND c.undone = 0 AND c.{ACTIVE}), b.evaluation_no, b.episode_credit_no,"
-    " coalesce(v.undone, w.undone, b.undone)"
+    " coalesce(v.undone, w.undone, b.undone), b.changed"
     " FROM observation b {by} JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
     " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
@@ -54,9 +56,22 @@ def observations(
     arm: str | None = None,
     run_no: int | None = None,
     hidden: Collection[int] = (),
+    scope: RewardScope = EVERY_REWARD,
+    before: int | None = None,
+    after: Position | None = None,
 ) -> tuple[Observation, ...]:
-    """The latest ledger rows, newest first, each with what it moves the mean at present."""
+    """The latest ledger rows, newest first, each with what it moves the mean at present.
+
+    With ``after`` those that changed after a position, in the order of their changes.
+    """
     sql, values = _observations_by("" if run_no is None else BY_RUN), [facts.learner_id]
+    for column, chosen in scope.columns:
+        sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"
+        values += chosen
+    for bound, at_ms in ((" AND b.at_ms >= ?", scope.since_ms), (" AND b.at_ms < ?", scope.until_ms)):
+        if at_ms is not None:
+            sql += bound
+            values.append(at_ms)
     for column, value in (("b.actor", actor), ("a.key", arm)):
         if value is not None:
             sql += f" AND {column} = ?"
@@ -65,9 +80,14 @@ def observations(
         sql += " AND b.run_no = ? AND b.run_no <> 0"
         values.append(run_no)
     unless, left_out = leaving_out("b.evaluation_no", hidden)
-    rows = facts.connection.rows(
-        f"{sql}{unless} ORDER BY b.observation_no DESC LIMIT ?", [*values, *left_out, limit]
-    )
+    if after is not None:
+        sql += " AND (b.changed, b.observation_no) > (?, ?)"
+        values += after
+    elif before is not None:
+        sql += " AND b.observation_no < ?"
+        values.append(before)
+    order = "b.observation_no DESC" if after is None else "b.changed, b.observation_no"
+    rows = facts.connection.rows(f"{sql}{unless} ORDER BY {order} LIMIT ?", [*values, *left_out, limit])
     return _observations(facts, rows)
 
 
@@ -293,7 +313,9 @@ def _observation(
     facts: Facts, row: Row, posterior: Row, replaced_by: Replacement | None = None
 ) -> Observation:
     number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, _, standing = row[:12]
-    revision, arm_no, run_revision, run_standing, flags, latest, evaluation_no, credit_no, undone = row[12:]
+    revision, arm_no, run_revision, run_standing, flags, latest, evaluation_no, credit_no, undone, changed = (
+        row[12:]
+    )
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
     about = run_no == 0 or (bool(run_standing) and flags is not None and bool(flags & INCLUDED))
     if kind == "correction":
@@ -323,6 +345,7 @@ def _observation(
         if counts and epoch == posterior[2]
         else 0.0,
         replaced_by=replaced_by,
+        revision=changed,
     )
 
 

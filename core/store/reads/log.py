@@ -13,6 +13,7 @@ from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.standing import Standing
 from core.store.chain import shown_head
 from core.store.engine import Connection, Row
+from core.store.reads.since import END, Position, mark_of
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot
 
@@ -80,11 +81,6 @@ def standing(snapshot: Snapshot) -> Standing | None:
     return snapshot.connection.standing()
 
 
-def audit_entries(snapshot: Snapshot, limit: int, *, hidden: Collection[int] = ()) -> tuple[AuditEntry, ...]:
-    """The latest changes, newest first, each with whether it is undone by now; without ``hidden`` evaluations."""
-    return audit_page(snapshot, AuditFilter(), limit=limit, hidden=hidden).entries
-
-
 def audit_page(
     snapshot: Snapshot,
     audit_filter: AuditFilter,
@@ -92,9 +88,10 @@ def audit_page(
     before: int | None = None,
     limit: int | None,
     hidden: Collection[int] = (),
+    after: Position | None = None,
 ) -> AuditPage:
     """The same of what is wanted, from the entry ``before`` on, and where the page after it begins; ``limit`` None:
-    all of it.
+    all of it. With ``after`` those after a position, the earliest first.
     """
     acts = sorted(f"evaluation-{number}" for number in hidden)
     chosen: list[tuple[str, str | int]] = [
@@ -105,22 +102,24 @@ def audit_page(
             (" AND at_ms >= ?", audit_filter.since_ms),
             (" AND at_ms < ?", audit_filter.until_ms),
             (" AND audit_no < ?", before),
+            (" AND audit_no > ?", None if after is None else _number_at(snapshot, after)),
         )
         if value is not None
     ]
     unless = f" AND coalesce(act, '') NOT IN ({','.join('?' * len(acts))})" if acts else ""
+    way = "DESC" if after is None else "ASC"
     entries = snapshot.connection.rows(
         "SELECT at_ms, actor, action, act, detail, revision, audit_no FROM audit"
-        f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no DESC LIMIT ?",
+        f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no {way} LIMIT ?",
         [snapshot.learner_id, *(value for _, value in chosen), *acts, _EVERY if limit is None else limit + 1],
     )
-    rows = [row[:-1] for row in entries[:limit]]
+    rows = entries[:limit]
     is_more = limit is not None and len(entries) > limit
     return AuditPage(entries=_entries(snapshot, rows), next=entries[len(rows) - 1][-1] if is_more else None)
 
 
 def _entries(snapshot: Snapshot, rows: Sequence[Row]) -> tuple[AuditEntry, ...]:
-    undone = _undone(snapshot, [act for *_, act, _, _ in rows if act is not None])
+    undone = _undone(snapshot, [row[3] for row in rows if row[3] is not None])
     return tuple(
         AuditEntry(
             at_ms=at_ms,
@@ -130,9 +129,35 @@ def _entries(snapshot: Snapshot, rows: Sequence[Row]) -> tuple[AuditEntry, ...]:
             detail=_shown(snapshot, msgspec.json.decode(detail)),
             revision=revision,
             undone=act in undone,
+            mark=mark_of(snapshot, Position(revision, number)),
         )
-        for at_ms, actor, action, act, detail, revision in rows
+        for at_ms, actor, action, act, detail, revision, number in rows
     )
+
+
+def _number_at(snapshot: Snapshot, after: Position) -> int:
+    """Return the number of the last entry up to a position; numbers and revisions grow together."""
+    if after.number != END:
+        return after.number
+    first, last = (
+        0,
+        snapshot.connection.row(
+            "SELECT max(audit_no) FROM audit WHERE learner_id = ?", [snapshot.learner_id]
+        ),
+    )
+    end = 0 if last is None or last[0] is None else int(last[0])
+    while first < end:
+        middle = (first + end + 1) // 2
+        row = snapshot.connection.row(
+            "SELECT audit_no, revision FROM audit WHERE learner_id = ? AND audit_no <= ?"
+            " ORDER BY audit_no DESC LIMIT 1",
+            [snapshot.learner_id, middle],
+        )
+        if row is None or row[1] <= after.revision:
+            first = middle
+        else:
+            end = int(row[0]) - 1
+    return first
 
 
 def _shown(snapshot: Snapshot, detail: Detail) -> Detail:

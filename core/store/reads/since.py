@@ -7,10 +7,10 @@ read with it. A restored or another database has no link with that head, so that
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, NotApplicable
 from core.records.limits import shown
 from core.records.run_page import RunRow
 from core.store.erased import Erased
@@ -19,7 +19,7 @@ from core.store.transaction import Snapshot
 
 _MARK: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{16,64})(?:/([0-9]{1,18})(?:\.([0-9]{1,18}))?)?")
 _SHOWN_DIGITS: Final = 16
-_END: Final = 1 << 62
+END: Final = 1 << 62
 """Beyond the number of every row."""
 
 
@@ -61,8 +61,21 @@ def position_of(snapshot: Snapshot, since: object) -> Position:
             next_step="It is of another database, or of a state before a restore. Send 0 and load all rows again.",
         )
     if revision is None:
-        return Position(link.revision, _END)
-    return Position(revision, _END if match[4] is None else int(match[4]))
+        return Position(link.revision, END)
+    return Position(revision, END if match[4] is None else int(match[4]))
+
+
+def after_of(snapshot: Snapshot, since: object, hidden: Collection[int]) -> Position | None:
+    """Return the position of a list that may hide evaluations; None without ``since``.
+
+    A hidden evaluation opens without a change of its own, so that a list of changes could leave it out.
+    """
+    if since is not None and hidden:
+        raise NotApplicable(
+            f"since lists changes only to callers who may see all of them; {len(hidden):,} evaluations are hidden.",
+            next_step="Judge what is open to you in blind queues, or list without since.",
+        )
+    return None if since is None else position_of(snapshot, since)
 
 
 def marked_runs(snapshot: Snapshot, rows: Sequence[RunRow]) -> tuple[RunRow, ...]:

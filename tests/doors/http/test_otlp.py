@@ -15,8 +15,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from core.doors.http.guard import Listener
 from core.doors.http.otlp import MOST_BYTES, PROTOBUF
+from core.doors.service import Service
+from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.learners import create_learner
 from core.flows.traces import traces
 from core.records.actor import Actor, Grant
 from tests.doors.http.asking import Answered, Asking
@@ -132,3 +135,27 @@ def test_a_real_exporter_sends_runs(context: Context, compression: Compression) 
     story = queries.run(context, uid)
     assert {arm.arm: arm.reward for arm in story.arms} == {"tool:web:search": 1.0, "tool:web:fetch": 0.0}
     assert (story.facts.session, traces(context)) == ("s-7", [])
+
+
+def test_each_token_sends_to_its_learner_and_one_for_none_of_several_is_refused(
+    context: Context, ask_as: Asked
+) -> None:
+    for name in ("sales", "support"):
+        create_learner(context, name)
+    tokens = {
+        name: Actor(name=f"token:{name}", role=None, grants=(Grant(role="ingest", learner=name),), token=7)
+        for name in ("sales", "support")
+    }
+    both = Actor(
+        name="token:both",
+        role=None,
+        grants=tuple(Grant(role="ingest", learner=name) for name in ("sales", "support")),
+        token=9,
+    )
+    asking = ask_as(Listener(local=None), both=both, **tokens)
+    for name in ("sales", "support"):
+        assert send(asking, as_protobuf(*AGENT), authorization=f"Bearer {name}").status == 200
+        assert queries.status(context.of(name)).runs == 1
+    service = Service(store=context.store, learner=None, clock=context.clock, entropy=context.entropy)
+    with pytest.raises(InvalidInput, match="'sales', 'support'"):
+        service.context(both, None, "ingest")

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Start": ("demo", "import", "serve", "help"),
-    "See": ("status", "inventory", "savings", "posteriors", "arms", "runs", "run", "episodes", "report"),
+    "See": (
+        *("status", "inventory", "savings", "posteriors", "arms", "runs", "run", "ledger", "episodes"),
+        "report",
+    ),
     "Correct": ("reward", "note", "reset", "undo", "settings"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
     "Select and exchange": ("select", "export", "api", "mcp", "mcp-proxy", "chat", "rollouts", "traces"),
