@@ -2,7 +2,8 @@
 
 A record becomes a row, and its fields become columns:
 
-- a field that is itself a record: a column for each of its fields, named ``field_inner``
+- a field that is itself a record: a column for each of its fields, named ``field_inner`` (``field__inner`` where a
+  field has that name)
 - a time: UTC, without the end ``_ms`` of its name
 - one of several names: text
 - a list: a list in one cell; records in it are objects by the same rules
@@ -14,6 +15,7 @@ A column that may be empty is nullable. pandas and pyarrow are imported when a t
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -51,7 +53,7 @@ Scalar = Literal["text", "integer", "float", "boolean", "time", "json"]
 _SHOWN_ROWS: Final = 20
 _SHOWN_CHARS: Final = 80
 _TIMES: Final = frozenset({"at_ms", "due_ms", "since_ms", "until_ms"})
-_TIME_TEXTS: Final = frozenset({"first_run", "last_run", "last_updated", "rated_at", "since"})
+_TIME_TEXTS: Final = frozenset({"at", "first_run", "last_run", "last_updated", "since"})
 _OF_TYPE: Final[Mapping[object, Scalar]] = {str: "text", int: "integer", float: "float", bool: "boolean"}
 _PANDAS: Final[Mapping[object, tuple[str, str]]] = {
     "text": ("string", "string"),
@@ -103,8 +105,13 @@ def columns_of(record: type) -> tuple[FrameColumn, ...]:
     >>> [(one.name, one.kind) for one in columns_of(Interval)]
     [('lower', 'float'), ('upper', 'float'), ('method', 'text'), ('prob', 'float')]
     """
-    return tuple(
+    columns = [
         column for name, hint in _fields_of(record) for column in _columns(name, hint, is_optional=False)
+    ]
+    names = Counter(column.name for column in columns)
+    return tuple(
+        one if names[one.name] == 1 or len(one.path) == 1 else one._replace(name="__".join(one.path))
+        for one in columns
     )
 
 
@@ -137,13 +144,17 @@ def _columns(name: str, hint: object, *, is_optional: bool) -> Iterator[FrameCol
             )
         return
     kind = _kind(parts)
-    if (kind == "integer" and _is_time(name)) or (kind == "text" and name in _TIME_TEXTS):
+    if (kind == "integer" and _is_time(name)) or (kind == "text" and _is_time_text(name)):
         kind = "time"
     yield FrameColumn(name.removesuffix("_ms") if kind == "time" else name, (name,), kind, is_optional)
 
 
 def _is_time(name: str) -> bool:
     return name in _TIMES or name.endswith(("_at_ms", "_since_ms"))
+
+
+def _is_time_text(name: str) -> bool:
+    return name in _TIME_TEXTS or name.endswith("_at")
 
 
 def _parts(hint: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 - a type

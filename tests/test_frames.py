@@ -7,11 +7,11 @@ import math
 import pickle
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pandas as pd
@@ -195,6 +195,23 @@ def test_types_of_columns() -> None:
         "string",
     ]
     assert frame.groupby("run_class")["tokens"].sum().tolist() == [2**53 + 1]
+
+
+class Inner(NamedTuple):
+    c: int
+    at: str | None
+
+
+class Outer(NamedTuple):
+    b_c: str
+    b: Inner
+
+
+def test_a_name_that_is_taken_becomes_longer() -> None:
+    row = Outer("text", Inner(1, "2026-01-06T13:32:06.680Z"))
+    assert RowList([row]).to_arrow().to_pylist() == [
+        {"b_c": "text", "b__c": 1, "b_at": datetime(2026, 1, 6, 13, 32, 6, 680_000, UTC)}
+    ]
 
 
 # Lists
