@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -266,6 +267,7 @@ Decode = Callable[[bytes], Record]
 Pieces = Callable[[Progress | None], Iterator[Piece]]
 """Goes through a file's pieces, every time it is called."""
 
+_HELD_BYTES: Final = 8 << 20
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -281,7 +283,7 @@ def read(
 
     Identity of a record: its own id, else the hash of its canonical JSON and its ordinal among identical ones
     in the file. Without a declared or supplied list the inventory is what the file's records call, so the
-    file is then read twice, and the longer file's inventory supersedes (`Run.rank`).
+    longer file's inventory supersedes (`Run.rank`), and a file beyond a few MiB is read twice.
     """
     pieces = pieces or reading.pieces
     ordinals, unknown = _Ordinals(), Unknown()
@@ -291,14 +293,23 @@ def read(
         record = decode(raw)
         return record, record.identity or ordinals.identity(raw)
 
-    for number, raw, decoded in reading.records(identified, pieces=pieces(progress)):
+    records = reading.records(identified, pieces=pieces(progress))
+    held, n_bytes = list[tuple[int, bytes, tuple[Record, str] | Rejected]](), 0
+    for row in records:
+        held.append(row)
+        n_bytes += len(row[1])
+        if n_bytes > _HELD_BYTES:
+            break
+    else:
+        called = _called(row[2] if isinstance(row[2], Rejected) else row[2][0] for row in held)
+    for number, raw, decoded in chain(held, records):
         if isinstance(decoded, Rejected):
             yield decoded
             continue
         record, source = decoded
         inventory, rank = record.declared or reading.supplied, len(record.messages)
         if inventory is None:
-            called = called or _called(reading, pieces, decode)
+            called = called or _called(row[2] for row in reading.records(decode, pieces=pieces(None)))
             inventory, rank = called.inventory, record.rank or called.n_records
         one = _RecordRuns(
             format_name=format_name,
@@ -463,11 +474,11 @@ class _Called:
     n_records: int
 
 
-def _called(reading: Reading, pieces: Pieces, decode: Decode) -> _Called:
+def _called(records: Iterable[Record | Rejected]) -> _Called:
     """Names called in all records that list no tools themselves, and how many those are."""
     names: set[str] = set()
     n_records = 0
-    for _, _, record in reading.records(decode, pieces=pieces(None)):
+    for record in records:
         # What could not be read is reported where the runs are read.
         if not isinstance(record, Rejected) and record.declared is None:
             n_records += 1

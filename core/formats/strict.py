@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -22,7 +21,7 @@ MAX_BODY_BYTES: Final = 4 << 20
 MAX_DEPTH: Final = 64
 _MAX_INTEGER: Final = 2**63 - 1
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_NOT_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _STEP: Final = np.zeros(256, dtype=np.int8)
 _STEP[list(b"[{")] = 1
 _STEP[list(b"]}")] = -1
@@ -55,31 +54,17 @@ def check(raw: bytes, max_depth: int) -> None:
 
 
 def depth(raw: bytes) -> int:
-    """Return the nesting depth of brackets outside strings."""
-    brackets = b"".join(_outside_strings(raw)).translate(None, _NOT_BRACKETS)
+    """Return the nesting depth of brackets outside strings.
+
+    Most long lines are asked for it. Without escaped quotes, and of quotes and brackets alone, every other piece
+    between quotes is a string.
+    """
+    if b'\\\\"' in raw:  # a backslash before this quote may be escaped itself
+        raw = raw.replace(b"\\\\", b"")
+    raw = raw.replace(b'\\"', b"")
+    brackets = b"".join(raw.translate(None, _NOT_MARKS).split(b'"')[::2])
     steps = _STEP[np.frombuffer(brackets, dtype=np.uint8)]
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
-
-
-def _outside_strings(raw: bytes) -> Iterable[bytes]:
-    """The pieces between strings. Most long lines are asked for their depth, so this counts.
-
-    Every other piece between quotes is a string, once the escaped quotes are gone. Which those are shows in the
-    backslash before them, unless that is escaped itself; then the pieces are looked at one by one.
-    """
-    if b'\\\\"' in raw:
-        return _separated(raw)
-    return b"".join(raw.split(b'\\"')).split(b'"')[::2]
-
-
-def _separated(raw: bytes) -> Iterator[bytes]:
-    is_string = False
-    for piece in raw.split(b'"'):
-        if not is_string:
-            yield piece
-            is_string = True
-        elif piece[-1:] != b"\\" or (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 0:
-            is_string = False  # the quote that ends this piece isn't escaped
 
 
 def _check_surrogates(raw: bytes) -> None:
