@@ -133,8 +133,8 @@ def _shown_text(text: str) -> Markdown:
 def _linked(text: str, topic: str) -> Markdown:
     """Return Markdown whose links to topics lead to this page, and whose code has one colour, which is readable.
 
-    >>> _linked("[a](b.md#c), [d](#e)", "f")
-    '[a](help?topic=b&part=c), [d](help?topic=f&part=e)'
+    >>> _linked("[a](b-b.md#c), [d](#e)", "f")
+    '[a](help?topic=b-b&part=c), [d](help?topic=f&part=e)'
     """
 
     def address(match: re.Match[str]) -> str:
