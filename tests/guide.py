@@ -20,7 +20,7 @@ import dashboard.sign_in  # noqa: F401 - likewise
 from core import errors, guide
 from core.doors.cli import app
 from core.doors.cli.config import VARIABLES
-from core.doors.http import api, serving
+from core.doors.http import api, measured, metrics, serving
 from core.doors.http.refusals import status_of
 from core.doors.mcp.tools import BY_NAME
 from core.doors.verbs import VERBS
@@ -234,6 +234,20 @@ def _views() -> Rows:
     return [[_code(f"{view.name}.{one.name}"), one.type, one.words] for view in VIEWS for one in view.columns]
 
 
+def _metrics() -> Rows:
+    labelled = (measured.REQUESTS, measured.IN_PROGRESS)
+    labels: dict[str, Sequence[str]] = {one._name: one._labelnames for one in labelled}
+    return sorted(
+        [
+            _code(f"{one.name}{'_total' if one.type == 'counter' else ''}"),
+            one.type,
+            ", ".join(labels.get(one.name, getattr(one, "_labelnames", ()))) or "none",
+            _escaped(one.documentation.rstrip(".")),
+        ]
+        for one in metrics.families()
+    )
+
+
 TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "verbs": (["verb", "effect"], _verbs),
     "tools": (["tool", "right", "description"], _tools),
@@ -242,6 +256,7 @@ TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "settings": (["setting", "meaning", "default", "when to change"], _settings),
     "errors": (["code", "HTTP", "meaning", "next step"], _errors),
     "routes": (["route", "right", "effect"], _routes),
+    "metrics": (["metric", "type", "labels", "meaning"], _metrics),
     "doors": (["route", "right", "purpose"], _doors),
     "views": (["column", "type", "meaning"], _views),
 }

@@ -30,7 +30,7 @@ STAGES: list[set[str]] = [
     {"core.errors", "core.version", "core.deprecation"},
     {"core.records"},
     {"core.settings", "core.permissions", "core.columns", "core.files", "core.frames", "core.guide"},
-    {"core.evaluate", "core.issuers", "core.spool"},
+    {"core.evaluate", "core.issuers", "core.spool", "core.upkeep"},
     {
         "core.posterior",
         "core.detect",
@@ -551,11 +551,11 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_010,
+    "core": 6_050,
     "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 630,
-    "core/doors": 17_274,
+    "core/doors": 17_544,
     "core/explained": 530,
     "core/flows": 14_410,
     "core/formats": 13_525,
@@ -565,7 +565,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_745,
     "core/statistics": 11_870,
-    "core/store": 26_385,
+    "core/store": 26_485,
     "dashboard": 4_525,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

@@ -150,6 +150,7 @@ def test_tables_are_current(name: str) -> None:
         ("http", "routes", set()),
         ("http", "doors", set()),
         ("data", "views", set()),
+        ("http", "metrics", set()),
     ],
 )
 def test_tables_are_complete(topic: str, table: str, may_be_empty: set[int]) -> None:

@@ -6,6 +6,7 @@ Any number of processes may do this on one database: the store decides which of 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from threading import Event, Thread
@@ -28,6 +29,8 @@ BY_CLOCK_MS: Final = 10 * MINUTE_MS
 """Interval at which an unchanged learner is checked again: queues become overdue by the clock."""
 _ACTOR: Final = Actor(name="armscope")
 _LOG: Final = logging.getLogger("armscope")
+COUNTS: Final[Counter[str]] = Counter()
+"""Failed checks, and messages that were sent or failed, since the process began."""
 
 Send = Callable[[Message], SendResult]
 
@@ -72,6 +75,7 @@ def deliver(context: Context, transmit: Send | None = None) -> tuple[SendResult,
         result = transmit(message)
         webhooks.settle(context, message, result)
         results.append(result)
+        COUNTS["sent" if result.ok else "failed"] += 1
         if not result.ok:
             failing.add(message.webhook.id)
     return tuple(results)
@@ -118,6 +122,7 @@ class Watch:
                 look_and_send(context, self._alarms)
                 self._logged = ""
             except Exception as problem:  # a dead thread would look like good news
+                COUNTS["checks_failed"] += 1
                 self._log(problem)
 
     def _log(self, problem: Exception) -> None:

@@ -108,6 +108,11 @@ def start_log(form: LogFormat, level: LogLevel) -> LogWriter:
     return writer
 
 
+def n_lost_lines() -> int:
+    """Return how many lines this process could not write."""
+    return sum(one.n_lost for one in logging.root.handlers if isinstance(one, LogWriter))
+
+
 def log(level: int, event: str, fields: Fields) -> None:
     """Log an event with its fields; None = left out."""
     if _LOG.isEnabledFor(level):

@@ -20,6 +20,7 @@ from core.store.engine.opening import open_database
 from core.store.files import appearing
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
+from core.upkeep import note_upkeep
 
 
 class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,7 @@ def backup(
             f"The backup can't be written to {target}: {reason}.",
             next_step="Choose a folder you can write to, with room for the whole database.",
         ) from problem
+    note_upkeep(context.store.location, "backup", context.clock())
     return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision, heads=heads)
 
 

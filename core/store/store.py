@@ -27,6 +27,7 @@ from core.store.denials import Refusals
 from core.store.engine import Connection, Database, sqlite
 from core.store.engine.opening import open_database
 from core.store.engine.sqlite import LOCK_TIMEOUT_S
+from core.store.engine.waits import WAITS
 from core.store.failures import damaged, missing
 from core.store.files import files_of
 from core.store.schema import HEAD, STAMP, mismatch, prepare
@@ -139,8 +140,12 @@ class Store:
     def importing(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
         """Be the one that imports in parts, with nothing left of an import that died."""
         with self.database.importing(waiting):
-            self.sweep()
-            yield
+            WAITS.imports(1)
+            try:
+                self.sweep()
+                yield
+            finally:
+                WAITS.imports(-1)
 
     def stage(
         self, learner: str, stage: Stage, work: Callable[[Part], _T], *, actor: Actor
@@ -234,10 +239,15 @@ class Store:
 
     def size(self) -> int:
         """Return its size in bytes, with the log that is not folded in yet."""
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of a file and of its log, or of the database at a server."""
         if files := files_of(self.location):
-            return sum(one.stat().st_size for one in files if not one.name.endswith(_BESIDE))
+            sizes = {one.name: one.stat().st_size for one in files if not one.name.endswith(_BESIDE)}
+            return {"log" if name.endswith("-wal") else "file": size for name, size in sizes.items()}
         with self.database.reading() as connection:
-            return connection.size()
+            return {"server": connection.size()}
 
     def damage_behind(self, problem: Exception, learner: str) -> StoreError | None:
         """Return the state of the database behind a failure: moved away, replaced or damaged; None for another

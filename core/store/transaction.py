@@ -6,6 +6,7 @@ statements of an act name the learner by its number. So a distributed database i
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -26,6 +27,7 @@ from core.records.run import Inventory
 from core.store.chain import STATE, Chain, State, shown_head
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
+from core.store.engine.waits import LEAST_S, WAITS
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.erased import Erased
 from core.store.links import ADD_LINK, Subject, sum_of_facts, tellings_from
@@ -293,9 +295,12 @@ class Transaction:
         self.name = name
         self.actor = actor
         self.now_ms = now_ms
+        began = time.monotonic()
         row = None if memory is None else self._opened(memory.learner_id)
         if row is None:
             row = self._row_by_name()
+        if (waited := time.monotonic() - began) >= LEAST_S:
+            WAITS.observe("learner", waited)
         if (row is None or row[3] == self._FIRST) and (origin is None or (only and has_others(self))):
             raise unknown_learner(self)
         while row is None:  # others may be making it, or sweep it away, at this very moment

@@ -103,7 +103,7 @@ from core.store.quality import quality_of
 from core.store.reads import sessions
 from core.store.reads.episodes import changed_episodes
 from core.store.reads.evaluations import evaluation_page
-from core.store.reads.measured import budgets_used, last_run_no
+from core.store.reads.measured import budgets_used, counted, last_run_no
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
 from core.store.reads.since import Position, position_of
@@ -678,6 +678,7 @@ def by_their_own(context: Context) -> None:
         reads.calls_per_run(snapshot, VIEWS[-1])
         last_run_no(snapshot)
         budgets_used(snapshot, 0)
+        counted(snapshot)
         reads.observations(snapshot, limit=3, arm=A, run_no=2)
         for run_filter in (RunFilter(), RunFilter(arm=A, part="in", classes=("imported",))):
             for view in (View(), VIEWS[-1]):

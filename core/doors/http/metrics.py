@@ -1,14 +1,22 @@
 """Metrics for Prometheus, ``GET /metrics``: the seven names of qortex, and armscope's own.
 
-They cover the learners that the caller may read. Only the 500 arms with the most pulls have labels, because each adds
-four series, and a monitor stores every series it ever read. The other arms are counted.
+They cover the learners that the caller may read, and the server itself for a caller who may read all of them. Only
+the 500 arms with the most pulls have labels, because each adds four series, and a monitor stores every series it ever
+read. The other arms are counted.
+
+A monitor gives up after seconds. So a thread computes the measures of learners, and a scrape waits `WAIT_S` for them.
+Then it has the last known ones, and `armscope_learner_metrics_fresh` is 0.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import accumulate
+from threading import Lock
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -19,77 +27,162 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from core.doors.exchange import HttpAnswer, HttpCall
+from core.doors.http.measured import SERVER, of_database
 from core.doors.http.routes import Route
 from core.doors.service import Service
+from core.errors import StoreError
 from core.flows.context import Context
 from core.flows.names import learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
 from core.permissions import may
 from core.records.actor import Actor
+from core.records.arm import MICRO
 from core.records.estimate import Estimate
 from core.records.posterior import BANDS
 from core.store.store import Store
 from core.version import __version__
 
 MOST_ARMS: Final = 500
-_monitors: Final[WeakKeyDictionary[Store, Monitor]] = WeakKeyDictionary()
+WAIT_S: Final = 0.6
+"""Seconds for which a scrape waits for the measures of all learners."""
+_MOST_KNOWN: Final = 256
+_databases: Final[WeakKeyDictionary[Store, _Computing]] = WeakKeyDictionary()
 _Metrics = Iterator[Metric]
 
 
-class _Snapshot(Collector):
-    """Metrics of one request."""
+class Totals:
+    """Totals that never fall, of values that may: the first value, and each rise since."""
 
-    def __init__(
-        self, learners: Sequence[Measures], budgets: Sequence[Budgets], n_refused: int | None
-    ) -> None:
-        self._learners = learners
-        self._budgets = budgets
-        self._n_refused = n_refused
+    def __init__(self) -> None:
+        self._last: dict[Hashable, float] = {}
+        self._total: dict[Hashable, float] = {}
 
-    def collect(self) -> Iterable[Metric]:
-        yield from self._of_qortex()
-        yield from _arms(self._learners)
-        yield _budget(self._budgets)
-        yield from _ours(self._learners)
-        if self._n_refused is not None:
-            yield CounterMetricFamily("armscope_denials", "Denied requests", value=self._n_refused)
-        metric = GaugeMetricFamily("armscope_build_info", "Which version answers", labels=["version"])
-        metric.add_metric([__version__], 1)
-        yield metric
+    def add(self, values: Mapping[Hashable, float]) -> None:
+        """Add the rises since the values before.
 
-    def _of_qortex(self) -> _Metrics:
-        selections = CounterMetricFamily(
-            "qortex_learning_selections", "Runs that were chosen for", labels=["learner", "baseline"]
-        )
-        observations = CounterMetricFamily(
-            "qortex_learning_observations",
-            "Observations; one between 0 and 1 counts on either side for its part",
-            labels=["learner", "outcome"],
-        )
-        for one in self._learners:
-            for label, name in (("True", "baseline"), ("False", "selected")):
-                selections.add_metric([one.learner, label], one.counted.runs.get(name, 0))
-            observations.add_metric([one.learner, "accepted"], one.counted.success)
-            observations.add_metric([one.learner, "rejected"], one.counted.failure)
-        yield from (selections, observations)
+        >>> totals = Totals()
+        >>> for value in (5, 2, 4):
+        ...     totals.add({"pulls": value})
+        >>> totals.of("pulls")
+        7.0
+        """
+        for name, value in values.items():
+            if (rise := value - self._last.get(name, 0)) > 0:
+                self._total[name] = self._total.get(name, 0) + rise
+            self._last[name] = value
+
+    def of(self, name: Hashable) -> float:
+        return float(self._total.get(name, 0))
 
 
-def _arms(learners: Sequence[Measures]) -> _Metrics:
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Measures of a learner as a scrape shows them, and its totals; not ``is_fresh``: there is a newer revision."""
+
+    measures: Measures
+    totals: Totals
+    is_fresh: bool
+
+
+class _Computing:
+    """Computes the measures of a database's learners in a thread."""
+
+    def __init__(self) -> None:
+        self.monitor = Monitor()
+        self.denials = Totals()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="armscope-metrics")
+        self._lock = Lock()
+        self._running: dict[Hashable, Future[Measures]] = {}
+        self._last: dict[Hashable, Measures] = {}
+        self._totals: defaultdict[str, Totals] = defaultdict(Totals)
+
+    def shown(self, contexts: Iterable[Context]) -> tuple[list[Shown], list[str]]:
+        """Return the measures that are known in time, and the learners without any."""
+        running = [(one.learner, self._begun(one)) for one in contexts]
+        deadline, shown = time.monotonic() + WAIT_S, []
+        for learner, (key, future) in running:
+            current, is_fresh = self._last.get(key), True
+            try:
+                computed = future.result(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                is_fresh = False
+            else:
+                with self._lock:
+                    if computed is not current:
+                        current = self._last[key] = computed
+                        self._totals[learner].add(_values(computed))
+            if current is not None:
+                shown.append(Shown(measures=current, totals=self._totals[learner], is_fresh=is_fresh))
+        names = {one.measures.learner for one in shown}
+        return shown, [learner for learner, _ in running if learner not in names]
+
+    def _begun(self, context: Context) -> tuple[Hashable, Future[Measures]]:
+        key = (context.learner, context.actor)
+        with self._lock:
+            future = self._running.get(key)
+            if future is None or future.done():
+                if len(self._running) >= _MOST_KNOWN:
+                    self._running.clear()
+                    self._last.clear()
+                future = self._running[key] = self._thread.submit(self.monitor.measures, context)
+        return key, future
+
+
+def _values(one: Measures) -> dict[Hashable, float]:
+    """Return the values whose totals must not fall, by name; those of arms in millionths."""
+    pulls = zip(one.columns.keys, one.columns.pulls_micro.tolist(), strict=True)
+    return {
+        **{("arm", key): value for key, value in pulls},
+        **{("runs", name): n for name, n in one.counted.runs.items()},
+        "success": one.counted.success,
+        "failure": one.counted.failure,
+    }
+
+
+def _learners(learners: Sequence[Shown], missing: Sequence[str]) -> _Metrics:
+    selections = CounterMetricFamily(
+        "qortex_learning_selections", "Runs that were chosen for", labels=["learner", "baseline"]
+    )
+    observations = CounterMetricFamily(
+        "qortex_learning_observations",
+        "Observations; one between 0 and 1 counts on either side for its part",
+        labels=["learner", "outcome"],
+    )
+    fresh = GaugeMetricFamily(
+        "armscope_learner_metrics_fresh",
+        "0: the learner's metrics are missing or of an earlier revision, the present ones are being computed",
+        labels=["learner"],
+    )
+    for name in missing:
+        fresh.add_metric([name], 0.0)
+    for one in learners:
+        name, totals = one.measures.learner, one.totals
+        for label, kind in (("True", "baseline"), ("False", "selected")):
+            selections.add_metric([name, label], totals.of(("runs", kind)))
+        observations.add_metric([name, "accepted"], totals.of("success"))
+        observations.add_metric([name, "rejected"], totals.of("failure"))
+        fresh.add_metric([name], float(one.is_fresh))
+    yield from (selections, observations, fresh)
+
+
+def _arms(learners: Sequence[Shown]) -> _Metrics:
     """Yield the metrics of the arms with the most pulls in all learners, and the number of the others."""
     labels = ["learner", "arm_id"]
     mean = GaugeMetricFamily("qortex_learning_posterior_mean", "Posterior mean", labels=labels)
-    pulls = CounterMetricFamily("qortex_learning_arm_pulls", "Pulls in the present epoch", labels=labels)
+    pulls = CounterMetricFamily("qortex_learning_arm_pulls", "Pulls in all epochs", labels=labels)
     alpha = GaugeMetricFamily("qortex_learning_arm_alpha", "Alpha, with the prior", labels=labels)
     beta = GaugeMetricFamily("qortex_learning_arm_beta", "Beta, with the prior", labels=labels)
     others = GaugeMetricFamily(
         "armscope_arms_unlabelled", f"Arms beyond the {MOST_ARMS} that have labels", labels=["learner"]
     )
-    chosen = _labelled([one.columns.pulls for one in learners])
-    for one, indexes in zip(learners, chosen, strict=True):
+    chosen = _labelled([one.measures.columns.pulls for one in learners])
+    for shown, indexes in zip(learners, chosen, strict=True):
+        one = shown.measures
         for index in indexes:
-            named = [one.learner, one.columns.keys[index]]
+            key = one.columns.keys[index]
+            named = [one.learner, key]
             mean.add_metric(named, float(one.summary.mean[index]))
-            pulls.add_metric(named, float(one.columns.pulls_micro[index]) / 1e6)
+            pulls.add_metric(named, shown.totals.of(("arm", key)) / MICRO)
             alpha.add_metric(named, float(one.summary.alpha[index]))
             beta.add_metric(named, float(one.summary.beta[index]))
         others.add_metric([one.learner], len(one.columns) - len(indexes))
@@ -127,8 +220,13 @@ def _budget(budgets: Iterable[Budgets]) -> Metric:
     return metric
 
 
-def _ours(learners: Iterable[Measures]) -> _Metrics:
-    runs = CounterMetricFamily("armscope_runs", "Active runs", labels=["learner", "class"])
+def _ours(learners: Iterable[Shown]) -> _Metrics:
+    runs = CounterMetricFamily("armscope_runs", "Recorded runs", labels=["learner", "class"])
+    last = GaugeMetricFamily(
+        "armscope_last_timestamp_seconds",
+        "Time at which the newest run ended, and of the last import",
+        labels=["learner", "kind"],
+    )
     arms = GaugeMetricFamily("armscope_arms", "Arms by band of confidence", labels=["learner", "band"])
     need = GaugeMetricFamily(
         "armscope_attention",
@@ -146,9 +244,13 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
         labels=["learner", "bound"],
     )
     revision = GaugeMetricFamily("armscope_revision", "Changes to a learner", labels=["learner"])
-    for one in learners:
-        for name, n in one.counted.runs.items():
-            runs.add_metric([one.learner, name], n)
+    for shown in learners:
+        one = shown.measures
+        for name in one.counted.runs:
+            runs.add_metric([one.learner, name], shown.totals.of(("runs", name)))
+        for kind, at_ms in (("run", one.counted.last_run_ms), ("import", one.counted.last_import_ms)):
+            if at_ms is not None:
+                last.add_metric([one.learner, kind], at_ms / 1000)
         for band, n in zip(BANDS, one.overview.bands, strict=True):
             arms.add_metric([one.learner, band], n)
         for (kind, severity), n in _attention(one).items():
@@ -158,7 +260,7 @@ def _ours(learners: Iterable[Measures]) -> _Metrics:
         if bills is not None:
             _estimate(money, one.learner, bills.shown)
         revision.add_metric([one.learner], one.revision)
-    yield from (runs, arms, need, saved, money, revision)
+    yield from (runs, last, arms, need, saved, money, revision)
 
 
 def _estimate(metric: GaugeMetricFamily, learner: str, shown: Estimate) -> None:
@@ -173,19 +275,63 @@ def _attention(one: Measures) -> Mapping[tuple[str, str], int]:
     return Counter((item.kind, item.severity) for item in one.overview.attention)
 
 
+def _version() -> Metric:
+    metric = GaugeMetricFamily("armscope_build_info", "Which version answers", labels=["version"])
+    metric.add_metric([__version__], 1)
+    return metric
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scrape(Collector):
+    """Metrics of one request; ``store`` None: the caller may not see the server as a whole."""
+
+    learners: Sequence[Shown] = ()
+    missing: Sequence[str] = ()
+    budgets: Sequence[Budgets] = ()
+    store: Store | None = None
+    is_up: bool = True
+    n_denials: float = 0.0
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _learners(self.learners, self.missing)
+        yield from _arms(self.learners)
+        yield _budget(self.budgets)
+        yield from _ours(self.learners)
+        yield _version()
+        if self.store is not None:
+            yield from of_database(self.store, is_up=self.is_up, n_denials=self.n_denials)
+            yield from SERVER.collect()
+
+
+def families() -> list[Metric]:
+    """Return all metrics without samples, for the guide."""
+    return [*_Scrape().collect(), *of_database(None, is_up=True), *SERVER.collect()]
+
+
 def metrics(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
-    """Return all metrics in the text format, or in OpenMetrics if the client accepts it."""
-    monitor = _monitors.setdefault(service.store, Monitor())
-    whole = service.whole(actor)
-    contexts: list[Context] = [whole.of(name) for name in learner_names(whole)]
-    registry = CollectorRegistry()
-    registry.register(
-        _Snapshot(
-            [monitor.measures(context) for context in contexts],
-            [monitor.budgets(context) for context in contexts],
-            n_denials(whole) if may(actor, "read", None) else None,
+    """Return all metrics in the text format, or in OpenMetrics if the client accepts it.
+
+    Those of the server are there even if the database can't be read.
+    """
+    computing = _databases.setdefault(service.store, _Computing())
+    is_whole = may(actor, "read", None)
+    store = service.store if is_whole else None
+    try:
+        whole = service.whole(actor)
+        contexts = [whole.of(name) for name in learner_names(whole)]
+        shown, missing = computing.shown(contexts)
+        budgets = [computing.monitor.budgets(one) for one in contexts]
+        if is_whole:
+            computing.denials.add({"": n_denials(whole)})
+        scrape = _Scrape(
+            learners=shown, missing=missing, budgets=budgets, store=store, n_denials=computing.denials.of("")
         )
-    )
+    except StoreError:
+        if store is None:
+            raise
+        scrape = _Scrape(store=store, is_up=False, n_denials=computing.denials.of(""))
+    registry = CollectorRegistry()
+    registry.register(scrape)
     encode, kind = choose_encoder(call.headers.get("accept", ""))
     return HttpAnswer(200, encode(registry), {"content-type": kind, "vary": "Accept, Authorization"})
 

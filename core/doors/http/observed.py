@@ -1,4 +1,4 @@
-"""Observation of requests: each has an id and a line in the log, whichever application answers it.
+"""Observation of requests: each has an id, a line in the log and a count, whichever application answers it.
 
 The id is the caller's ``X-Request-Id``, else the trace of its ``traceparent``, else drawn. The line has the route's
 template instead of the path, and the name of a learner only if it is known to exist.
@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from core.doors.exchange import ENTRY, LogEntry
+from core.doors.http.measured import IN_PROGRESS, REQUESTS
 from core.doors.logs import log
 from core.records.token import BEGINNING
 from core.secrecy import secrets_in
@@ -68,7 +69,7 @@ def _is_secret(text: str) -> bool:
 
 
 class Observed:
-    """ASGI application that logs each request of another one.
+    """ASGI application that logs and counts each request of another one.
 
     ``template`` returns the route of a path that no door answers. Its lines are logged at the level of a warning for
     a refused request, of an error for a failed one, and of ``debug`` for a route in ``quiet``.
@@ -92,6 +93,7 @@ class Observed:
             return
         entry: LogEntry = {"request": request_id(scope["headers"])}
         began, status = time.perf_counter(), 0
+        in_progress = IN_PROGRESS.labels(scope["type"])
 
         async def send_observed(message: Message) -> None:
             nonlocal status
@@ -108,26 +110,31 @@ class Observed:
                 status = status or 403
             await send(message)
 
+        in_progress.inc()
         try:
             await self._app({**scope, ENTRY: entry}, receive, send_observed)
         except Exception:
             status = status or _FAILED
             raise
         finally:
+            in_progress.dec()
             self._ended(scope, entry, status or _GONE, time.perf_counter() - began)
 
     def _ended(self, scope: Message, entry: LogEntry, status: int, seconds: float) -> None:
         method = scope.get("method", WEB_SOCKET)
+        method = method if method in _METHODS or method == WEB_SOCKET else OTHER
         route = entry.get("route") or self._template(scope["path"])
         learner = entry.get("learner")
         if learner is not None and learner not in self._learners:
             learner = self._known(learner) if status < _REFUSED else None
+        if method != WEB_SOCKET:
+            REQUESTS.labels(method, route, status).observe(seconds)
         level = logging.INFO if status < _REFUSED else logging.ERROR if status >= _FAILED else logging.WARNING
         log(
             logging.DEBUG if route in self._quiet and level == logging.INFO else level,
             "request",
             {
-                "method": method if method in _METHODS or method == WEB_SOCKET else OTHER,
+                "method": method,
                 "route": route,
                 "status": status,
                 "ms": round(seconds * 1000, 1),

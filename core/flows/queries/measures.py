@@ -125,7 +125,9 @@ class Monitor:
             database = (snapshot.origin, snapshot.moment.file)
             known = self._budgets.get(context.learner)
             if known is None or known.database != database:
-                known = _Since(database, last_run_no(snapshot), Budgets())
+                # A restored database counts on: a counter must not fall.
+                so_far = Budgets() if known is None else known.budgets
+                known = _Since(database, last_run_no(snapshot), so_far)
             run_no, used = budgets_used(snapshot, known.run_no)
             now = self._budgets[context.learner] = _Since(database, run_no, known.budgets.plus(used))
             return now.budgets

@@ -19,6 +19,7 @@ from core.store.check import PASSES, Head, contradictions, differences, installa
 from core.store.damage import damage, guarded, words_of
 from core.store.draws import Draws, unlike_draws
 from core.store.failures import damaged
+from core.upkeep import note_upkeep
 
 
 def problem_of(verification: Verification, database: Located) -> StoreDamaged:
@@ -62,6 +63,8 @@ def verify(
                 if len(listed) < limit:
                     listed.append((name, Difference(*map(str, difference))))
         servers = reads.servers(snapshot)
+    if not n_differences and may(context.actor, "read", None):
+        note_upkeep(context.store.location, "verify", context.clock())
     return Verification(
         clean=not n_differences,
         learners=names,

@@ -65,6 +65,7 @@ from core.store.engine.refused import (
     is_refused_for_now,
     translated,
 )
+from core.store.engine.waits import LEAST_S, WAITS
 from core.store.tables import metadata
 
 OLDEST: Final = 15
@@ -1013,10 +1014,14 @@ class _Loan:
         self._lend()
 
     def _lend(self) -> None:
+        began = time.monotonic()
         try:
             self._lent: PoolProxiedConnection = self._pool.connect()
         except NoneFree as problem:
             raise psycopg.errors.TooManyConnections from problem
+        finally:
+            if (waited := time.monotonic() - began) >= LEAST_S:
+                WAITS.observe("connection", waited)
         driver = self._lent.driver_connection
         assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
         self.driver: psycopg.Connection[Any] = driver

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -27,6 +28,7 @@ from core.records.times import HOUR_MS
 from core.store.engine import port, words
 from core.store.engine.making import is_empty, migrating, roll_back
 from core.store.engine.port import Row, T
+from core.store.engine.waits import LEAST_S, WAITS
 from core.store.failures import damaged, from_os, is_damage, missing, translated
 from core.store.files import make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
@@ -295,10 +297,13 @@ class Database(port.Database):
 
     def _take_lock(self) -> None:
         """Alone in its ``try``: what happens under the lock may be an OSError that is not about the lock."""
+        began = time.monotonic()
         try:
             taken = self._lock.acquire()
         except OSError as problem:
             raise from_os(problem, self.path, "write") from problem
+        if (waited := time.monotonic() - began) >= LEAST_S:
+            WAITS.observe("write_lock", waited)
         if not taken:
             raise self._busy()
 

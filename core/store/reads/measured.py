@@ -8,18 +8,26 @@ import msgspec
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED
+from core.store.engine.words import ACTIVE
 from core.store.transaction import Snapshot
 from core.store.version import Choice
 
 MOST_CHOSEN: Final = 10_000
+_NEWEST: Final = "AND at_ms >= 0 ORDER BY at_ms DESC LIMIT 1"
+_LAST_RUN: Final = f"SELECT at_ms FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE} {_NEWEST}"
+_LAST_IMPORT: Final = (
+    f"SELECT at_ms FROM import WHERE learner_id = ? AND revision <= ? AND undone = 0 {_NEWEST}"
+)
 
 
 class Counted(NamedTuple):
-    """Active runs by class, and the sums of all observations in all epochs."""
+    """Active runs by class, the sums of all observations in all epochs, and the times of the last run and import."""
 
     runs: dict[str, int]
     success: float
     failure: float
+    last_run_ms: int | None = None
+    last_import_ms: int | None = None
 
 
 def counted(snapshot: Snapshot) -> Counted:
@@ -34,8 +42,17 @@ def counted(snapshot: Snapshot) -> Counted:
     )
     success, failure = row or (0, 0)
     return Counted(
-        {name: int(n) for name, n in runs}, float(success or 0) / MICRO, float(failure or 0) / MICRO
+        {name: int(n) for name, n in runs},
+        float(success or 0) / MICRO,
+        float(failure or 0) / MICRO,
+        _last_ms(snapshot, _LAST_RUN),
+        _last_ms(snapshot, _LAST_IMPORT),
     )
+
+
+def _last_ms(snapshot: Snapshot, sql: str) -> int | None:
+    row = snapshot.connection.row(sql, [snapshot.learner_id, snapshot.revision])
+    return None if row is None else int(row[0])
 
 
 def last_run_no(snapshot: Snapshot) -> int:
