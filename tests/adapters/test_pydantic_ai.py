@@ -119,13 +119,22 @@ class TestPydanticAi(Contract):
         assert (run.status, run.calls, run.tokens) == ("completed", 1, 2 * (INPUT + OUTPUT))
 
     def test_a_task_that_is_cancelled_is_recorded_as_aborted(self, learner: Learner) -> None:
-        async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            await asyncio.sleep(60)
-            raise AssertionError
+        async def cancel() -> None:
+            is_asked = asyncio.Event()
 
-        agent = ArmscopeAgent(Agent(FunctionModel(answer), tools=[a_tool(Shown(), "read")]), learner)
-        with pytest.raises(TimeoutError):
-            asyncio.run(asyncio.wait_for(agent.run("hello"), 0.2))
+            async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+                is_asked.set()
+                await asyncio.sleep(60)
+                raise AssertionError
+
+            agent = ArmscopeAgent(Agent(FunctionModel(answer), tools=[a_tool(Shown(), "read")]), learner)
+            task = asyncio.create_task(agent.run("hello"))
+            await is_asked.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancel())
         assert [run.status for run in facts_of(learner)] == ["aborted"]
 
     def test_the_history_counts_once(self, learner: Learner) -> None:
