@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from core.formats.entries import Entry, Progress, Rejected
+from core.formats.heads import head_of
 from core.formats.identity import plain
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sqlite_file import MAGIC, opened, tables_in
@@ -293,7 +294,8 @@ def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) ->
         at = wanted.pop()
         for path, file in own.reading.sub_agents.of(at):
             if path != own.reading.path:
-                sources.append(_Source(replace(own.reading, path=path, file=file), stack))
+                shape = head_of(path, file, own.reading.limits).shape
+                sources.append(_Source(replace(own.reading, path=path, file=file, shape=shape), stack))
         for source in sources:
             for child in source.sub_agents_of(known):
                 known.add(child)

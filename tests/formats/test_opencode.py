@@ -131,7 +131,11 @@ def facts(found: list[Run]) -> list[object]:
 
 
 def of_documents(folder: Path, *sessions: Json) -> list[Run]:
-    paths = [put(folder, json.dumps(one, indent=2).encode(), f"{n}.json") for n, one in enumerate(sessions)]
+    """The runs of one document a session, every other one indented."""
+    paths = [
+        put(folder, json.dumps(one, indent=None if n % 2 else 2).encode(), f"{n}.json")
+        for n, one in enumerate(sessions)
+    ]
     return runs(opened_of(*paths))
 
 
