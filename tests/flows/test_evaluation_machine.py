@@ -353,7 +353,7 @@ def shared(n_arms: int) -> list[int]:
     return [MICRO // n_arms + (place < MICRO % n_arms) for place in range(n_arms)]
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(2_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [20, pytest.param(2_000, marks=pytest.mark.long)])
 def test_whatever_is_judged_and_taken_back_the_sums_are_the_facts(examples: int) -> None:
     run_state_machine_as_test(
         Machine,

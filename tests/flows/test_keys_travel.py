@@ -323,7 +323,7 @@ REQUESTS = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(requests=REQUESTS, undone=st.sets(st.integers(0, 5)))
 def test_whatever_was_asked_gets_the_same_answer_after_the_journey(
     requests: list[tuple[str, str, float | None, RewardOutcome | None, str | None, bool]], undone: set[int]

@@ -366,7 +366,7 @@ def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=40,
+            max_examples=25,
             stateful_step_count=25,
             derandomize=True,
             database=None,
