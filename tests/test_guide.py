@@ -284,6 +284,19 @@ def test_code_runs_as_it_is_printed(name: str, commands: Path, tmp_path: Path) -
     assert "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", RUN)
+def test_code_runs_a_second_time(name: str, commands: Path, tmp_path: Path) -> None:
+    """In the same home, as by a reader who repeats it."""
+    script = script_of([block for block in blocks_of(name) if not block.is_long])
+    for _ in range(2):
+        here = script
+        for port in ("8080", "8502"):
+            here = here.replace(port, str(free_port()))
+        done = _bash(here, tmp_path, f"{commands}:/usr/bin:/bin", timeout=PATIENCE_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def _bash(
     script: str, home: Path, path: str, *, timeout: float, package: str = PACKAGE
 ) -> subprocess.CompletedProcess[str]:
