@@ -565,7 +565,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_745,
     "core/statistics": 11_870,
-    "core/store": 26_485,
+    "core/store": 26_500,
     "dashboard": 4_525,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,

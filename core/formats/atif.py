@@ -153,8 +153,8 @@ class _Result(msgspec.Struct):
 
     @property
     def parts(self) -> dict[str, float]:
-        found = {} if self.verifier_result is None else self.verifier_result.rewards or {}
-        return {name: value for name, value in found.items() if value is not None}
+        rewards = {} if self.verifier_result is None else self.verifier_result.rewards or {}
+        return {name: value for name, value in rewards.items() if value is not None}
 
     @property
     def reward(self) -> float | None:

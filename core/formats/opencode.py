@@ -289,9 +289,9 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) -> None:
     """Give the tokens of a session's sub-agents, and of theirs, to the runs that started them."""
-    known, sources, wanted = {identity}, [own], [identity]
-    while wanted and session.prompts:
-        at = wanted.pop()
+    known, sources, waiting = {identity}, [own], [identity]
+    while waiting and session.prompts:
+        at = waiting.pop()
         for path, file in own.reading.sub_agents.of(at):
             if path != own.reading.path:
                 shape = head_of(path, file, own.reading.limits).shape
@@ -299,7 +299,7 @@ def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) ->
         for source in sources:
             for child in source.sub_agents_of(known):
                 known.add(child)
-                wanted.append(child)
+                waiting.append(child)
                 session.charge(child, source.messages(child))
                 if source.parents[child] not in {None, identity}:
                     session.agents.add_nested(child, source.parents[child] or "")

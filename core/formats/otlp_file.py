@@ -44,13 +44,13 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     for path, file in files.items():
         shape = reading.shape if path == reading.path else head_of(path, file, reading.limits).shape
         own = replace(reading, path=path, file=file, shape=shape)
-        for number, _, found in own.records(_decode, progress if path == reading.path else None):
-            if isinstance(found, Rejected):
-                yield found
+        for number, _, line in own.records(_decode, progress if path == reading.path else None):
+            if isinstance(line, Rejected):
+                yield line
                 continue
-            for reason in found.refused:
+            for reason in line.refused:
                 yield Rejected(file=file, line=number, reason=reason)
-            for span in found.spans:
+            for span in line.spans:
                 packed = span.packed()
                 n_bytes += len(packed)
                 traces.setdefault(span.trace, {})[span.id] = packed

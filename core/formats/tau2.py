@@ -67,7 +67,7 @@ class _Chunk(msgspec.Struct):
 
 
 class _Tick(msgspec.Struct):
-    """What both sides said and did in a fraction of a second."""
+    """Words and calls of both sides in a fraction of a second."""
 
     timestamp: str | None = None
     agent_chunk: _Chunk | None = None
@@ -76,15 +76,15 @@ class _Tick(msgspec.Struct):
     agent_tool_results: list[_Chunk] = []
 
     def messages(self) -> Iterator[_Message]:
-        said, heard = self.agent_chunk or _Chunk(), self.user_chunk or _Chunk()
+        spoken, heard = self.agent_chunk or _Chunk(), self.user_chunk or _Chunk()
         if heard.content:
             yield _Message(role="user", content=heard.content, timestamp=self.timestamp)
-        if said.content or said.contains_speech or said.usage or self.agent_tool_calls:
+        if spoken.content or spoken.contains_speech or spoken.usage or self.agent_tool_calls:
             yield _Message(
                 role="assistant",
-                content=said.content,
+                content=spoken.content,
                 tool_calls=self.agent_tool_calls,
-                usage=said.usage,
+                usage=spoken.usage,
                 timestamp=self.timestamp,
             )
         yield from (_Message(role="tool", content=result.content) for result in self.agent_tool_results)
@@ -100,7 +100,7 @@ class _Simulation(msgspec.Struct):
     termination_reason: str | None = None
     end_time: str | None = None
 
-    def said(self, reading: Reading) -> list[_Message]:
+    def spoken(self, reading: Reading) -> list[_Message]:
         """The messages, those of a conversation by voice from its ticks."""
         if self.messages is None and self.ticks is None:
             raise Flaw("has neither messages nor ticks")
@@ -179,7 +179,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
     def decode(raw: bytes) -> Record:
         simulation = _SIMULATION.decode(raw)
-        messages, reason = simulation.said(reading), simulation.termination_reason
+        messages, reason = simulation.spoken(reading), simulation.termination_reason
         seconds = simulation.duration
         return Record(
             messages=messages,

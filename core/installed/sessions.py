@@ -62,7 +62,7 @@ _LOADED: Final = msgspec.json.Decoder(_Loaded)
 
 @dataclass(slots=True)
 class SessionUse:
-    """What a session had on offer and used; None where none of its lines says so.
+    """The offers and uses of a session; None where none of its lines says so.
 
     ``uses`` counts the uses of each name, ``last_ms`` has the time of each name's last use.
     """

@@ -125,10 +125,10 @@ def _page(status: int, base: str, problem: tuple[tuple[str, object], ...] = ()) 
 
 def _part(document: dict[str, Any], node: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
     """Return a part of the document, or the component that it refers to."""
-    found: Any = document
+    part: Any = document
     for step in node["$ref"].removeprefix("#/").split("/") if "$ref" in node else ():
-        found = found[step]
-    return found if "$ref" in node else node
+        part = part[step]
+    return part if "$ref" in node else node
 
 
 def _curl(part: partial[Any], base: str, method: str, path: str, one: dict[str, Any]) -> str:

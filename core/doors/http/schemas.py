@@ -247,18 +247,18 @@ def _typed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
     return {"type": "string", **typed} if values and all(isinstance(one, str) for one in values) else typed
 
 
-def _records(node: object, found: dict[type, inspect.Type]) -> Iterable[Any]:
+def _records(node: object, records: dict[type, inspect.Type]) -> Iterable[Any]:
     """Return the types of all records in some types, each once."""
     if isinstance(node, _RECORDS):
-        if node.cls in found:
-            return found.values()
-        found[node.cls] = node
+        if node.cls in records:
+            return records.values()
+        records[node.cls] = node
     if isinstance(node, inspect.Type | inspect.Field):
         node = msgspec.structs.astuple(node)
     if isinstance(node, list | tuple):
         for one in node:
-            _records(one, found)
-    return found.values()
+            _records(one, records)
+    return records.values()
 
 
 def _always_sent(record: Any) -> list[str]:  # noqa: ANN401 - the type of a record
