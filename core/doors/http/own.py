@@ -21,7 +21,7 @@ from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
-from core.doors.http.schemas import PAGING, ApiRoute, Form, RouteText, query_fields
+from core.doors.http.schemas import PAGING, ApiRoute, Form, RouteText, choice, query_fields
 from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
@@ -605,10 +605,10 @@ def _plain(
 
 
 RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
-_FORMAT: Final = {"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}}
+FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
 _SERIES: Final = {
-    "metric": {"type": "string", "enum": list(queries.METRICS), "default": "tokens"},
-    "window": {"type": "string", "enum": list(queries.WINDOWS), "default": "1d"},
+    "metric": choice("The figure.", queries.METRICS),
+    "window": choice("An hour or a day.", queries.WINDOWS, "1d"),
 }
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _READABLE: Final = "Whether the database can be read."
@@ -671,7 +671,7 @@ ROWS: Final = (
         "GET",
         "export",
         _export,
-        RouteText(id="export", words=verb("export").words, query=_FORMAT, answers=tuple(_MEDIA.values())),
+        RouteText(id="export", words=verb("export").words, query=FORMAT, answers=tuple(_MEDIA.values())),
     ),
     _act("select", "select"),
     _row("POST", "runs", _record, RouteText(verb=_RECORD)),

@@ -15,7 +15,7 @@ import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.bodies import file_pieces
-from core.doors.http.own import AT_LEARNER, check_fields, document_answer, parsed_input, tagged_answer
+from core.doors.http.own import AT_LEARNER, FORMAT, check_fields, document_answer, parsed_input, tagged_answer
 from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.service import Service
@@ -25,7 +25,6 @@ from core.flows.context import Context
 from core.formats.strict import json_body
 from core.permissions import authorise
 from core.records.actor import Actor
-from core.records.parameters import EXPORT_FORMATS
 
 if TYPE_CHECKING:
     from core.records.answers import ExportAnswer
@@ -127,7 +126,7 @@ ROWS: Final = (
         RouteText(
             id="get_export_record",
             words="Export all data: the answer, the observations of a CSV, and the file.",
-            query={"format": {"type": "string", "enum": list(EXPORT_FORMATS), "default": "jsonl"}},
+            query=FORMAT,
             answers=(BYTES,),
             headers={
                 "armscope-first-bytes": "Length of the answer, which is JSON.",

@@ -116,6 +116,11 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
         return get_args(kind)[0] if self.form == "list" else kind
 
 
+def choice(words: str, values: Sequence[str], default: str = "") -> dict[str, object]:
+    """Return the schema of a field that is one of some values, by default the first."""
+    return {"type": "string", "enum": [*values], "default": default or values[0], "description": words}
+
+
 class ApiRoute(NamedTuple):
     """Route of the API with its text."""
 

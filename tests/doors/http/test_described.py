@@ -58,6 +58,8 @@ def test_the_document_is_one() -> None:
     for kind, name in re.findall(r'"#/components/(\w+)/([^"]+)"', json.dumps(document)):
         assert name in document["components"][kind], (kind, name)
     assert document["servers"] == [{"url": "/"}]
+    for parameter in (resolved(one) for operation in operations() for one in operation["parameters"]):
+        assert parameter.get("description") or parameter["schema"].get("description"), parameter
 
 
 def test_each_operation_is_answered_to_its_example_as_it_shows(
