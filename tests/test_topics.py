@@ -34,18 +34,15 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "likes",
         "thumbs-down",
     ),
-    ("python", "Agent frameworks"): (
-        "LangGraph",
-        "langgraph example",
-        "lang chain",
+    ("python", "Agent frameworks"): ("frameworks", "agent framework", "CrewAI"),
+    ("langgraph", "LangGraph"): ("LangGraph", "langgraph example", "lang graph"),
+    ("langchain", "LangChain"): ("LangChain", "lang chain", "langchain middleware"),
+    ("openai-agents", "OpenAI Agents SDK"): (
         "OpenAI Agents",
         "an example for the OpenAI Agents SDK",
         "openai-agents",
-        "pydantic-ai",
-        "PydanticAI",
-        "pydantic ai",
-        "frameworks",
     ),
+    ("pydantic-ai", "pydantic-ai"): ("pydantic-ai", "PydanticAI", "pydantic ai"),
     ("data", "Notebooks and data frames"): (
         "pandas",
         "notebooks",
@@ -185,6 +182,13 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "JSON logs",
         "Which form has a log line?",
     ),
+    ("team", "Connections"): (
+        "connections",
+        "number of connections",
+        "connections per process",
+        "max_connections",
+    ),
+    ("team", "Memory"): ("memory per user", "RAM", "how much memory does it need"),
     ("team", "Retention"): (
         "retention",
         "old runs",
