@@ -37,9 +37,12 @@ def _show() -> None:
         matches = guide.search(spelled)
         with title:
             if matches:
-                sections = "1 section" if len(matches) == 1 else f"{len(matches)} sections"
-                verb = "answers" if len(matches) == 1 else "answer"
-                sentence((f"{sections} of the guide {verb} this, the best first.",), here.tokens)
+                words = (
+                    "1 section of the guide answers this."
+                    if len(matches) == 1
+                    else f"{len(matches)} sections of the guide answer this, the best first."
+                )
+                sentence((words,), here.tokens)
             else:
                 sentence(("No section of the guide has these words.",), here.tokens)
             if spelled != query:
