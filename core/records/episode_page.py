@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Annotated, Final, Literal, NamedTuple, get_args
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from core.records.episode import Base, EpisodeStatus
@@ -23,11 +24,11 @@ class EpisodeFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     True
     """
 
-    environment: str | None = None
-    split: str | None = None
-    task: str | None = None
-    model: str | None = None
-    outcome: EpisodeOutcome | None = None
+    environment: Annotated[str | None, Meta(description="Only episodes of this environment.")] = None
+    split: Annotated[str | None, Meta(description="Only episodes of this split.")] = None
+    task: Annotated[str | None, Meta(description="Only attempts at this task.")] = None
+    model: Annotated[str | None, Meta(description="Only episodes of this model.")] = None
+    outcome: Annotated[EpisodeOutcome | None, Meta(description="Only episodes with this outcome.")] = None
 
     def __post_init__(self) -> None:
         for name in ("environment", "split", "task", "model"):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Annotated, Final, Literal, NamedTuple, get_args
 
 import msgspec
+from msgspec import Meta
 
 from core.errors import InvalidInput
 from core.records.evaluation import (
@@ -52,18 +53,25 @@ class EvaluationFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     True
     """
 
-    rater: str | None = None
-    kind: GraderKind | None = None
-    rubric: str | None = None
-    outcome: EvaluationOutcome | None = None
-    label: Label | None = None
-    blocker: Blocker | None = None
-    layer: str | None = None
-    run: str | None = None
-    arm: str | None = None
+    rater: Annotated[
+        str | None,
+        Meta(description="Only those of this grader; empty: of an unknown one."),
+    ] = None
+    kind: Annotated[GraderKind | None, Meta(description="Only those of this kind of grader.")] = None
+    rubric: Annotated[str | None, Meta(description="Only those by this rubric version; empty: by none.")] = (
+        None
+    )
+    outcome: Annotated[EvaluationOutcome | None, Meta(description="Only those with this outcome.")] = None
+    label: Annotated[Label | None, Meta(description="Only those with this label.")] = None
+    blocker: Annotated[
+        Blocker | None, Meta(description="Only those that this blocks from training data.")
+    ] = None
+    layer: Annotated[str | None, Meta(description="Only those of this layer, by uid or URI.")] = None
+    run: Annotated[str | None, Meta(description="Only those of this run, by uid or number.")] = None
+    arm: Annotated[str | None, Meta(description="Only those that credit this arm.")] = None
     since_ms: int | None = None
     until_ms: int | None = None
-    counting: bool = True
+    counting: Annotated[bool, Meta(description="Leave out superseded and undone ones.")] = True
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
