@@ -92,6 +92,7 @@ def test_without_citus_nothing_is_spread(tmp_path: Path) -> None:
                 maintenance.upgrade(store.location, distribute=True)
             assert queries.verify(context_of(store.location)).clean
         cluster.close()
+    Store(tmp_path / "b.db").close()
     with pytest.raises(InvalidInput, match="one file"):
         maintenance.upgrade(tmp_path / "b.db", distribute=True)
 

@@ -201,7 +201,7 @@ def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: P
     assert (code, problem["code"]) == (1, "store_read_only")
     code, found = as_stranger("--database", path, "status")
     assert (code, found["runs"]) == (0, 1)
-    code, problem = as_stranger("--database", public / "new.db", "upgrade")
+    code, problem = as_stranger("--database", public / "new.db", "learners", "--create", "new")
     assert (code, problem["code"]) == (1, "store_read_only")
     assert "--database" in problem["next"]
 
@@ -305,7 +305,7 @@ def test_a_disk_that_takes_no_more_says_so_and_work_resumes(tmp_path: Path) -> N
 
 def test_no_room_for_a_new_database_leaves_none_behind(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    code, out = answer("limited", str(20_000), "--database", path, "upgrade", "--json")
+    code, out = answer("limited", str(20_000), "--database", path, "learners", "--create", "new", "--json")
     assert (code, json.loads(out)["code"]) == (1, "store_full")
     assert queries.status(context_at(path)).runs == 0, "what was left is empty, and is taken up"
 

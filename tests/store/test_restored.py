@@ -228,8 +228,12 @@ def test_a_database_that_is_moved_away_for_a_while_loses_nothing(tmp_path: Path)
             with pytest.raises(NoDatabase, match=r"a\.db any more") as refused:
                 attempt()
             assert "Put it back" in refused.value.next_step
-    code, out = answer("limited", str(10**9), "--database", path, "upgrade", "--json")
-    assert (code, json.loads(out)["code"]) == (1, "store_unusable")
+    for command, problem in (
+        (("upgrade",), "no_database"),
+        (("learners", "--create", "new"), "store_unusable"),
+    ):
+        code, out = answer("limited", str(10**9), "--database", path, *command, "--json")
+        assert (code, json.loads(out)["code"]) == (1, problem)
     assert beside(path) == left
     (tmp_path / "b.db").rename(path)
     assert record(living, run_of("r2", arms=["x"], calls=["x"])).told == "new"
