@@ -78,15 +78,20 @@ def answer(message: dict[str, Any]) -> None:
         send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
 
 
-for line in sys.stdin:
-    try:
-        read = json.loads(line)
-    except (ValueError, RecursionError):
-        read = None
-    if not isinstance(read, dict):
-        sys.stdout.write(f"no message: {len(line)}\n")
-        sys.stdout.flush()
-    elif "id" in read:
-        answer(read)
-    elif read["method"] not in {"notifications/initialized"}:
-        send({"method": "notifications/x", "params": {"of": NAME, "got": read}})
+def main() -> None:
+    for line in sys.stdin:
+        try:
+            read = json.loads(line)
+        except (ValueError, RecursionError):
+            read = None
+        if not isinstance(read, dict):
+            sys.stdout.write(f"no message: {len(line)}\n")
+            sys.stdout.flush()
+        elif "id" in read:
+            answer(read)
+        elif read["method"] not in {"notifications/initialized"}:
+            send({"method": "notifications/x", "params": {"of": NAME, "got": read}})
+
+
+if __name__ == "__main__":
+    main()

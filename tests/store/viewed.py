@@ -50,7 +50,7 @@ def check_views(context: Context) -> Counter[str]:
         for row in queries.runs(context, limit=_MANY)
     ]
     shown = [{name: row[name] for name in _AS_RUNS.values()} for row in runs]
-    assert sorted(shown, key=_by_no, reverse=True) == answered
+    assert sorted(shown, key=_by_no) == sorted(answered, key=_by_no)
     _check_observations(context, arms, observations)
     listed = queries.episode_list(context, limit=_MANY).rows
     assert {row["episode"]: tuple(row[name] for name in _AS_EPISODES) for row in episodes} == {

@@ -23,7 +23,10 @@ from tests.doors.http.test_served import served
 from tests.flows.world import START_MS, context_at
 from tests.test_readme import blocks
 
-LOOP: Final = next(block for block in blocks("python") if "Client(" in block)
+LOOP: Final = next(block for block in blocks("python") if "Client(" in block).replace(
+    "(TOOLS, k=2)", '(TOOLS, k=2, uid=f"request-{number}")'
+)
+"""The block of the guide, with names for its runs, so that every door draws the same."""
 N_REQUESTS: Final = 20
 LEARNER: Final = "support"
 Document = dict[str, Any]
@@ -36,6 +39,7 @@ class Told:
     """What a client of qortex's protocol does in a run: it chose, and will tell of each arm whether it was used."""
 
     arms: list[str]
+    uid: str
     names: set[str] = field(default_factory=set)
 
     def called(self, name: str) -> None:
@@ -53,7 +57,7 @@ class ByOffers:
     def run(self, arms: list[str], *, k: int, uid: str) -> Iterator[Told]:
         candidates = [{"id": arm} for arm in arms]
         chosen = self.ask("select", {"candidates": candidates, "k": k, "context": {"session_key": uid}})
-        told = Told([one["id"] for one in chosen["selected_arms"]])
+        told = Told([one["id"] for one in chosen["selected_arms"]], uid)
         yield told
         for arm in told.arms:
             outcome = "accepted" if arm.split(":")[2] in told.names else "rejected"
