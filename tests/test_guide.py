@@ -14,7 +14,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -273,7 +273,14 @@ RUN = [
 ]
 
 
-@pytest.mark.parametrize("name", RUN)
+RUN_RARELY: Final = {"evaluation", "operations", "people", "review", "alerts", "openclaw"}
+"""Topics whose code the long tests alone run."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in RUN_RARELY else []) for name in RUN],
+)
 def test_code_runs_as_it_is_printed(name: str, commands: Path, tmp_path: Path) -> None:
     """In order, in a home of its own; only ports are others, so that several may run at once."""
     script = script_of([block for block in blocks_of(name) if not block.is_long])

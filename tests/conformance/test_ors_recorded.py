@@ -78,6 +78,7 @@ def seen(learner: Learner) -> dict[str, Episode]:
 # Many episodes, and what dies
 
 
+@pytest.mark.long
 def test_a_hundred_episodes_are_there_though_the_server_is_killed_in_the_middle(
     tmp_path: Path, learner: Learner
 ) -> None:

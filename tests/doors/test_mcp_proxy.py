@@ -577,6 +577,7 @@ async def everything(client: mcp.client.Client, mode: str) -> list[object]:
     return [one.model_dump() if hasattr(one, "model_dump") else one for one in answers]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.MCPDeprecationWarning")
 @pytest.mark.parametrize("mode", ["legacy", pytest.param("auto", marks=pytest.mark.long)])
 def test_the_sdk_sees_no_difference(mode: str, tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def test_histories_that_are_done_again_fold_to_what_the_rules_say(
     history.check()
 
 
+@pytest.mark.long
 def test_the_demo_comes_to_the_same(tmp_path: Path) -> None:
     told = []
     for name, kind in (("once", Store), ("again", Again)):

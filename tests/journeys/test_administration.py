@@ -13,6 +13,7 @@ from tests.journeys.visit import Visit
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 def test_a_person_is_invited_and_a_token_made_by_keyboard(come: Come, changing: Served) -> None:
     visit = come(changing).open("people")
     page = visit.page

@@ -160,6 +160,7 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
+@pytest.mark.long
 def test_many_pages_are_answered_with_few_handles(near: Served) -> None:
     """However many were opened and closed before."""
     for _ in range(N_LOADS):

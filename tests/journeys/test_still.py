@@ -41,6 +41,7 @@ _STANDS: Final = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_nothing_moves_while_one_types_and_runs_come_in(come: Come, changing: Served, goes_on: bool) -> None:
     """Who goes on typing is looked at among the long: on a very busy machine the form of rewards now and then loses

@@ -182,6 +182,7 @@ def forwarded(url: str, address: str) -> Iterator[int]:
             tunnel.shutdown()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("address", "name"),
     [
@@ -197,6 +198,7 @@ def test_a_tunnel_from_another_port_leads_to_a_dashboard_that_works(
         _acts(profiles, f"http://{name}:{port}")
 
 
+@pytest.mark.long
 def test_every_address_of_this_machine_that_is_served_works(profiles: Profiles, tmp_path: Path) -> None:
     with serving(tmp_path, run_lines(ARMS, 4), "--address", "127.0.0.2") as server:
         assert server.url.startswith("http://127.0.0.2:")

@@ -205,6 +205,7 @@ def test_a_flag_moves_no_number_and_is_taken_back_by_its_id(tmp_path: Path) -> N
 '''
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on_both", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_kind_is_a_line_a_table_and_a_record(tmp_path: Path, *, on_both: bool) -> None:
     copy, read = Copy(tmp_path), recipe("A kind of fact")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.recipes.copy import Copy, recipe
 
 _MOST_CHANGED: Final = 3
@@ -81,6 +83,7 @@ def test_the_journeys_visit_it() -> None:
 '''
 
 
+@pytest.mark.long
 def test_a_page_is_a_file_and_a_row(tmp_path: Path) -> None:
     copy, read = Copy(tmp_path), recipe("A page")
     copy.add("dashboard/app_pages/goals.py", _PAGE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.recipes.copy import Copy, recipe
 
 _MOST_CHANGED: Final = 5
@@ -64,6 +66,7 @@ def test_every_row_is_eligible(tmp_path: Path) -> None:
 '''
 
 
+@pytest.mark.long
 def test_a_training_format_is_a_file_and_its_name(tmp_path: Path) -> None:
     copy, read = Copy(tmp_path), recipe("A training format")
     copy.add("core/formats/pairs.py", _FORMAT)

@@ -37,6 +37,7 @@ def knowing(rng: np.random.Generator, n_items: int, n_raters: int) -> Floats:
     return np.tile(np.where(truth, 0.9, 0.1), (n_raters, 1))
 
 
+@pytest.mark.long
 def test_of_alike_raters_hardly_any_panel_has_an_alarm() -> None:
     n_panels = 1_500
     false = sum(bool(parting_raters(*alike(np.random.default_rng([51, n])))) for n in range(n_panels))

@@ -371,6 +371,7 @@ def cancel(ask: Callable[[str], list[tuple[Any, ...]]], n_commits: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_commit_that_is_cancelled_while_the_standby_is_away_is_not_acknowledged(
     postgres: Breakable, server: Server, tmp_path: Path
 ) -> None:

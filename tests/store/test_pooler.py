@@ -219,6 +219,7 @@ def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(
                 assert queries.verify(other).clean
 
 
+@pytest.mark.long
 def test_writers_go_on_when_the_pooler_or_the_server_starts_anew(tmp_path: Path) -> None:
     with breakable("fsync=off") as postgres, pooling(postgres.asked) as pooler:
         server = postgres.fresh("behind")

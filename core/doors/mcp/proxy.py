@@ -11,7 +11,8 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar
@@ -89,16 +90,20 @@ class Lines:
 
     def _read(self) -> None:
         for line in self._input:
-            self._loop.call_soon_threadsafe(self._incoming.put_nowait, line)
-        self._loop.call_soon_threadsafe(self._incoming.put_nowait, b"")
+            self._call(self._incoming.put_nowait, line)
+        self._call(self._incoming.put_nowait, b"")
 
     def _write(self, line: bytes, written: asyncio.Future[None]) -> None:
         try:
             self._output.write(line + b"\n")
             self._output.flush()
         except OSError:  # the client has left
-            self._loop.call_soon_threadsafe(self._incoming.put_nowait, b"")
-        self._loop.call_soon_threadsafe(_done, written)
+            self._call(self._incoming.put_nowait, b"")
+        self._call(_done, written)
+
+    def _call(self, callback: Callable[[_T], None], value: _T) -> None:
+        with suppress(RuntimeError):  # the loop has ended, so no task waits for it
+            self._loop.call_soon_threadsafe(callback, value)
 
 
 def _done(written: asyncio.Future[None]) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import urllib3
 
 from core import open_learner
@@ -76,6 +77,7 @@ def standing(folder: Path) -> set[str]:
         return {run.uid for run in learner.runs(2 * N_LINES)}
 
 
+@pytest.mark.long
 def test_where_the_disk_fills_in_a_batch_each_line_is_told_whether_it_stands(tmp_path: Path) -> None:
     with limited_server(tmp_path, 900_000) as place:
         told = sent_lines(place)

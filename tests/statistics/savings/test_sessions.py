@@ -176,6 +176,7 @@ def test_three_sessions_have_no_interval_however_many_runs_they_have() -> None:
     assert (overall.verdict, overall.reason) == ("no_interval", "few_sessions")
 
 
+@pytest.mark.long
 def test_strata_with_hardly_a_baseline_run_give_no_absurd_limits() -> None:
     """Six models, thirteen baseline runs: limits of −8,034 per cent once stood in a report."""
     chance, shares = np.random.default_rng(4), (0.4, 0.25, 0.15, 0.1, 0.06, 0.04)
