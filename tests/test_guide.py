@@ -273,7 +273,7 @@ RUN = [
 ]
 
 
-RUN_RARELY: Final = {"evaluation", "operations", "people", "review", "alerts", "openclaw"}
+RUN_RARELY: Final = {"alerts", "environments", "evaluation", "openclaw", "operations", "people", "review"}
 """Topics whose code the long tests alone run."""
 
 

@@ -63,6 +63,7 @@ def test_a_hostile_address_shows_the_page_as_without_it(come: Come, served: Serv
         visit.check()
 
 
+@pytest.mark.long
 def test_a_row_of_the_fleet_leads_to_its_learner_and_stays_with_it(
     come: Come, lent: Served, beginning: Beginning
 ) -> None:
