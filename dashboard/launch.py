@@ -255,7 +255,7 @@ def _serve(
     serve_app(
         address=address,
         port=chosen,
-        open_browser=browser,
+        opens=url if browser else None,
         sign_in=sign_in,
         proxies=proxies,
         asks_tokens=asks_tokens,

@@ -10,13 +10,15 @@ import re
 import secrets
 import socket
 import sys
+import time
 from asyncio import BaseTransport, Lock, create_task, sleep, to_thread
 from asyncio.trsock import TransportSocket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
+from threading import Thread
 from typing import Any, Final
 
 import streamlit as st
@@ -27,8 +29,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
+from streamlit import cli_util, runtime
 from streamlit import logger as streamlit_logger
-from streamlit import runtime
 from streamlit.runtime import app_session
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from uvicorn.config import HTTP_PROTOCOLS
@@ -65,6 +67,7 @@ from dashboard.start_page import start_page
 from dashboard.widgets.browser import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
 
+_OPENING_S: Final = 60
 _INLINE: Final = " ".join(f"'sha256-{digest}'" for digest in start_page().scripts)
 """The scripts inside the page itself, which the policy lets run and no other."""
 _POLICY: Final = (
@@ -543,13 +546,13 @@ def serve(
     *,
     address: str,
     port: int,
-    open_browser: bool,
+    opens: str | None,
     sign_in: SignIn | None = None,
     proxies: Sequence[str] = (),
     asks_tokens: bool = False,
     log: tuple[LogFormat, LogLevel] = ("text", "warning"),
 ) -> None:
-    """Serve until stopped."""
+    """Serve until stopped; ``opens`` is the address for a browser of this machine, None for none."""
     start_log(*log)
     names = [*own_names(address), *([] if sign_in is None else [sign_in.host])]
     config: dict[str, Any] = {
@@ -558,7 +561,8 @@ def serve(
         "server.allowedHosts": names,
         "server.baseUrlPath": base_path(),
         "server.port": port,
-        "server.headless": not open_browser,
+        # Otherwise Streamlit offers each page's reader to install files for agents, and writes them.
+        "server.headless": True,
         # No other file: one of another application may lie where Streamlit would look.
         "secrets.files": [] if sign_in is None else [str(sign_in.file)],
     }
@@ -566,4 +570,15 @@ def serve(
     set_variables({"FORWARDED_ALLOW_IPS": ""})
     # Streamlit names no protocol to its server, which then takes this one.
     HTTP_PROTOCOLS["auto"] = bounded_protocol()  # type: ignore[assignment]
+    if opens is not None:
+        Thread(target=_open_browser, args=(opens, address, port), daemon=True).start()
     make_app(sign_in, proxies, asks_tokens=asks_tokens).run(config=config)
+
+
+def _open_browser(url: str, address: str, port: int) -> None:
+    """Open a browser once the server takes connections, or give up after a minute."""
+    for _ in range(_OPENING_S * 10):
+        with suppress(OSError), socket.create_connection((address, port), timeout=1):
+            cli_util.open_browser(url)
+            return
+        time.sleep(0.1)

@@ -566,7 +566,7 @@ BUDGETS = {
     "core/records": 8_745,
     "core/statistics": 11_870,
     "core/store": 26_500,
-    "dashboard": 4_525,
+    "dashboard": 4_540,
     "dashboard/app_pages": 1_130,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
