@@ -69,7 +69,8 @@ def _sentence(n_loaded: int, n_used: int, n_unused: int, n_sessions: int, tokens
     if not n_loaded:
         return "No skill or tool of an agent was folders on this machine."
     if not n_sessions:
-        return f"{n_loaded:,} skills and tools are loaded. No session is on record to compare them with."
+        loaded = "1 skill or tool is" if n_loaded == 1 else f"{n_loaded:,} skills and tools are"
+        return f"{loaded} loaded. No session is on record to compare them with."
     where = f"in the {number_of(n_sessions, 'session')} on record"
     head = f"Of {n_loaded:,} loaded skills and tools, {n_used:,} were used {where}."
     return f"{head} The other {n_unused:,} carry about {tokens:,} tokens a session." if n_unused else head

@@ -29,7 +29,7 @@ def index() -> None:
     for column, some in zip(st.columns(2, gap="large"), (topics[:half], topics[half:]), strict=True):
         with column:
             for topic in some:
-                _entry(wording.literal(topic.title), wording.literal(topic.words), topic.name)
+                _entry(wording.literal(topic.title), wording.of_guide(topic.words), topic.name)
 
 
 def show_topic(topic: Topic, part: str) -> None:
