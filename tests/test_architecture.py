@@ -560,7 +560,7 @@ BUDGETS = {
     "core/flows": 14_410,
     "core/formats": 13_525,
     "core/guide": 390,
-    "core/installed": 880,
+    "core/installed": 1_750,
     "core/package": 70,
     "core/posterior": 620,
     "core/records": 8_745,
