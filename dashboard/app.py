@@ -25,14 +25,13 @@ from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.open_files import DRAWING  # noqa: E402
-from dashboard.pages import FLEET, OVERVIEW  # noqa: E402
+from dashboard.pages import FLEET  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation  # noqa: E402
 from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
 from dashboard.widgets.frame.style import FRAME, picture, style  # noqa: E402
-from dashboard.widgets.frame.tour import tour  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
 from dashboard.widgets.words import both_ends, small  # noqa: E402
@@ -61,7 +60,7 @@ def main() -> None:
         horizontal=True, vertical_alignment="center", gap="small", key=FRAME, wrap=not window.compact()
     ):
         may_create = may(context.actor, "settings", None) and not window.presenting()
-        chosen = filters.pickers(first, default, may_create=may_create)
+        chosen = filters.pickers(first, default, now_ms=context.clock(), may_create=may_create)
         begin(
             Reading(
                 context=context,
@@ -76,7 +75,6 @@ def main() -> None:
         _standing(context, first, chosen.behind)
     style(look, presenting=window.presenting())
     show_flashes()
-    tour(page.url_path or OVERVIEW.name)
     with panel("This page", still="the other pages still work"):
         page.run()
     if not window.presenting():

@@ -59,6 +59,9 @@ _DIRECTIONAL: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x20
 _WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
+_NEAR_DAYS: Final = 60
+"""Days within which a day is clear without its year."""
+
 BAND_DOTS: Final[dict[Band, str]] = {
     band: "●" * filled + "○" * (4 - filled) for filled, band in enumerate(BANDS)
 }
@@ -502,6 +505,16 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> Words:
     written = f"{at.day} {_MONTHS[at.month - 1]}"
     same_year = year_of_ms is not None and instant(year_of_ms).year == at.year
     return written if same_year else f"{written} {at.year}"
+
+
+def day_near(at_ms: int, now_ms: int) -> Words:
+    """Return a day in UTC, with its year if it is 60 days or more away.
+
+    >>> day_near(1_763_630_000_000, 1_764_000_000_000), day_near(1_763_630_000_000, 1_769_000_000_000)
+    ('20 Nov', '20 Nov 2025')
+    """
+    is_near = abs(now_ms - at_ms) < _NEAR_DAYS * DAY_MS
+    return day(at_ms, year_of_ms=at_ms if is_near else None)
 
 
 def ago(at_ms: int, now_ms: int) -> Words:

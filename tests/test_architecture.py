@@ -566,12 +566,12 @@ BUDGETS = {
     "core/records": 8_745,
     "core/statistics": 11_870,
     "core/store": 26_500,
-    "dashboard": 4_540,
-    "dashboard/app_pages": 1_130,
+    "dashboard": 4_560,
+    "dashboard/app_pages": 1_260,
     "dashboard/figures": 4_460,
     "dashboard/report": 640,
     "dashboard/sentences": 4_845,
-    "dashboard/widgets": 12_110,
+    "dashboard/widgets": 11_980,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

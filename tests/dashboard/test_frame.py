@@ -1,4 +1,4 @@
-"""What stands around every page: the first steps, the keys, the way back from the last act, the report."""
+"""What stands around every page: the keys, the way back from the last act, the report."""
 
 from __future__ import annotations
 
@@ -19,39 +19,25 @@ from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world
 
 
-def test_the_first_steps_lead_through_the_pages_and_close(database: Path, open_page: Open) -> None:
+def test_the_first_steps_have_a_page_and_are_on_no_other(database: Path, open_page: Open) -> None:
     world(database, keys(12), 120)
-    page = open_page()
-    assert not any("First steps" in text for text in texts(page))
-    unfold(page, "role popover").button("tour").click().run()
-    for number in range(1, 7):
-        assert any(f"First steps, {number} of 6" in text for text in texts(page))
-        page.button("tour on").click().run()
-        check(page)
-    assert not any("First steps" in text for text in texts(page))
+    page = open_page("steps")
+    assert "six first steps" in page.title[0].value
+    assert len(page.get("page_link")) == 6
+    for name in ("overview", "arm", "savings"):
+        page = open_page(name, **({"arm": keys(12)[0]} if name == "arm" else {}))
+        assert not any("first step" in text.lower() for text in texts(page))
+    unfold(page, "role popover")
+    assert "First steps" in {str(link.proto.label) for link in page.get("page_link")}
 
 
 def test_who_finds_a_queue_is_led_to_it(database: Path, open_page: Open) -> None:
-    context = world(database, keys(12), 20)
-    page = open_page()
-    unfold(page, "role popover").button("tour").click().run()
-    for _ in range(3):
-        page.button("tour on").click().run()
+    context = world(database, HOSTILE, 20)
+    page = open_page("steps")
     assert any("choose an outcome" in text for text in texts(page))
     add_queue(context, "Week 12")
     page.run()
     assert any("Judge three items by keyboard" in text for text in texts(page))
-
-
-def test_the_first_steps_can_be_left_and_walked_back(database: Path, open_page: Open) -> None:
-    world(database, HOSTILE, 60)
-    page = open_page()
-    unfold(page, "role popover").button("tour").click().run()
-    page.button("tour on").click().run()
-    page.button("tour back").click().run()
-    assert any("First steps, 1 of 6" in text for text in texts(page))
-    page.button("tour close").click().run()
-    assert not any("First steps" in text for text in texts(page))
 
 
 def test_the_keys_are_listed_in_a_dialog(database: Path, open_page: Open) -> None:
@@ -77,7 +63,8 @@ def test_the_last_act_is_undone_from_every_page(database: Path, open_page: Open)
 def test_presenting_offers_neither_steps_nor_keys_nor_undo(database: Path, open_page: Open) -> None:
     world(database, keys(5), 20)
     page = open_page(present="true")
-    assert not {"keys", "tour on"} & {one.key for one in page.button}
+    assert "keys" not in {one.key for one in page.button}
+    assert "First steps" not in {str(link.proto.label) for link in page.get("page_link")}
 
 
 def test_a_restored_backup_is_shown_and_nothing_that_was_kept_of_what_it_replaced(

@@ -79,21 +79,6 @@ def test_back_from_the_navigation(come: Come, served: Served) -> None:
                 there_and_back(visit, link.click, None)
 
 
-@pytest.mark.long
-def test_back_from_the_first_steps(come: Come, served: Served) -> None:
-    """Begun behind the role; each of their links is followed, and the step one was at is still there."""
-    visit = come(served).open("confidence", **_FILTERS, **_CHOSEN["confidence"])
-    visit.page.get_by_test_id("stPopoverButton").filter(has_text="Operator").click()
-    visit.page.get_by_role("button", name="First steps").click()
-    visit.settle()
-    visit.page.keyboard.press("Escape")
-    for step in range(2, 7):
-        visit.page.get_by_role("button", name="Next", exact=True).click()
-        expect(visit.page.get_by_text(f"First steps, {step} of 6.")).to_be_visible()
-        for link in kinds_of_links(visit).values():
-            there_and_back(visit, page_link(visit, link).click, link)
-
-
 _ROWS: Final = {"posteriors": "arm?", "runs": "run?", "run": "arm?"}
 """Pages whose first table opens something, and what."""
 

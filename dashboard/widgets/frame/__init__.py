@@ -1,1 +1,1 @@
-"""The frame of every page: filters, role, state of the data, first steps, brand and style."""
+"""The frame of every page: filters, role, state of the data, brand and style."""

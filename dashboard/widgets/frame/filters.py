@@ -41,7 +41,7 @@ class Pickers:
     behind: PopoverContainer | None
 
 
-def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
+def pickers(frame: Frame, default: str, *, now_ms: int, may_create: bool) -> Pickers:
     """Return learner, time span and filters, each behind a button; in a narrow window all behind one.
 
     Going to another learner keeps the page, and the filters that apply there. ``default`` needs no word in the
@@ -51,7 +51,7 @@ def pickers(frame: Frame, default: str, *, may_create: bool) -> Pickers:
         st.query_params[LEARNER] = st.session_state[LEARNER] = frame.learner
     labels: dict[str, Markdown] = {
         "learner popover": wording.literal(_short(frame.learner)),
-        "span popover": _span_label(frame),
+        "span popover": _span_label(frame, now_ms),
         "filter popover": _filter_label(frame) or Words("All models, channels and types"),
     }
     one = None
@@ -146,16 +146,18 @@ def _start_of(day: date | None) -> int | None:
     return None if day is None else int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
 
 
-def _span_label(frame: Frame) -> Markdown:
-    """Return first and last day in view, as the button says it."""
+def _span_label(frame: Frame, now_ms: int) -> Markdown:
+    """Return first and last day in view; an end that is months back has its year."""
     span = st.session_state.get(SPAN) or st.query_params.get(SPAN, "all")
     if frame.first_at_ms is None or frame.last_at_ms is None:
         return Words("No dated runs" if frame.n_runs else "No runs yet")
     since, until = _limits(frame, next((name for name in SPANS if name == span), "all"))
     first = frame.first_at_ms if since is None else max(since, frame.first_at_ms)
     last = frame.last_at_ms if until is None else min(until - 1, frame.last_at_ms)
-    days = [wording.day(at_ms, year_of_ms=last) for at_ms in (first, last)]
-    return " – ".join(days[days[0] == days[1] :])
+    end = wording.day_near(last, now_ms)
+    if wording.day(first) == wording.day(last):
+        return end
+    return f"{wording.day(first, year_of_ms=last)} – {end}"
 
 
 def _filters(frame: Frame) -> _Named:

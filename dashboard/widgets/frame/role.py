@@ -9,11 +9,12 @@ from core.flows.context import Context
 from core.flows.queries import Frame
 from core.records.actor import highest
 from dashboard import actions, wording
+from dashboard.pages import STEPS
 from dashboard.reading import reading, still
 from dashboard.report import gather, rendered, report
 from dashboard.widgets.address import COMPACT, PRESENT
-from dashboard.widgets.frame import tour
 from dashboard.widgets.frame.window import compact, is_narrow, presenting
+from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import in_use, popover
 
 
@@ -45,7 +46,8 @@ def role_badge(context: Context, frame: Frame, behind: PopoverContainer | None =
             )
         st.text(f"Data: {frame.database}")
         _report_button()
-        st.button("First steps", type="tertiary", icon=":material/explore:", key="tour", on_click=tour.begin)
+        if not reading().presenting:
+            link(STEPS, "First steps")
         st.markdown(":small[:gray[Light or dark: menu ⋮, Settings.]]")
 
 

@@ -7,13 +7,12 @@ would keep the old colours. A person who lost a role loses what it showed.
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 from typing import Final
 
 import streamlit as st
 
 from core.errors import ArmscopeError
-from core.records.times import DAY_MS, instant
+from core.records.times import DAY_MS
 from dashboard import queries, wording
 from dashboard.reading import begun_here, has_changed_hands, reading
 from dashboard.wording import Markdown, Words
@@ -21,8 +20,6 @@ from dashboard.wording import Markdown, Words
 _EVERY_S: Final = 10
 _UP_TO_DATE: Final = "Up to date"
 _BUTTON_PX: Final = 112
-_NEAR_DAYS: Final = 60
-"""Days after which the day of the newest data has its year."""
 log = logging.getLogger(__name__)
 
 
@@ -40,7 +37,8 @@ def status() -> None:
         width="content",
     ):
         if not here.compact:
-            st.markdown(f":small[:gray[{as_of(here.frame.last_at_ms)}]]", width="content")
+            now_ms = here.pages.clock()
+            st.markdown(f":small[:gray[{age(here.frame.last_at_ms, now_ms)}]]", width="content")
         waiting = _waiting(short=here.compact)
         # In a narrow window the row has no room left: a button that came by itself would push its neighbours
         # away from the finger, so it is there from the beginning.
@@ -55,14 +53,18 @@ def status() -> None:
             st.rerun(scope="app")
 
 
-def as_of(last_at_ms: int | None) -> Words:
-    """Return how far the data go."""
+def age(last_at_ms: int | None, now_ms: int) -> Words:
+    """Return when the newest run ended, and how long ago.
+
+    >>> age(1_773_939_306_000, 1_795_777_000_000), age(1_773_939_306_000, 1_773_939_400_000)
+    ('Newest run 19 Mar 2026, 252 days ago', 'Newest run a minute ago')
+    """
     if last_at_ms is None:
         return Words("No dated runs yet")
-    now_ms = int(datetime.now(UTC).timestamp() * 1000)  # only to leave the year out of a day that is near
-    is_near = now_ms - last_at_ms < _NEAR_DAYS * DAY_MS
-    day = wording.day(last_at_ms, year_of_ms=now_ms if is_near else None)
-    return f"Data as of {day}, {instant(last_at_ms):%H:%M} UTC"
+    days = (now_ms - last_at_ms) // DAY_MS
+    if days < 1:
+        return f"Newest run {wording.ago(last_at_ms, now_ms)}"
+    return f"Newest run {wording.day_near(last_at_ms, now_ms)}, {wording.things(days, 'day')} ago"
 
 
 def _waiting(*, short: bool) -> Markdown | None:

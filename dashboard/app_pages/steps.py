@@ -1,4 +1,4 @@
-"""Tour: six first steps, one line at a time, above any page."""
+"""Page of the first steps: six things to try, each with a link to where it is done."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from core.statistics.overview import Overview
 from dashboard import pages, queries, reviews, wording
 from dashboard.pages import Page
 from dashboard.reading import reading
+from dashboard.sentences.phrase import Phrase
 from dashboard.widgets import address
+from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
-from dashboard.wording import Markdown
+from dashboard.widgets.words import muted, sentence
+from dashboard.wording import Markdown, Words
 
-_AT: Final = "armscope tour"
 _MOST_ARMS: Final = 12
-_N_STEPS: Final = 6
-_JUDGING: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,54 +32,25 @@ class Step:
     more: dict[str, str | Sequence[str]] = field(default_factory=dict)
 
 
-def is_on() -> bool:
-    """Return whether the first steps are shown: in a demo until closed, elsewhere on request."""
-    return int(st.session_state.get(_AT, 1 if reading().frame.is_demo else 0)) > 0
-
-
-def begin() -> None:
-    """Show the first of them."""
-    st.session_state[_AT] = 1
-
-
-def tour(page: str) -> None:
-    """Draw the present step with its link (unless one is there already), and the way on.
-
-    Nothing while presenting or without arms.
-    """
+def page() -> None:
     here = reading()
-    if here.presenting or not is_on() or here.frame.n_arms == 0:
+    if here.frame.n_arms == 0:
+        no_arms("The list of first steps")
         return
-    at = min(int(st.session_state.get(_AT, 1)), _N_STEPS)
-    steps = _steps(queries.overview(), judges=at == _JUDGING)
-    step = steps[at - 1]
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="first steps"):
-        st.markdown(f":gray[First steps, {at} of {len(steps)}.] {step.words}", width="content")
-        if page != step.page.name:
-            link(step.page, step.label, **step.more)
-        st.space("stretch")
-        if at > 1:
-            st.button("Back", type="tertiary", key="tour back", on_click=_go, args=(at - 1,))
-        last = at == len(steps)
-        st.button(
-            "Done" if last else "Next",
-            type="tertiary",
-            key="tour on",
-            on_click=_go,
-            args=(0 if last else at + 1,),
-        )
-        if not last:
-            st.button("Close", type="tertiary", key="tour close", on_click=_go, args=(0,))
+    steps = _steps(queries.overview())
+    sentence(("Try these ", Phrase(f"{wording.number_word(len(steps))} first steps"), "."), here.tokens)
+    muted(Words("Each link opens the page where it is done. Back returns here."))
+    with st.container(border=True, gap="small"):
+        for number, step in enumerate(steps, 1):
+            with st.container(
+                horizontal=True, vertical_alignment="center", gap="small", key=f"step {number}"
+            ):
+                st.markdown(f":gray[{number}.] {step.words}", width="stretch")
+                link(step.page, step.label, **step.more)
 
 
-def _go(at: int) -> None:
-    st.session_state[_AT] = at
-
-
-def _steps(overview: Overview, *, judges: bool) -> tuple[Step, ...]:
-    """Return the steps over this learner's arms that need a look, else the least useful one. ``judges``: the
-    step of judging is shown, so it is asked whether there is anything to judge.
-    """
+def _steps(overview: Overview) -> tuple[Step, ...]:
+    """Return the steps over this learner's arms that need a look, else the least useful one."""
     flagged = next((item.arms for item in overview.attention if item.arms), ())
     worst = tuple(arm.key for arm in overview.bottom[-1:] or overview.top[-1:])
     arms = (flagged or worst or queries.everything().columns.keys)[:_MOST_ARMS]
@@ -87,23 +58,23 @@ def _steps(overview: Overview, *, judges: bool) -> tuple[Step, ...]:
     repaired = f"{wording.things(len(arms), 'arm')}" if len(arms) > 1 else name
     return (
         Step(
-            words="Read the sentence: what the agent gains, and how sure that is.",
+            words="Read the first sentence: what choosing arms saves, and whether that is sure.",
             page=pages.OVERVIEW,
             label="Overview",
         ),
         Step(
-            words=f"Open {name}, which needs a look.",
+            words=f"Open {name}, which needs a look." if flagged else f"Open {name}.",
             page=pages.ARM,
             label="The arm",
             more={address.ARM: arm},
         ),
         Step(
-            words=f"See what became of {name} in each run, and open one to read why.",
+            words=f"See what became of {name} in each run. Open one run to read why.",
             page=pages.RUNS,
             label="Its runs",
             more={address.RUNS_ARM: arm},
         ),
-        _judging(arm, _open_queue() if judges else None),
+        _judging(arm, _open_queue()),
         Step(
             words=f"Start {repaired} again: the table shows what would change.",
             page=pages.RESET,
@@ -140,3 +111,6 @@ def _judging(arm: str, queue: str | None) -> Step:
         label="Give a reward",
         more={address.REWARDS_ARM: arm},
     )
+
+
+page()
