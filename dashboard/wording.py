@@ -57,7 +57,23 @@ _SPOKEN: Final = re.compile(r"[^\W_]+")
 _WHITE: Final = re.compile(r"\s+")
 _DIRECTIONAL: Final = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C))
 _WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+BASELINE: Final = Words("as many arms as fit")
+"""What a baseline run has in its prompt: the one definition of all pages."""
 
 _NEAR_DAYS: Final = 60
 """Days within which a day is clear without its year."""
@@ -329,12 +345,14 @@ def percent(share: float, decimals: int = 1) -> Words:
 
 
 def percent_interval(lower_percent: float, upper_percent: float, decimals: int = 1) -> Words:
-    """Return limits in per cent with their units, rounded outwards.
+    """Return limits in per cent, rounded outwards; the unit is repeated where a sign needs it.
 
     >>> percent_interval(31.74, 38.46), percent_interval(-16.0, -7.41)
-    ('31.7% to 38.5%', '−16.0% to −7.4%')
+    ('31.7–38.5%', '−16.0% to −7.4%')
     """
     low, high = outwards(lower_percent, upper_percent, decimals)
+    if low >= 0:
+        return Words(f"{low:.{decimals}f}–{high:.{decimals}f}%")
     return signed_minus(f"{low:.{decimals}f}% to {high:.{decimals}f}%")
 
 
@@ -502,9 +520,18 @@ def day(at_ms: int | None, *, year_of_ms: int | None = None) -> Words:
     if at_ms is None or at_ms < 0:
         return MISSING
     at = instant(at_ms)
-    written = f"{at.day} {_MONTHS[at.month - 1]}"
+    written = f"{at.day} {_MONTHS[at.month - 1][:3]}"
     same_year = year_of_ms is not None and instant(year_of_ms).year == at.year
     return written if same_year else f"{written} {at.year}"
+
+
+def month(at_ms: int) -> Words:
+    """Return the name of a month, UTC.
+
+    >>> month(1_763_630_000_000)
+    'November'
+    """
+    return Words(_MONTHS[instant(at_ms).month - 1])
 
 
 def day_near(at_ms: int, now_ms: int) -> Words:

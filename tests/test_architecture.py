@@ -566,12 +566,12 @@ BUDGETS = {
     "core/records": 8_745,
     "core/statistics": 11_870,
     "core/store": 26_500,
-    "dashboard": 4_560,
-    "dashboard/app_pages": 1_260,
-    "dashboard/figures": 4_460,
+    "dashboard": 4_600,
+    "dashboard/app_pages": 1_270,
+    "dashboard/figures": 4_620,
     "dashboard/report": 640,
-    "dashboard/sentences": 4_845,
-    "dashboard/widgets": 11_980,
+    "dashboard/sentences": 4_860,
+    "dashboard/widgets": 12_030,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -81,8 +81,9 @@ def figure(saved: Estimate, *, capped: bool = False, what: str = "tokens") -> st
     if saved.value is None or saved.lower is None or saved.upper is None:
         return "too early to name a figure"
     how = ", each run counted up to a cap" if capped else ""
-    limits = f"{math.floor(10 * saved.lower) / 10:.1f}% to {math.ceil(10 * saved.upper) / 10:.1f}%"
-    return f"{saved.value:.1f}% of the {what}, 95% interval for one look {limits}{how}"
+    low, high = (f"{math.floor(10 * saved.lower) / 10:.1f}", f"{math.ceil(10 * saved.upper) / 10:.1f}")
+    limits = f"{low}–{high}%" if saved.lower >= 0 else f"{low}% to {high}%"
+    return f"{saved.value:.1f}% of the {what}, 95% interval {limits}{how}"
 
 
 def compared(groups: tuple[int, int], n_uncompared: int) -> str:

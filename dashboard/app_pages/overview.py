@@ -9,10 +9,11 @@ from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows
 from dashboard.figures.bands import bands
 from dashboard.figures.ladder import ladder
+from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import how_it_is_computed
+from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, changes, key_figures
 from dashboard.widgets.panel import panel
@@ -26,7 +27,9 @@ def page() -> None:
         no_arms("The overview")
         return
     sentence(sentences.overview(overview), here.tokens)
-    muted(sentences.savings_line(overview.savings))
+    if not sentences.is_imported(overview):
+        with panel("The saving"):
+            key_figures.saving(overview)
     st.space("xsmall")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Needs attention"):
@@ -42,7 +45,8 @@ def page() -> None:
     left, right = st.columns([5, 7], gap="large")
     with left, panel("How sure are we?"):
         section("How sure are we?")
-        st.markdown(sentences.bands(overview.bands, here.frame.settings.min_pulls))
+        selects = not sentences.is_imported(overview)
+        st.markdown(sentences.bands(overview.bands, here.frame.settings.min_pulls, selects=selects))
         chart(pictured_once("bands", lambda: bands(overview.bands, here.tokens)), key="bands")
         small_table(band_figure.table(overview.bands), alt="Arms by confidence band")
     with right, panel("Most and least useful"):
@@ -54,7 +58,8 @@ def page() -> None:
             arm_chart(figure, [row.key for row in ranked], key="ladder")
         else:
             muted(f"No arm has {overview.ranked_min_pulls} pulls yet; the best and worst appear here then.")
-    how_it_is_computed("savings", "savings")
+    if here.frame.is_demo and not here.presenting:
+        link(STEPS, "First steps")
 
 
 page()

@@ -12,7 +12,7 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.savings import figures, missing
-from dashboard.widgets.words import gray, muted, paragraphs, section, sentence, small_table, to_arrow
+from dashboard.widgets.words import muted, paragraphs, section, sentence, small_table, to_arrow
 
 
 def page() -> None:
@@ -54,7 +54,6 @@ def page() -> None:
         n_arms, rate = here.frame.n_arms, here.frame.settings.baseline_rate
         paragraphs(
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
-            gray(sentences.share_test(saved)),
             sentences.proof_words(saved),
             sentences.need_words(saved),
         )
@@ -66,8 +65,11 @@ def page() -> None:
         note = "95% intervals for one look; dotted line: mean run"
         section("Savings, counted in three ways", note, table=figure.table, key="strata")
         chart(figure, key="strata")
+        ways = pictured_once("ways of counting", lambda: to_arrow(sentences.counting_table(saved)))
+        small_table(ways, alt="Tokens of both groups, counted in three ways")
         muted(sentences.counting_note(saved))
         muted(sentences.source_formula(saved.overall))
+        muted(sentences.share_test(saved))
         muted(sentences.method(saved.overall))
         how_it_is_computed("savings", "proven")
 

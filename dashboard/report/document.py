@@ -83,7 +83,7 @@ def report(facts: Facts) -> Report:
     known = overview.n_arms > 0
     return Report(
         title=sentences.overview(overview) if known else ("Nothing is known yet: no run has been recorded.",),
-        subtitle=sentences.savings_line(overview.savings),
+        subtitle=sentences.failures(overview.savings).words,
         about=_about(facts),
         sections=_sections(facts) if known else (),
         opening=opening(facts.frame.learner),
@@ -138,7 +138,11 @@ def _key_figures(facts: Facts) -> Section:
         title="Key figures",
         query=facts.questions["overview"],
         cards=tuple(cards),
-        lines=(sentences.bands(overview.bands, facts.frame.settings.min_pulls),),
+        lines=(
+            sentences.bands(
+                overview.bands, facts.frame.settings.min_pulls, selects=not sentences.is_imported(overview)
+            ),
+        ),
         figures=(Figure(title="Arms by confidence band", note="", chart=bands(overview.bands, LIGHT)),),
     )
 
@@ -160,7 +164,7 @@ def _savings(facts: Facts) -> Section:
         lines=(
             sentences.savings_numbers(saved),
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
-            sentences.error_line(saved.overall),
+            sentences.failures(saved.overall).words,
         ),
         folded=(
             *(line for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)) if line),

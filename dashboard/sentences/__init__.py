@@ -61,15 +61,17 @@ from dashboard.sentences.episode import (
     step_state,
     steps_note,
 )
-from dashboard.sentences.gain import error_line, method, proof
+from dashboard.sentences.gain import failures, method, pending, proof
 from dashboard.sentences.inclusion import chances_note, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, only_called, posteriors
 from dashboard.sentences.judging import evaluations, evaluations_numbers, parting_claim
+from dashboard.sentences.money import month
 from dashboard.sentences.overview import (
     attention,
     bands,
     by_day,
     figure_card,
+    is_imported,
     overview,
 )
 from dashboard.sentences.phrase import Phrase, Sentence
@@ -84,7 +86,6 @@ from dashboard.sentences.savings import (
     path_note,
     proof_words,
     savings,
-    savings_line,
     savings_numbers,
     share,
     share_test,
@@ -92,7 +93,7 @@ from dashboard.sentences.savings import (
     source_formula,
     unfinished_words,
 )
-from dashboard.sentences.savings_tables import comparison_table, counting_note, left_out_table
+from dashboard.sentences.savings_tables import comparison_table, counting_note, counting_table, left_out_table
 from dashboard.sentences.settings import (
     SETTING_GROUPS,
     SETTING_WORDS,

@@ -1,63 +1,131 @@
-"""Sentences about tokens and failures, shared by several pages."""
+"""Sentences about what choosing arms saves, and about failures; several pages share them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from core.statistics.savings import Comparison, Estimate
-from core.statistics.savings.verdict import CLAIMS, VerdictReason
+from core.statistics.overview import Severity
+from core.statistics.savings import Comparison, Estimate, MoneySaved, SavingsVerdict, VerdictReason
+from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
+from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
-from dashboard.wording import Words
+from dashboard.wording import Markdown, Words
 
-ONE_LOOK: Final = "for one look"
-"""Words for intervals of a single look; the verdict's holds at every look."""
-
-_NO_DESIGN: Final[dict[VerdictReason, str]] = {
+_WHY: Final[dict[VerdictReason, str]] = {
+    "interval_holds_zero": "the cautious estimate includes 0",
+    "few_for_proof": f"a proof takes {MIN_FOR_PROOF} runs in each group",
+    "few_sessions": f"a proof takes {MIN_FOR_PROOF} sessions in each group",
     "no_coin": "no coin decided which runs were baseline runs",
     "declared_coin": "the coin is as declared by its source, not drawn here",
-    "unbalanced": "the classes don't look drawn by the coin",
+    "unbalanced": "the groups don't look drawn by the coin",
+    "estimated": "bills are estimated",
+    "unknown_differ": "one group has unknown tokens more often",
+    "runaways_cost": "ordinary runs and runaway runs go different ways",
+    "runaways_spare": "ordinary runs and runaway runs go different ways",
 }
 _BARELY: Final = 2.0
-"""Failure rates of baseline runs that the limit of more failures may be at most, to be worth saying first."""
+"""Multiple of the baseline's failure rate that hidden failures may reach while "no difference" is shown."""
+_FEW_POINTS: Final = 1.0
+"""Hidden failures, in points, that never hinder it."""
 
 
-AGAINST: Final = "with as much in its prompt as fits"
-"""The comparison group: baseline runs have as many arms in the prompt as fit."""
+def saving(overall: Comparison, money: MoneySaved | None) -> Sentence:
+    """Return what choosing arms saves, in money where bills are known, or what is missing to name it.
 
-
-def compared(saved: Comparison, n_runs: int) -> Words:
-    """Return the number of runs that were compared, and of how many."""
-    n = sum(saved.n_compared)
-    if n == n_runs:
-        return wording.things(n, "compared run")
-    return f"{wording.count(n)} compared runs of {wording.count(n_runs)}"
-
-
-def gain(saved: Comparison) -> Sentence:
-    """Return the agent's gain, without a full stop; the comparison has a figure."""
-    value = saved.shown.value or 0.0
-    share = wording.percent(abs(value) / 100)
-    direction = "fewer" if value >= 0 else "more"
-    if saved.verdict == "proven":
-        amount = Phrase(f"{share} fewer tokens")
-        return composed("the agent uses ", amount, f" than {AGAINST}{counted(saved)}{failures(saved)}")
-    if saved.verdict == "costs_more":
-        return composed("the agent uses ", Phrase(f"{share} more tokens"), f" than {AGAINST}{counted(saved)}")
-    if saved.verdict == "mixed":
-        return apart(saved)
-    why = withheld(saved)
-    because = f": {why}" if why else ""
-    return composed(
-        f"the agent uses {share} {direction} tokens{counted(saved)}, ",
-        Phrase("which is not proven yet"),
-        because,
+    Tokens follow where their verdict differs.
+    """
+    if money is None or not money.is_known:
+        return _of_tokens(overall)
+    why = _WHY["estimated"] if money.is_estimated else _WHY.get(money.reason, "")
+    in_money = _claimed(money.shown, money.verdict, why, saved="of the cost", more="more money")
+    is_alike = money.verdict == overall.verdict and (money.shown.value or 0) * (overall.shown.value or 0) > 0
+    return (
+        in_money
+        if is_alike or overall.shown.lower is None
+        else composed(*in_money, " ", *_of_tokens(overall))
     )
 
 
-def counted(saved: Comparison) -> Words:
-    """Return how runs are counted, where that needs saying."""
-    return Words("" if saved.is_narrow else ", each run counted up to a cap")
+def _of_tokens(overall: Comparison) -> Sentence:
+    if overall.shown.value is None:
+        return composed(f"{_why_no_figure(overall)} so ", Phrase("no saving can be named"), ".")
+    if overall.shown.lower is None:
+        return composed("Too early to name a saving: ", Phrase(missing(overall)), ".")
+    if overall.verdict == "mixed":
+        return composed(*apart(overall), ".")
+    return _claimed(overall.shown, overall.verdict, withheld(overall), saved="of tokens", more="more tokens")
+
+
+def _claimed(
+    estimate: Estimate, verdict: SavingsVerdict, why: Words, *, saved: Words, more: Words
+) -> Sentence:
+    """Return a saving, or a loss, with its interval and what is proven of it."""
+    value = estimate.value or 0.0
+    what = Phrase(f"{wording.percent(abs(value) / 100)} {saved if value >= 0 else more}")
+    if verdict in {"proven", "costs_more"} and not why:
+        verb = "saves" if value >= 0 else "costs"
+        return composed(f"Choosing arms {verb} ", what, f" ({_between(estimate)}), which is proven.")
+    verb = "saved" if value >= 0 else "cost"
+    because = f", since {why}" if why else ""
+    return composed(
+        f"So far choosing arms {verb} ",
+        what,
+        f" ({_between(estimate)}); ",
+        Phrase("not proven"),
+        f"{because}.",
+    )
+
+
+def _between(estimate: Estimate) -> Words:
+    """Return the interval in the direction of the words: of a loss where there is one."""
+    low, high = estimate.lower or 0.0, estimate.upper or 0.0
+    if (estimate.value or 0.0) < 0:
+        return f"{wording.percent_interval(-high, -low)} more"
+    return wording.percent_interval(low, high)
+
+
+def _why_no_figure(overall: Comparison) -> Words:
+    n_baseline, n_selected = overall.baseline.n_runs, overall.selected.n_runs
+    if n_baseline == 0 and n_selected == 0:
+        return Words("No run was chosen by armscope yet,")
+    if n_baseline == 0:
+        return Words("No baseline runs yet,")
+    if n_selected == 0:
+        return Words("No selected runs yet,")
+    fewest = min(overall.baseline.n_known, overall.selected.n_known)
+    if fewest < MIN_FOR_FIGURE:
+        return f"Only {wording.things(fewest, 'run')} with known tokens in one group,"
+    if overall.saved_percent.missing == "zero_mean":
+        return Words("One group used no tokens at all,")
+    return Words("The two groups share no model, channel and baseline rate,")
+
+
+def missing(overall: Comparison) -> Words:
+    """Return what an interval of the saving still needs."""
+    n_baseline, n_selected = (max(MIN_FOR_INTERVAL - n, 0) for n in overall.n_compared)
+    kinds = [wording.things(n_baseline, "more baseline run")] if n_baseline else []
+    kinds += [wording.things(n_selected, "more selected run")] if n_selected else []
+    if kinds:
+        return f"{wording.listed(kinds)} {'is' if n_baseline + n_selected == 1 else 'are'} needed"
+    if overall.reason == "few_sessions":
+        return f"more {'sessions' if overall.in_sessions else 'runs'} of each model and channel are needed"
+    return Words("the runs are all alike so far")
+
+
+def pending(overall: Comparison, *, rate: float) -> Words:
+    """Return how many runs were compared, and how long the missing baseline runs take."""
+    n_baseline, n_selected = overall.n_compared
+    groups = f"{wording.things(n_baseline, 'baseline run')} and {wording.things(n_selected, 'selected run')}"
+    words = f"So far {groups} were compared; an interval takes {MIN_FOR_INTERVAL} of each."
+    missing_runs = max(MIN_FOR_INTERVAL - n_baseline, 0)
+    if not missing_runs:
+        return words
+    if not rate:
+        return f"{words} The baseline rate is 0, so no baseline run will come."
+    about = wording.things(round(missing_runs / rate), "more run")
+    return f"{words} At a baseline rate of {wording.percent(rate, 0)} that takes about {about}."
 
 
 def apart(saved: Comparison) -> Sentence:
@@ -67,40 +135,48 @@ def apart(saved: Comparison) -> Sentence:
     in_all = f"{wording.percent(abs(whole) / 100)} {'fewer' if whole >= 0 else 'more'}"
     runaways = "cost more" if saved.reason == "runaways_cost" else "cost less"
     return composed(
-        "ordinary runs use ", Phrase(less), f", but runaway runs {runaways}: in all ", Phrase(in_all)
+        "With chosen arms ordinary runs use ",
+        Phrase(less),
+        f", but runaway runs {runaways}: in all ",
+        Phrase(in_all),
     )
 
 
 def withheld(saved: Comparison) -> Words:
-    """Return why a claim is withheld although tokens allow it; empty otherwise."""
-    base, chosen = saved.baseline, saved.selected
-    if saved.reason in _NO_DESIGN:
-        return _NO_DESIGN[saved.reason]
+    """Return why nothing is proven; empty where a claim is made."""
     if saved.reason == "unfinished_differ":
-        ends = [rate(one.unfinished_rate) for one in (chosen, base)]
+        ends = [rate(one.unfinished_rate) for one in (saved.selected, saved.baseline)]
         more = "more" if (saved.unfinished_difference.value or 0.0) > 0 else "less"
         return f"selected runs end early {more} often, {ends[0]} against {ends[1]}"
-    if saved.reason == "unknown_differ":
-        more = "more" if (saved.unknown_difference.value or 0.0) > 0 else "less"
-        return f"the tokens of selected runs are unknown {more} often than those of baseline runs"
-    return Words("")
+    return Words(_WHY.get(saved.reason, ""))
 
 
-def failures(saved: Comparison) -> Words:
-    """Return the claim about failures beside savings, with their possible increase; begins with a comma."""
+@dataclass(frozen=True)
+class Guardrail:
+    """What choosing arms must not worsen: its state in bold, with the figures."""
+
+    severity: Severity
+    words: Markdown
+
+
+def failures(saved: Comparison) -> Guardrail:
+    """Return whether selected runs fail more often than baseline runs, or whether too few runs tell."""
+    of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
     difference = saved.error_difference
+    if of_selected is None or of_baseline is None:
+        return Guardrail("notice", "**Failures: too few runs to compare.**")
+    rates = f"{rate(of_selected)}, baseline {rate(of_baseline)}"
     if difference.lower is None or difference.upper is None:
-        return Words("; nothing is known of its failures yet")
-    rates = f"{rate(saved.selected.error_rate)} against {rate(saved.baseline.error_rate)}"
+        return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.")
     if difference.lower > 0:
-        return f", but fails more often, {rates}"
+        return Guardrail("critical", f"**More failures**: {rates}.")
     if difference.upper < 0:
-        return f", and fails less often, {rates}"
-    if difference.upper <= _BARELY * 100 * (saved.baseline.error_rate or 0.0):
-        return f", with {at_most(difference)} more failures"
-    if (difference.value or 0.0) > 0:
-        return f"; it fails more often so far, {rates}, not proven"
-    return f", and fails no more often so far ({at_most(difference)} more)"
+        return Guardrail("info", f"**Fewer failures**: {rates}.")
+    if difference.upper <= max(_BARELY * 100 * of_baseline, _FEW_POINTS):
+        return Guardrail("info", f"**Failures: no difference shown.** {rates}, {at_most(difference)} more.")
+    n_runs = saved.runs_to_tell_errors
+    needed = "" if n_runs is None else f" About {_about(n_runs)} runs are needed."
+    return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.{needed}")
 
 
 def at_most(difference: Estimate) -> Words:
@@ -128,25 +204,6 @@ def points(difference: Estimate) -> tuple[Words, Words]:
     return words, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
 
 
-def error_line(saved: Comparison) -> Words:
-    """Return error rates of both groups, their possible increase, and the runs that would decide."""
-    of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
-    if of_selected is None or of_baseline is None:
-        return Words("")
-    line = f"Error rate {wording.percent(of_selected)} against {wording.percent(of_baseline)}"
-    difference = saved.error_difference
-    if difference.lower is None or difference.upper is None:
-        return f"{line}."
-    low, high = wording.outwards(difference.lower, difference.upper, 1)
-    line = wording.signed_minus(f"{line}, difference {low:.1f} to {high:.1f} points")
-    if low > 0 or high < 0:
-        return f"{line}."
-    line += f": {at_most(difference)} more failures"
-    if saved.runs_to_tell_errors is None:
-        return f"{line}."
-    return f"{line}; it takes about {_about(saved.runs_to_tell_errors)} runs to detect such a difference (power 0.8)."
-
-
 def _about(number: int) -> Words:
     """Return a number of runs, to two digits.
 
@@ -162,16 +219,18 @@ def proof(saved: Comparison) -> Words:
     if always.lower is None or always.upper is None:
         return Words("")
     limits = wording.percent_interval(always.lower, always.upper)
-    held = f"an interval that holds however often one looks, {limits} for runs counted up to a cap,"
-    side = "above" if always.lower > 0 else "below"
+    how = f"It counts runs up to a cap and holds however often one looks. {SOURCE}"
     if saved.verdict == "mixed":
+        side = "above" if always.lower > 0 else "below"
         above = [wording.count(one.tokens_above or 0.0) for one in (saved.selected, saved.baseline)]
-        tail = f"{above[0]} per selected run against {above[1]} per baseline run. {SOURCE}"
-        words = f"**Nothing is proven of all runs**: {held} lies {side} 0"
-        return f"{words}, but the tokens above the common cap go the other way, {tail}"
+        return (
+            f"**Nothing is proven of all runs**: the cautious estimate ({limits}) is {side} zero, but tokens above "
+            f"the common cap go the other way, {above[0]} per selected run against {above[1]} per baseline run. {how}"
+        )
     if saved.verdict in CLAIMS:
-        return f"**Proven** means: {held} lies {side} 0, and nothing contradicts it. {SOURCE}"
-    return f"**Proven** takes {held} to lie above 0, and nothing to contradict it. {SOURCE}"
+        side = "above" if always.lower > 0 else "below"
+        return f"**Proven**: even the cautious estimate ({limits}) is {side} zero. {how}"
+    return f"**Not proven**: a proof takes a cautious estimate above zero; it is {limits} now. {how}"
 
 
 def method(saved: Comparison) -> Words:
@@ -188,6 +247,6 @@ def method(saved: Comparison) -> Words:
 
 
 SOURCE: Final = (
-    f"The 95% intervals are {ONE_LOOK}. (I. Waudby-Smith and others, Annals of Statistics 52, 2024, "
+    "All other intervals are for one look. (I. Waudby-Smith and others, Annals of Statistics 52, 2024, "
     "doi 10.1214/24-AOS2408)"
 )

@@ -1,55 +1,74 @@
-"""Sentences about savings in money, which come first where bills are known."""
+"""Sentences about money: what a month saved, and runs without a bill."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from core.statistics.savings import MoneySaved, Savings
+from core.flows.queries import MonthSaved
+from core.records.times import instant
+from core.statistics.savings import Estimate, MoneySaved
 from dashboard import wording
-from dashboard.sentences.gain import AGAINST, ONE_LOOK
-from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _NAMED: Final = 3
-_BY: Final = ", by estimated bills"
+_MILLION: Final = 1e6
 
 
-def money_gain(money: MoneySaved) -> Sentence:
-    """Return what the agent costs, without a full stop; the figure is known."""
-    value = money.shown.value or 0.0
-    less = f"{wording.percent(abs(value) / 100)} {'less' if value >= 0 else 'more'} money"
-    capped = "" if money.headline == "plain" else ", each run counted up to a cap"
-    by = _BY if money.is_estimated else ""
-    if money.verdict in {"proven", "costs_more"}:
-        return composed("the agent costs ", Phrase(less), f" than {AGAINST}{capped}{by}")
-    return composed(f"the agent costs {less}{capped}{by}, ", Phrase("which is not proven yet"))
+def month(months: tuple[MonthSaved, MonthSaved], now_ms: int) -> Markdown:
+    """Return what choosing arms saved in the month of the newest run and in the month before; money where priced."""
+    this, before = months
+    name = wording.month(this.start_ms)
+    when = f"{name} so far" if now_ms < this.end_ms else f"{name} {instant(this.start_ms).year}"
+    saved = this.total.saved
+    if saved.value is None:
+        return f"**{when}**: too few runs were compared to name a saving."
+    about = (
+        ", by estimated bills"
+        if this.is_money and this.savings.money and this.savings.money.is_estimated
+        else ""
+    )
+    between = (
+        "" if saved.lower is None else f" (95% interval {_limits(saved, is_money=this.is_money)}{about})"
+    )
+    runs = wording.things(this.total.n_runs, "selected run")
+    words = f"**{when}**: {_of_month(this)}{between} in {runs}."
+    if before.total.saved.value is None or before.is_money != this.is_money:
+        return words
+    return f"{words} {wording.month(before.start_ms)}: {_of_month(before)}."
 
 
-def money_sentence(saved: Savings) -> Sentence:
-    """Return whether selecting saves money, with the interval; empty where bills give no figure."""
-    money = saved.money
-    if money is None or money.shown.value is None or money.shown.lower is None or money.shown.upper is None:
-        return composed()
-    low, high = money.shown.lower, money.shown.upper
-    if money.shown.value < 0:
+def _of_month(one: MonthSaved) -> Words:
+    value = one.total.saved.value or 0.0
+    return f"{_amount(value, is_money=one.is_money)} {'saved' if value >= 0 else 'more than baseline'}"
+
+
+def _amount(value: float, *, is_money: bool) -> Words:
+    """Return an amount without its sign: money, or tokens to three digits.
+
+    >>> _amount(-21_251_123.0, is_money=False), _amount(48.4587, is_money=True), _amount(9_140.0, is_money=False)
+    ('21.3 million tokens', '48.46', '9,140 tokens')
+    """
+    size = abs(value)
+    if is_money:
+        return wording.money(size)
+    return f"{_millions(size)} million tokens" if size >= _MILLION else f"{wording.count(size)} tokens"
+
+
+def _millions(tokens: float) -> Words:
+    return Words(f"{tokens / _MILLION:.1f}")
+
+
+def _limits(total: Estimate, *, is_money: bool) -> Words:
+    """Return the interval in the direction of the words."""
+    low, high = total.lower or 0.0, total.upper or 0.0
+    if (total.value or 0.0) < 0:
         low, high = -high, -low
-    verb, more = ("saves", "of the money") if money.shown.value >= 0 else ("costs", "more money")
-    amount = Phrase(f"{verb} {wording.percent(abs(money.shown.value) / 100)} {more} per run")
-    between = f" (95% interval {wording.percent_interval(low, high)}, {ONE_LOOK}). "
-    return composed("Selecting ", amount, between, *_claim(money))
-
-
-def _claim(money: MoneySaved) -> Sentence:
-    if money.verdict == "proven":
-        return composed("That it saves money is ", Phrase("proven"), ".")
-    if money.verdict == "costs_more" and not money.is_estimated:
-        return composed("That it costs more is ", Phrase("proven"), ".")
-    why = "bills are estimated" if money.is_estimated else "the interval of every look includes 0"
-    if money.verdict == "mixed":
-        why = "ordinary runs and runaway runs go different ways"
-    elif money.verdict == "not_proven" and money.reason in {"few_for_proof", "few_sessions"}:
-        why = "a proof takes more runs or sessions"
-    return composed("This is ", Phrase("not proven"), f": {why}.")
+    if is_money:
+        return wording.money_interval(low, high)
+    if max(abs(low), abs(high)) < _MILLION:
+        return wording.count_interval(low, high)
+    low, high = wording.outwards(low / _MILLION, high / _MILLION, 1)
+    return wording.signed_minus(f"{low:.1f} to {high:.1f} million")
 
 
 def unbilled(money: MoneySaved) -> Markdown:

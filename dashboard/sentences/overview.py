@@ -8,53 +8,41 @@ from typing import assert_never
 
 from core.records.judgement import ENOUGH_PULLS
 from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
-from core.statistics.savings import Comparison, Savings
+from core.statistics.savings import Savings
 from dashboard import wording
 from dashboard.sentences.episode import short
-from dashboard.sentences.gain import compared, gain
+from dashboard.sentences.gain import saving
 from dashboard.sentences.judging import parting_claim
-from dashboard.sentences.money import money_gain
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.sentences.savings import groups, limits, more_for_proof, named
 from dashboard.wording import Markdown, Words
 
 
 def overview(summary: Overview) -> Sentence:
-    """Return the agent's gain by the runs that were compared, and how much needs attention."""
-    saved = summary.savings
-    money = summary.money
-    if money is not None and money.is_known:
-        tokens: Sentence = composed("; ", *gain(saved)) if saved.shown.lower is not None else ()
-        words: Sentence = composed(
-            f"By {wording.things(sum(money.n_compared), 'compared bill')} ",
-            *money_gain(money),
-            *tokens,
-            ".",
-        )
-    elif saved.shown.lower is None:
-        words = composed(f"After {wording.things(summary.n_runs, 'run')} ", *_learned(saved, summary))
-    else:
-        words = composed(f"By {compared(saved, summary.n_runs)} ", *gain(saved), ".")
-    return composed(*words, " ", needs(len(summary.attention)))
+    """Return the first sentence, which the data choose, and how much needs attention."""
+    return composed(*_first(summary), " ", needs(len(summary.attention)))
 
 
-def _learned(saved: Comparison, summary: Overview) -> Sentence:
-    """Return how many arms are well known, and why no savings can be claimed."""
+def is_imported(summary: Overview) -> bool:
+    """Return whether no run was chosen by armscope."""
+    return summary.savings.baseline.n_runs + summary.savings.selected.n_runs == 0
+
+
+def _first(summary: Overview) -> Sentence:
+    if is_imported(summary):
+        return composed(f"After {wording.things(summary.n_runs, 'run')} ", *_learned(summary))
+    return saving(summary.savings, summary.money)
+
+
+def _learned(summary: Overview) -> Sentence:
+    """Return how many arms are well known, where nothing was chosen."""
     total, known = sum(summary.bands), sum(summary.bands[3:])
-    arms = f"{wording.count(known)} of {wording.things(total, 'arm')}"
-    has = "has" if total == 1 else "have"
     if known == 0:
-        well = ", none of them well"
-        return composed(
-            "the learner knows ", Phrase(wording.things(total, "arm")), f"{well}; {_no_savings(saved)}"
-        )
-    return composed(Phrase(arms), f" {has} at least {ENOUGH_PULLS} pulls; {_no_savings(saved)}")
-
-
-def _no_savings(saved: Comparison) -> Words:
-    if all(saved.n_compared):
-        return f"{groups(saved)} are too few to claim savings."
-    return f"savings cannot be claimed {'without baseline runs' if saved.baseline.n_runs == 0 else 'yet'}."
+        arms = Phrase(wording.things(total, "arm"))
+        return composed("the learner knows ", arms, ", none of them well; armscope chose no run yet.")
+    has = "has" if total == 1 else "have"
+    arms = Phrase(f"{wording.count(known)} of {wording.things(total, 'arm')}")
+    return composed(arms, f" {has} at least {ENOUGH_PULLS} pulls; armscope chose no run yet.")
 
 
 def needs(n_things: int) -> Words:
@@ -96,7 +84,9 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
             )
         case "no_baseline_runs":
             return Claim(
-                "No baseline runs yet", "savings need runs with as much in the prompt as fits", "See savings"
+                "No baseline runs yet",
+                f"savings need runs with {wording.BASELINE} in the prompt",
+                "See savings",
             )
         case "baseline_share_off":
             return Claim(*_share_claim(saved), "See savings")
@@ -371,11 +361,15 @@ def _whole(value: float | None) -> Words:
     return wording.MISSING if value is None else wording.count(value)
 
 
-def bands(counts: Sequence[int], min_pulls: int) -> Words:
-    """Return how many arms are well known and how many hardly, as Markdown."""
+def bands(counts: Sequence[int], min_pulls: int, *, selects: bool) -> Words:
+    """Return how many arms are well known and how many hardly, as Markdown; ``selects``: armscope chooses arms."""
     total, known, few = sum(counts), sum(counts[3:]), sum(counts[:2])
     tail = (
-        "" if min_pulls != 5 else " and are always tried first" if few != 1 else " and is always tried first"
+        ""
+        if min_pulls != 5 or not selects
+        else " and are always tried first"
+        if few != 1
+        else " and is always tried first"
     )
     fewer = f"**{wording.count(few)} {'has' if few == 1 else 'have'} fewer than 5**{tail}."
     return (

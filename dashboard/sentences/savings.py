@@ -6,38 +6,28 @@ from collections.abc import Callable
 from typing import Final
 
 from core.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
-from core.statistics.savings.estimate import MIN_FOR_PROOF
 from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
-from dashboard.sentences.gain import ONE_LOOK, apart, counted, error_line, points, rate, withheld
-from dashboard.sentences.money import money_sentence, unbilled
-from dashboard.sentences.phrase import Phrase, Sentence, composed
-from dashboard.sentences.savings_tables import left_out
+from dashboard.sentences.gain import points, rate, saving
+from dashboard.sentences.money import unbilled
+from dashboard.sentences.phrase import Sentence
 from dashboard.wording import Markdown, Words
 
 _SHARE_APART: Final = 0.001
 _TINY: Final = 0.0005
-_INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"
-
-
-def savings_line(saved: Comparison) -> Words:
-    """Return the numbers under the overview's sentence."""
-    if saved.shown.value is None or saved.shown.lower is None:
-        return f"It is too early to name savings: so far {groups(saved)} were compared."
-    line = f"Savings {share(saved.shown)}{counted(saved)}, {limits(saved.shown)}, from {groups(saved)}."
-    return f"{line} {error_line(saved)}".strip()
 
 
 def groups(saved: Comparison) -> Words:
     """Return the baseline and selected runs behind the figures."""
     n_baseline, n_selected = saved.n_compared
-    return f"{wording.count(n_baseline)} baseline{truncated(saved)} and {wording.count(n_selected)} selected runs"
+    baseline = wording.things(n_baseline, "baseline run")
+    return f"{baseline}{truncated(saved)} and {wording.things(n_selected, 'selected run')}"
 
 
 def truncated(saved: Comparison) -> Words:
     """Return the number of truncated baseline runs, in brackets; empty without any."""
     n = saved.baseline.n_truncated
-    return Words(f" ({wording.count(n)} of them left arms out)" if n else "")
+    return Words(f" ({wording.count(n)} incomplete)" if n else "")
 
 
 def share(estimate: Estimate) -> Words:
@@ -49,7 +39,7 @@ def limits(estimate: Estimate) -> Words:
     """Return the interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
         return Words("no interval yet")
-    return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)} {ONE_LOOK}"
+    return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
 
 
 def named(estimate: Estimate) -> Words:
@@ -58,73 +48,8 @@ def named(estimate: Estimate) -> Words:
 
 
 def savings(saved: Savings) -> Sentence:
-    """Return the savings of the selection, or why there is no claim; never more than the intervals say."""
-    money = money_sentence(saved)
-    return composed(*money, " ", *_of_tokens(saved)) if money else _of_tokens(saved)
-
-
-def _of_tokens(saved: Savings) -> Sentence:
-    overall = saved.overall
-    if overall.saved_percent.value is None:
-        return composed(*_why_not(saved), " so ", Phrase("no savings can be claimed"), ".")
-    if overall.verdict == "no_interval":
-        return composed("It is ", Phrase("too early to name savings"), f": {_why_no_interval(overall)}.")
-    if overall.verdict == "not_proven":
-        return _not_proven(overall)
-    if overall.verdict == "mixed":
-        return composed("With the selection ", *apart(overall), ".")
-    return _claimed(overall)
-
-
-def _claimed(overall: Comparison) -> Sentence:
-    """Return savings, or a loss, with the interval of the named figure, and what is proven."""
-    comparison = overall.shown
-    value, low, high = comparison.value or 0.0, comparison.lower or 0.0, comparison.upper or 0.0
-    if value < 0:
-        low, high = -high, -low
-    verb, more = ("saves", "of the tokens") if value >= 0 else ("costs", "more tokens")
-    amount = Phrase(f"{wording.percent(abs(value) / 100)} {more} per run")
-    between = f"{counted(overall)} ({named(comparison)} {wording.percent_interval(low, high)})"
-    what = "saves tokens" if value >= 0 else "costs more"
-    return composed(f"Selecting {verb} ", amount, f"{between}. That it {what} is ", Phrase("proven"), ".")
-
-
-def _not_proven(overall: Comparison) -> Sentence:
-    comparison = overall.shown
-    why = withheld(overall)
-    if why:
-        return composed("Whether selecting saves tokens is ", Phrase("not proven"), f": {why}.")
-    if comparison.lower is None or comparison.upper is None:
-        return composed("Whether selecting saves tokens is ", Phrase("not proven"), ".")
-    between = f"{named(comparison)} {wording.percent_interval(comparison.lower, comparison.upper)}"
-    if overall.reason in {"few_for_proof", "few_sessions"}:
-        what = "runs" if overall.reason == "few_for_proof" else "sessions"
-        few = Phrase(f"a proof takes {MIN_FOR_PROOF} {what} in each group")
-        return composed(*_so_far(overall), f" ({between}), but ", few, ".")
-    once = f", {ONE_LOOK} only" if comparison.lower * comparison.upper > 0 else ""
-    so_far = f": savings so far {wording.percent((comparison.value or 0.0) / 100)}{counted(overall)}"
-    return composed(
-        "Whether selecting saves tokens is ", Phrase("not proven"), f"{so_far} ({between}{once})."
-    )
-
-
-def _why_no_interval(overall: Comparison) -> Words:
-    if overall.reason == "few_runs":
-        return f"{groups(overall)} are too few for an interval"
-    if overall.reason == "few_sessions":
-        return (
-            f"the {'sessions' if overall.in_sessions else 'runs'} of some strata are too few for an interval"
-        )
-    return Words("the runs are without spread to judge by")
-
-
-def _so_far(overall: Comparison) -> Sentence:
-    """Return the result of these runs alone."""
-    value = overall.shown.value or 0.0
-    less = "fewer" if value >= 0 else "more"
-    return composed(
-        f"So far selected runs used {wording.percent(abs(value) / 100)} {less} tokens{counted(overall)}",
-    )
+    """Return what choosing arms saves, or why there is no claim; never more than the intervals say."""
+    return saving(saved.overall, saved.money)
 
 
 def path_note(saved: Savings) -> Words:
@@ -168,42 +93,16 @@ def _total_words(
     return f"{start} {words(saved.value)} ({span}; {runs}{left})."
 
 
-def _why_not(saved: Savings) -> Sentence:
-    baseline, selected = saved.overall.baseline, saved.overall.selected
-    if baseline.n_runs == 0 and selected.n_runs == 0:
-        return composed(
-            "No run was chosen by armscope yet,",
-        )
-    if baseline.n_runs == 0:
-        return composed(
-            "No baseline runs yet,",
-        )
-    if selected.n_runs == 0:
-        return composed(
-            "No selected runs yet,",
-        )
-    fewest = min(baseline.n_known, selected.n_known)
-    if fewest < 2:
-        return composed(
-            f"Only {wording.things(fewest, 'run')} with known tokens in one group,",
-        )
-    if saved.overall.saved_percent.missing == "zero_mean":
-        return composed(
-            "One group used no tokens at all,",
-        )
-    return composed(
-        "The two groups share no model, channel and baseline rate,",
-    )
-
-
 def savings_numbers(saved: Savings) -> Words:
-    """Return the numbers under the sentence: both counts, and what was left out."""
-    out = saved.left_out
-    kinds = [f"{wording.count(number)} {name}" for name, number, _ in left_out(saved) if number]
-    noun = "run is" if out.total == 1 else "runs are"
-    left = f"{wording.listed(kinds)} {noun} left out" if kinds else "none is left out"
-    unknown = "" if out.unknown_usage else ", no run had unknown usage"
-    return f"{wording.capital(groups(saved.overall))} were compared; {left}{unknown}."
+    """Return the numbers under the sentence: the runs compared, and how many were left out."""
+    counted = Words("" if saved.overall.is_narrow else ", each counted up to a cap")
+    n_left = saved.left_out.total
+    left = (
+        f"{wording.things(n_left, 'run')} {'is' if n_left == 1 else 'are'} left out."
+        if n_left
+        else "None is left out."
+    )
+    return f"{wording.capital(groups(saved.overall))} were compared{counted}. {left}"
 
 
 def source_formula(overall: Comparison) -> Words:
@@ -213,9 +112,9 @@ def source_formula(overall: Comparison) -> Words:
         return Words("The source's formula gives no figure yet.")
     less = f"{wording.percent(abs(plain) / 100)} {'less' if plain >= 0 else 'more'}"
     return (
-        f"**The source's formula** takes the averages as the runs came: {wording.count(means[0])} tokens with as "
-        f"much in as fits, {wording.count(means[1])} with the selection, {less}. It has no interval. The headline "
-        "compares both groups at the same mix of models, channels and baseline rates."
+        f"**Unadjusted** {less}: {wording.count(means[0])} tokens per baseline run, {wording.count(means[1])} per "
+        "selected run, as the runs came (the source's formula, without an interval). The headline compares both "
+        "groups at the same mix of models, channels and baseline rates."
     )
 
 
@@ -231,7 +130,7 @@ def unfinished_words(saved: Savings) -> Markdown:
     )
     if whole.shown.value is None:
         return Markdown(line)
-    figure = f"{wording.percent(whole.shown.value / 100)}{counted(whole)}, {limits(whole.shown)}"
+    figure = f"{wording.percent(whole.shown.value / 100)} ({limits(whole.shown)})"
     claim = "which bears the claim out" if saved.overall.verdict in CLAIMS else "so nothing is claimed"
     if saved.overall.claimed[0] not in CLAIMS:
         claim = "for comparison"
@@ -274,7 +173,7 @@ def proof_words(saved: Savings) -> Words:
         return Words("")
     if need.n_sessions is None or need.n_runs is None:
         return f"**How much a proof takes is unknown**: {_NO_PLAN[need.missing or 'few_runs']}."
-    figure = f"a saving of {wording.percent(need.saving_percent / 100, 0)}"
+    figure = f"a saving of {wording.percent(need.saving_percent / 100)}"
     if need.n_sessions == 0:
         return f"**There are enough runs to prove {figure}.**"
     more = more_for_proof(saved)
@@ -309,7 +208,10 @@ def share_words(saved: Savings, *, configured: float, n_arms: int) -> Words:
     set_ = f"configured {wording.percent(configured, 0)}"
     if share.expected is not None and abs(share.expected - configured) >= _SHARE_APART:
         set_ = f"configured {wording.percent(share.expected)} on average and {wording.percent(configured, 0)} now"
-    return f"**Baseline share {observed}**, {set_}{span}.{advice}"
+    chance = ""
+    if share.prob_as_far is not None and share.observed.lower is not None:
+        chance = ", **more than chance explains**" if share.off else ", within normal chance"
+    return f"**Baseline share {observed}**, {set_}{span}{chance}.{advice}"
 
 
 def share_test(saved: Savings) -> Words:
@@ -325,8 +227,7 @@ def share_test(saved: Savings) -> Words:
     if share.observed.lower is None:
         return f"{counts} Too few to judge the coin by."
     chance = wording.percent(share.prob_as_far, 1) if share.prob_as_far >= _TINY else "under 0.1%"
-    verdict = "**more than the coin explains**" if share.off else "as the coin goes"
-    return f"{counts} So far off or farther by chance: {chance} (exact binomial test), {verdict}."
+    return f"{counts} A share so far off has a chance of {chance} (exact binomial test)."
 
 
 def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> Words | None:

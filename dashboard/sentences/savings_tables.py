@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from core.statistics.savings import Estimate, Savings
@@ -17,9 +17,9 @@ def left_out(saved: Savings) -> list[tuple[Words, int, str]]:
     """Return the runs that take no part: their kind, how many, and why."""
     out = saved.left_out
     return [
-        (Words("passive"), out.passive, "everything was in; nothing was decided"),
+        (Words("passive"), out.passive, "all arms were in; nothing was chosen"),
         (Words("fallback"), out.fallback, "the selector could not be reached"),
-        (Words("imported"), out.imported, "not chosen by armscope; no coin decided"),
+        (Words("imported"), out.imported, "armscope did not choose them"),
         (Words("unfinished"), out.not_completed, "aborted or failed; they count in the error rate"),
         (Words("unknown-usage"), out.unknown_usage, "no tokens known, which is not 0"),
         (Words("incomparable"), out.uncompared, _INCOMPARABLE),
@@ -29,8 +29,7 @@ def left_out(saved: Savings) -> list[tuple[Words, int, str]]:
 def left_out_table(saved: Savings) -> dict[str, list[object]]:
     """Return the left-out runs with reasons, and the rest."""
     rows = left_out(saved)
-    overall = saved.overall
-    used = sum(overall.n_compared)
+    used = sum(saved.overall.n_compared)
     return {
         "runs": [*[name.replace("-", " ").capitalize() for name, _, _ in rows], "Compared"],
         "number": [*[number for _, number, _ in rows], used],
@@ -43,29 +42,13 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
     overall = saved.overall
     base, chosen = overall.baseline, overall.selected
     duration = overall.duration_saved_ms
+    tokens = (
+        (base.mean_tokens, chosen.mean_tokens)
+        if overall.is_narrow
+        else (base.capped_tokens, chosen.capped_tokens)
+    )
     rows = [
-        _row(
-            "tokens, mean run", (base.mean_tokens, chosen.mean_tokens), _count, _fewer(overall.saved_percent)
-        ),
-        _row(
-            "tokens, typical run",
-            (base.typical_tokens, chosen.typical_tokens),
-            _count,
-            _fewer(overall.typical_percent),
-        ),
-        _row(
-            "tokens, counted up to a cap",
-            (base.capped_tokens, chosen.capped_tokens),
-            _count,
-            _fewer(overall.capped_percent),
-        ),
-        _row("runs above the common cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
-        _row(
-            "tokens above the common cap, per run",
-            (base.tokens_above, chosen.tokens_above),
-            _count,
-            _NO_INTERVAL,
-        ),
+        _row("tokens per run", tokens, _count, _fewer(overall.shown)),
         _row(
             "duration, s",
             (base.mean_duration_ms, chosen.mean_duration_ms),
@@ -83,6 +66,36 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
             points(overall.unfinished_difference),
         ),
     ]
+    return _columns(rows)
+
+
+def counting_table(saved: Savings) -> dict[str, list[object]]:
+    """Return the tokens of both groups, counted in each way, and the runs above the common cap."""
+    overall = saved.overall
+    base, chosen = overall.baseline, overall.selected
+    means = (base.mean_tokens, chosen.mean_tokens)
+    typical = (base.typical_tokens, chosen.typical_tokens)
+    capped = (base.capped_tokens, chosen.capped_tokens)
+    return _columns(
+        [
+            _row("tokens, mean run", means, _count, _fewer(overall.saved_percent)),
+            _row("tokens, typical run", typical, _count, _fewer(overall.typical_percent)),
+            _row("tokens, counted up to a cap", capped, _count, _fewer(overall.capped_percent)),
+            _row("runs above the common cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
+            _row(
+                "tokens above the common cap, per run",
+                (base.tokens_above, chosen.tokens_above),
+                _count,
+                _NO_INTERVAL,
+            ),
+        ]
+    )
+
+
+_Row = tuple[str, str, str, str, str]
+
+
+def _columns(rows: Sequence[_Row]) -> dict[str, list[object]]:
     names = ("what", "baseline", "selected", "difference", "95% interval")
     return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
@@ -95,7 +108,7 @@ def _row(
     groups: tuple[float | None, float | None],
     words: Callable[[float | None], str],
     difference: tuple[str, str],
-) -> tuple[str, str, str, str, str]:
+) -> _Row:
     return (name, words(groups[0]), words(groups[1]), *difference)
 
 

@@ -57,7 +57,7 @@ def test_it_says_what_the_pages_say(tmp_path: Path) -> None:
     context = world(tmp_path / "a.db", keys(12), 120)
     read = Reader(rendered(report(gather(context, View()))))
     saved, seen = queries.savings(context), queries.overview(context)
-    for line in (sentences.savings_line(seen.savings), sentences.savings_numbers(saved)):
+    for line in (sentences.failures(seen.savings).words, sentences.savings_numbers(saved)):
         assert re.sub(r"[*\\]", "", line) in read.text
     for one in queries.posteriors(context):
         assert one.arm in read.text

@@ -15,7 +15,7 @@ from core.statistics.inclusion import Chance
 from core.statistics.needed import UNREACHABLE
 from core.statistics.path import path
 from core.statistics.savings import Savings, savings
-from dashboard import sentences
+from dashboard import sentences, wording
 from dashboard.sentences import Phrase, Sentence
 from tests.dashboard.test_judgement import JUDGED
 from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
@@ -52,14 +52,14 @@ def _saved(baseline: Sequence[int], selected: Sequence[int]) -> Savings:
 @pytest.mark.parametrize(
     ("baseline", "selected", "start"),
     [
-        ([], [], "No run was chosen by armscope yet, so no savings can be claimed."),
-        ([], [9_000] * 5, "No baseline runs yet, so no savings can be claimed."),
-        ([9_000] * 5, [], "No selected runs yet, so no savings can be claimed."),
-        ([9_000], [9_000] * 5, "Only 1 run with known tokens in one group, so no savings can be claimed."),
+        ([], [], "No run was chosen by armscope yet, so no saving can be named."),
+        ([], [9_000] * 5, "No baseline runs yet, so no saving can be named."),
+        ([9_000] * 5, [], "No selected runs yet, so no saving can be named."),
+        ([9_000], [9_000] * 5, "Only 1 run with known tokens in one group, so no saving can be named."),
         (
             [9_000, 9_100],
             [6_000, 6_100],
-            "It is too early to name savings: 2 baseline and 2 selected runs are too few for an interval.",
+            "Too early to name a saving: 8 more baseline runs and 8 more selected runs are needed.",
         ),
     ],
 )
@@ -72,9 +72,9 @@ def test_nothing_is_claimed_without_the_runs_for_it(
 def test_proven_savings_name_their_interval() -> None:
     saved = _saved([18_000 + 90 * at for at in range(40)], [11_000 + 60 * at for at in range(60)])
     said = _said(sentences.savings(saved))
-    assert said.startswith("Selecting saves ")
-    assert " of the tokens per run (95% interval " in said
-    assert said.endswith("). That it saves tokens is proven.")
+    assert said.startswith("Choosing arms saves ")
+    limits = wording.percent_interval(*(saved.overall.shown.limits or ()))
+    assert said.endswith(f" of tokens ({limits}), which is proven.")
 
 
 def test_savings_that_hold_zero_are_not_proven() -> None:
@@ -91,8 +91,8 @@ def test_the_baseline_share_names_its_own_probability() -> None:
 def test_too_few_runs_for_a_proof_claim_nothing_of_the_future() -> None:
     saved = _saved([9_000 + 9 * at for at in range(20)], [3_000 + 9 * at for at in range(20)])
     said = _said(sentences.savings(saved))
-    assert said.startswith("So far selected runs used 66.")
-    assert said.endswith("but a proof takes 30 runs in each group.")
+    assert said.startswith("So far choosing arms saved 66.")
+    assert said.endswith("; not proven, since a proof takes 30 runs in each group.")
 
 
 def test_money_comes_first_where_bills_are_known() -> None:
@@ -106,7 +106,8 @@ def test_money_comes_first_where_bills_are_known() -> None:
     assert "money" not in _said(sentences.savings(at(None, 11_000)))
     assert "No price is set" in sentences.money_line(at(None, 11_000))
     said = _said(sentences.savings(at(5.0, 11_000)))
-    assert said.index("saves money") < said.index("saves tokens")
+    assert " of the cost (" in said
+    assert "tokens" not in said, "both verdicts are alike"
     assert "more money" in _said(sentences.savings(at(5.0, 31_000)))
     assert "not proven" in _said(sentences.savings(at(5.0, 18_000)))
 
@@ -151,10 +152,9 @@ def test_means_that_do_not_give_the_savings_say_why() -> None:
     found = savings(usage, baseline_rate=0.1, n_arms=10)
     assert found.overall.saved_percent.value == pytest.approx(50, abs=1)
     assert sentences.source_formula(found.overall).startswith(
-        "**The source's formula** takes the averages as the runs came: 1,910 tokens with as much in as fits, 4,573 "
-        "with the selection, 139.5% more. It has no interval."
+        "**Unadjusted** 139.5% more: 1,910 tokens per baseline run, 4,573 per selected run, as the runs came"
     )
-    assert "139" not in sentences.savings_numbers(found) + sentences.savings_line(found.overall)
+    assert "139" not in sentences.savings_numbers(found) + _said(sentences.savings(found))
 
 
 def test_the_comparison_tells_differences_with_their_intervals() -> None:
@@ -163,25 +163,22 @@ def test_the_comparison_tells_differences_with_their_intervals() -> None:
     runs += [Counted(status="error")] * 10
     found = savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5)
     table = sentences.comparison_table(found)
-    ways = [*["−33.3%"] * 3, "–", "–"]
-    assert table["difference"] == [*ways, "−8.1", "+20.0 points", "+20.0 points"]
-    assert [str(limits)[:6] for limits in table["95% interval"]] == [
-        *["−33.4%"] * 3,
-        *["–"] * 2,
-        "−8.2 t",
-        *["7.6 to"] * 2,
-    ]
+    assert table["difference"] == ["−33.3%", "−8.1", "+20.0 points", "+20.0 points"]
+    assert [str(limits)[:6] for limits in table["95% interval"]] == ["−33.4%", "−8.2 t", *["7.6 to"] * 2]
+    assert sentences.counting_table(found)["difference"] == [*["−33.3%"] * 3, "–", "–"]
     nothing = sentences.comparison_table(savings(usage_of([]), baseline_rate=0.1, n_arms=5))
     assert set(map(str, nothing["difference"])) == {"–"}
 
 
 def test_the_coin_is_held_against_the_stored_probabilities() -> None:
     fair = _saved([9_000 + at for at in range(20)], [8_000 + at for at in range(180)])
-    assert "add up to 20.0. So far off or farther by chance: 100.0% (exact binomial test), as" in (
+    assert "add up to 20.0. A share so far off has a chance of 100.0% (exact binomial test)." in (
         sentences.share_test(fair)
     )
     loaded = _saved([9_000 + at for at in range(60)], [8_000 + at for at in range(140)])
-    assert "under 0.1% (exact binomial test), **more than the coin explains**" in sentences.share_test(loaded)
+    assert "under 0.1% (exact binomial test)." in sentences.share_test(loaded)
+    for saved, words in ((fair, "within normal chance"), (loaded, "**more than chance explains**")):
+        assert words in sentences.share_words(saved, configured=0.1, n_arms=5)
     assert "cannot be checked" in sentences.share_test(savings(usage_of([]), baseline_rate=0.1, n_arms=5))
 
 

@@ -78,7 +78,7 @@ from core.flows.queries.previews import (
 from core.flows.queries.quality import LayersView, layers
 from core.flows.queries.run import run
 from core.flows.queries.runs import RunsView, listed_runs, runs, runs_view
-from core.flows.queries.savings import savings
+from core.flows.queries.savings import MonthSaved, months, savings
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import status
 from core.flows.queries.tasks import TaskDifficulty, environment_no, task_difficulty, variants

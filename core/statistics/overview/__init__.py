@@ -7,6 +7,7 @@ from core.statistics.overview.attention import (
     Happened,
     OverdueQueue,
     PaidWrong,
+    Severity,
     attention_of_causes,
     silent_days,
 )

@@ -29,7 +29,7 @@ from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.words import both_ends, small
 from dashboard.wording import Markdown
 
-_ICONS: Final[dict[Severity, str]] = {
+ICONS: Final[dict[Severity, str]] = {
     "critical": "error",
     "warning": "warning",
     "notice": "info",
@@ -66,6 +66,8 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
 """Page with the details or the remedy of each claim."""
 
 _MOST_IN_ADDRESS: Final = 100
+_ROWS: Final = 7
+"""Rows that fit on the first screen; the others are folded."""
 
 
 _HOW: Final = (
@@ -106,8 +108,13 @@ def rows(overview: Overview) -> None:
             at = overview.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
             st.markdown(f"Nothing needs a look.{checked}")
-        for index, item in enumerate(overview.attention):
+        for index, item in enumerate(overview.attention[:_ROWS]):
             _row(item, index)
+        more = overview.attention[_ROWS:]
+        if more:
+            with st.expander(f"{wording.count(len(more))} more"):
+                for index, item in enumerate(more, _ROWS):
+                    _row(item, index)
 
 
 def _row(item: Attention, index: int) -> None:
@@ -119,7 +126,7 @@ def _row(item: Attention, index: int) -> None:
         year_of_ms=here.frame.last_at_ms,
     )
     colour = here.tokens.severities[item.severity]
-    icon = f':color[:material/{_ICONS[item.severity]}:]{{foreground="{colour}"}}'
+    icon = f':color[:material/{ICONS[item.severity]}:]{{foreground="{colour}"}}'
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"attention {index}"
     ):

@@ -1,4 +1,4 @@
-"""Key figures: five cards with value, change and a neutral line by day; green and red never mean better."""
+"""Key figures: the saving with its guardrail and picture, and five cards; green and red never mean better."""
 
 from __future__ import annotations
 
@@ -10,11 +10,48 @@ import streamlit as st
 
 from core.records.arm import MICRO
 from core.statistics.overview import FigureName, Overview
-from dashboard import sentences
+from dashboard import pages, queries, sentences
+from dashboard.figures.saving import saved_share
+from dashboard.figures.saving import saving as picture_of
 from dashboard.figures.spark import spark
-from dashboard.reading import reading
+from dashboard.reading import pictured_once, reading
+from dashboard.widgets.charts import chart
+from dashboard.widgets.navigation import how_it_is_computed, link
+from dashboard.widgets.overview.attention import ICONS
+from dashboard.widgets.words import muted, paragraphs
 
 _LAST_DAYS: Final = 60
+
+
+def saving(overview: Overview) -> None:
+    """Draw the failures, what the month saved, and one picture of the saving; without an interval what is missing."""
+    here = reading()
+    shown = saved_share(overview.savings, overview.money)
+    if shown is None:
+        muted(sentences.pending(overview.savings, rate=here.frame.settings.baseline_rate))
+        return
+    left, right = st.columns([5, 7], gap="large", vertical_alignment="center")
+    with left:
+        _beside(overview)
+    with right:
+        picture = pictured_once("saving", lambda: picture_of(shown, here.tokens, compact=here.compact))
+        chart(picture, key="saving")
+
+
+def _beside(overview: Overview) -> None:
+    here = reading()
+    guardrail = sentences.failures(overview.savings)
+    colour = here.tokens.severities[guardrail.severity]
+    icon = f':color[:material/{ICONS[guardrail.severity]}:]{{foreground="{colour}"}}'
+    months = queries.months()
+    paragraphs(
+        f"{icon}&ensp;{guardrail.words}",
+        *(() if months is None else (sentences.month(months, here.pages.clock()),)),
+    )
+    with st.container(horizontal=True, gap="small"):
+        how_it_is_computed("savings", "savings")
+        if months is not None and not months[0].is_money and here.may("settings"):
+            link(pages.SETTINGS, "Set prices")
 
 
 def row(overview: Overview) -> None:
