@@ -20,6 +20,7 @@ from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
 from core.flows.episode import preview_declare as preview_declared
+from core.flows.inventory import inventory as inventories_of
 from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
@@ -32,6 +33,7 @@ from core.records.batch import BatchLine
 from core.records.episode_credit import CreditRule
 from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodePage
 from core.records.evaluation_page import EvaluationFilter, EvaluationPage, Grader
+from core.records.inventory import StoredInventory
 from core.records.judgement import Judgement
 from core.records.learner import LearnerSummary
 from core.records.note import Note
@@ -477,6 +479,12 @@ def imports() -> tuple[queries.PastImport, ...]:
     """Return the latest imports, newest first."""
     here = reading()
     return cached("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
+
+
+def inventories() -> tuple[StoredInventory, ...]:
+    """Return what agents carry, by machine, the latest import first."""
+    here = reading()
+    return cached("inventories", None, lambda: inventories_of(here.pages, limit=100))
 
 
 def database() -> maintenance.DatabaseFacts:

@@ -20,6 +20,7 @@ from core.records.inventory import CarriedItem, MachineInventory, upper_bound
 
 NOW_MS = 1_790_000_000_000
 DAY_MS = 86_400_000
+LONG_AGO_MS = NOW_MS - 400 * DAY_MS
 WORDS = (
     "read a PDF: all pages",
     "naïve text — ünï",
@@ -44,6 +45,9 @@ class PlannedSession:
     loads: list[str] = field(default_factory=list)
     typed: list[str] = field(default_factory=list)
     by_sub_agent: list[str] = field(default_factory=list)
+
+    def by_agent(self, name: str) -> bool:
+        return name in {*self.calls, *self.loads, *self.by_sub_agent}
 
     @property
     def uses(self) -> Counter[str]:
@@ -83,7 +87,10 @@ def write_session(home: Path, session: PlannedSession) -> None:
         "content": '<command-name>/pasted</command-name> "tool_use"',
     }
     lines.append({"type": "user", "message": {"role": "user", "content": [result]}, **seen})
-    written = [json.dumps(line, ensure_ascii=False).encode() for line in lines]
+    written = [
+        json.dumps({"uuid": f"{session.uid} {number}", **line}, ensure_ascii=False).encode()
+        for number, line in enumerate(lines)
+    ]
     (folder / f"{session.uid}.jsonl").write_bytes(
         b"\n".join([*written, b'{"type":"assistant","tool_use', b""])
     )
@@ -167,11 +174,13 @@ def test_each_count_equals_a_recount(tmp_path: Path, seed: int) -> None:
             assert one.use is None
             continue
         here = [session for session in sessions if project in {None, session.folder}]
+        lacking = [one.at_ms + 1 for one in here if one.skills is not None and name not in one.skills]
+        since = max([changed, *lacking])
         offered = [
             session
             for session in here
             if session.uses[name]
-            or (name in session.skills if session.skills is not None else session.at_ms >= changed)
+            or (name in session.skills if session.skills is not None else session.at_ms >= since)
         ]
         assert one.use is not None
         assert one.use.uses == sum(session.uses[name] for session in here)
@@ -180,20 +189,17 @@ def test_each_count_equals_a_recount(tmp_path: Path, seed: int) -> None:
         assert one.use.elsewhere == sum(session.uses[name] > 0 for session in sessions if session not in here)
         times = [session.at_ms for session in here if session.uses[name]]
         assert one.use.last_ms == max(times, default=None)
-        _check_proposal(one, changed)
+        assert one.use.since_ms == since
+        _check_proposal(one, since, typed_only=all(not session.by_agent(name) for session in here))
     _check_totals(answer, sessions)
 
 
-def _check_proposal(one: CarriedItem, changed: int) -> None:
-    """Nothing is proposed that is young, rarely on offer, or used anywhere."""
+def _check_proposal(one: CarriedItem, since: int, *, typed_only: bool) -> None:
+    """Nothing is proposed that is young, rarely on offer, used by an agent here, or used elsewhere."""
     assert one.use is not None
-    may = (
-        not one.use.uses
-        and not one.use.elsewhere
-        and one.use.offered >= 30
-        and NOW_MS - changed >= 30 * DAY_MS
-    )
-    assert (one.proposal == "by name") is may
+    may = typed_only and not one.use.elsewhere and one.use.offered >= 30 and NOW_MS - since >= 30 * DAY_MS
+    assert one.proposal == (None if not may else "user only" if one.use.uses else "by name")
+    assert (one.at_most is None) is not (one.use.offered > 0 and (not one.use.uses or may))
     assert "useless" not in one.why
 
 
@@ -223,7 +229,7 @@ def _check_totals(answer: MachineInventory, sessions: list[PlannedSession]) -> N
     )
     assert answer.carried == round(tokens)
     if unused:
-        assert f" {answer.carried:,} tokens" in answer.sentence
+        assert f" {answer.carried:,} token{'' if answer.carried == 1 else 's'} a" in answer.sentence
 
 
 def test_settings_decide_how_a_skill_is_listed(tmp_path: Path) -> None:
@@ -260,7 +266,7 @@ def test_settings_decide_how_a_skill_is_listed(tmp_path: Path) -> None:
 def test_a_plugin_goes_out_only_as_a_whole(tmp_path: Path) -> None:
     home, project, root = tmp_path / "home", tmp_path / "project", tmp_path / "plugin"
     for name in ("used", "idle"):
-        write_skill(root / "skills", name, "does it", changed_ms=0)
+        write_skill(root / "skills", name, "does it", changed_ms=LONG_AGO_MS)
     put(root / ".mcp.json", {"mcpServers": {"db": {"command": "x", "env": {"TOKEN": "SECRET-VALUE"}}}})
     project.mkdir()
     plugins = {"kit@market": [{"scope": "user", "installPath": str(root), "version": "1"}], "bad": "nothing"}
@@ -306,10 +312,8 @@ def test_files_that_are_no_settings_are_named(tmp_path: Path) -> None:
         ("Codex CLI", "off"): "out",
         ("opencode", "a"): "in full",
     }
-    assert {note.split(" was not read")[0].rsplit("/", 1)[1] for note in answer.notes[1:]} == {
-        "settings.json"
-    }
-    assert len(answer.notes) == 3
+    assert {note.split(" was not read")[0].rsplit("/", 1)[1] for note in answer.unread} == {"settings.json"}
+    assert len(answer.unread) == 2
 
 
 def test_nothing_is_asked_of_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

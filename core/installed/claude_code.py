@@ -19,6 +19,7 @@ from core.installed.files import (
     Shown,
     Skill,
     changed_ms,
+    clean,
     context_file,
     listed,
     listed_skill,
@@ -26,9 +27,9 @@ from core.installed.files import (
     server,
     texts,
 )
+from core.installed.sessions import AGENT
 from core.records.inventory import InstalledItem, Switch
 
-AGENT: Final = "Claude Code"
 MANAGED: Final = (
     Path("/etc/claude-code/managed-settings.json"),
     Path("/Library/Application Support/ClaudeCode/managed-settings.json"),
@@ -60,7 +61,9 @@ def items(
     fixed = [files.settings(path) for path in managed]
     folder = home / ".claude"
     user = _settings(files, [folder / "settings.json"], fixed)
-    yield from _skills_and_commands(files, folder, user, None)
+    own_items = [*_skills_and_commands(files, folder, user, None)]
+    own_names = {item.name for item in own_items if item.path.endswith("SKILL.md")}
+    yield from own_items
     yield from _plugins(files, folder, user)
     registry = files.settings(home / ".claude.json")
     yield from _servers(member(registry, "mcpServers"), home / ".claude.json", user, None)
@@ -74,7 +77,9 @@ def items(
             [within / "settings.local.json", within / "settings.json", folder / "settings.json"],
             fixed,
         )
-        yield from _skills_and_commands(files, within, local, str(project))
+        for item in _skills_and_commands(files, within, local, str(project)):
+            # The user's own skill goes before one of a project that has its name.
+            yield replace(item, state="out", carried=0) if item.name in own_names else item
         own = member(registry, "projects", str(project), "mcpServers")
         yield from _servers(own, home / ".claude.json", local, str(project))
         shared = project / ".mcp.json"
@@ -91,6 +96,15 @@ def server_of_tool(name: str) -> str | None:
     """
     parts = name.split("__", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "mcp" else None
+
+
+def is_of(name: str, item: InstalledItem) -> bool:
+    """Return whether a tool's name is that of a tool of a server; agents write the two together in several ways."""
+    own = as_in_tools(item)
+    starts = [f"mcp__{own}__"]
+    if item.agent != AGENT:
+        starts += [f"{own}__", f"mcp_{own}_", f"{own}_"]
+    return name.startswith(tuple(starts))
 
 
 def as_in_tools(item: InstalledItem) -> str:
@@ -127,7 +141,7 @@ def _skills_and_commands(
     commands = [
         skill
         for path in listed(folder / "commands", "**/*.md")
-        if path.stem not in names and (skill := files.skill(path, path.stem)) is not None
+        if clean(path.stem) not in names and (skill := files.skill(path, clean(path.stem))) is not None
     ]
     for skill in (*skills, *commands):
         yield replace(
@@ -146,7 +160,9 @@ def _switch(skill: Skill, settings: AgentSettings) -> Switch | None:
     """Return the user's own setting for a skill; None where an administrator has set it."""
     if skill.name in member(settings.managed, "skillOverrides"):
         return None
-    return Switch(file=str(settings.own), keys=("skillOverrides", skill.name), value="name-only")
+    is_by_name = settings.shown.get(skill.name) == "name-only"
+    value = "user-invocable-only" if is_by_name else "name-only"
+    return Switch(file=str(settings.own), keys=("skillOverrides", skill.name), value=value)
 
 
 def _plugins(files: FileReader, folder: Path, settings: AgentSettings) -> Iterator[InstalledItem]:
@@ -169,21 +185,29 @@ def _of_plugin(
     switch = Switch(file=str(settings.own), keys=("enabledPlugins", name), value=False, whole=name)
     short = name.split("@", maxsplit=1)[0]
     manifest = files.settings(root / ".claude-plugin" / "plugin.json")
+    unseen = ("hooks", "agents", "lspServers")
+    is_unrecorded = any(name in manifest for name in unseen) or any(
+        changed_ms(root / name) for name in unseen
+    )
     paths = [*listed(root / "skills", "*/SKILL.md"), *listed(root / "commands", "**/*.md")]
     for path in paths:
-        own = path.parent.name if path.name == "SKILL.md" else path.stem
+        own = clean(path.parent.name if path.name == "SKILL.md" else path.stem)
         skill = files.skill(path, f"{short}:{own}")
         if skill is not None:
             shown: Shown = "off" if not is_on else "user-invocable-only" if skill.is_for_users else "on"
             item = listed_skill(AGENT, skill, shown, project=project, plugin=name)
-            yield replace(item, switch=None if is_fixed else switch)
+            also = None if item.also is None else f"{short}:{item.also}"
+            yield replace(item, switch=None if is_fixed else switch, is_unrecorded=is_unrecorded, also=also)
     servers = manifest.get("mcpServers")
     if isinstance(servers, str):
         servers = member(files.settings(root / servers), "mcpServers")
     for one in member(servers) or member(files.settings(root / ".mcp.json"), "mcpServers"):
         item = server(AGENT, one, root / ".mcp.json", is_on=is_on, project=project, plugin=name)
         yield replace(
-            item, switch=None if is_fixed else switch, changed_ms=item.changed_ms or changed_ms(root)
+            item,
+            switch=None if is_fixed else switch,
+            changed_ms=item.changed_ms or changed_ms(root),
+            is_unrecorded=is_unrecorded,
         )
 
 
@@ -192,4 +216,6 @@ def _servers(
 ) -> Iterator[InstalledItem]:
     for name in sorted(servers):
         is_shared = path.name == ".mcp.json"
-        yield server(AGENT, name, path, is_on=not (is_shared and name in settings.rejected), project=project)
+        item = server(AGENT, name, path, is_on=not (is_shared and name in settings.rejected), project=project)
+        # The agent writes the other file at each start.
+        yield item if is_shared else replace(item, changed_ms=None)

@@ -37,7 +37,10 @@ class UnreadFile(NamedTuple):
 
 
 class Skill(NamedTuple):
-    """A skill's own words: its name, description, text, and who may call it."""
+    """A skill's own words: its name, description, text, and who may call it.
+
+    ``title`` is the name in its front matter, "" for none.
+    """
 
     path: Path
     name: str
@@ -45,6 +48,7 @@ class Skill(NamedTuple):
     text: str
     is_for_users: bool
     changed_ms: int
+    title: str = ""
 
     @property
     def line(self) -> str:
@@ -58,22 +62,25 @@ class FileReader:
     def __init__(self) -> None:
         self.unread: list[UnreadFile] = []
 
-    def text(self, path: Path) -> str | None:
-        """Return the text of a file; None if it is absent, no plain file, too large, or no UTF-8."""
+    def text(self, path: Path, *, is_strict: bool = False) -> str | None:
+        """Return the text of a file; None if it is absent, no plain file or too large.
+
+        Bytes that are no UTF-8 are replaced, as agents do. A ``is_strict`` file with such bytes has no text.
+        """
         try:
             if not path.is_file():
                 return None
             if path.stat().st_size > _MOST_BYTES:
                 self.unread.append(UnreadFile(path, f"larger than {_MOST_BYTES >> 20} MiB"))
                 return None
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8", errors="strict" if is_strict else "replace")
         except (OSError, UnicodeDecodeError) as problem:
             self.unread.append(UnreadFile(path, type(problem).__name__))
             return None
 
     def settings(self, path: Path) -> dict[str, Any]:
         """Return an object of JSON, JSON with comments or TOML; empty if there is none."""
-        text = self.text(path)
+        text = self.text(path, is_strict=True)
         if text is None:
             return {}
         try:
@@ -86,7 +93,7 @@ class FileReader:
     def skills(self, folder: Path) -> Iterator[Skill]:
         """Yield the skills of a folder: one folder each, with a SKILL.md."""
         for path in listed(folder, "*/SKILL.md"):
-            skill = self.skill(path, path.parent.name)
+            skill = self.skill(path, clean(path.parent.name))
             if skill is not None:
                 yield skill
 
@@ -103,7 +110,17 @@ class FileReader:
             text,
             front.get("disable-model-invocation") is True,
             changed_ms(path),
+            _words(front.get("name")),
         )
+
+
+def clean(text: str) -> str:
+    """Return text that is whole Unicode; a name on disk or in JSON need not be."""
+    return text.encode("utf-8", "surrogateescape").decode(errors="replace") if _is_broken(text) else text
+
+
+def _is_broken(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
@@ -148,7 +165,7 @@ def context_file(
         yield InstalledItem(
             agent=agent,
             kind="file",
-            name=path.name,
+            name=clean(path.name),
             path=str(path),
             state="in full",
             carried=quarter_up(len(text)),
@@ -194,6 +211,7 @@ def listed_skill(
         changed_ms=skill.changed_ms,
         project=project,
         plugin=plugin,
+        also=skill.title if skill.title not in {"", skill.name} else None,
     )
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
+
+from core.records.counts import number_of
 
 DAY_MS: Final = 86_400_000
 LEAST_AGE_MS: Final = 30 * DAY_MS
 LEAST_SESSIONS: Final = 30
 """Nothing that is younger, or was on offer in fewer sessions, is proposed."""
+MOST_STORED: Final = 2_000
+"""Items that a database keeps of a machine: those that cost most without use come first."""
 _LEVEL: Final = 0.05
 
 ItemKind = Literal["skill", "tool", "server", "file"]
@@ -34,7 +39,8 @@ class InstalledItem(msgspec.Struct, frozen=True, kw_only=True):
 
     Costs are tokens, a quarter of the characters: ``carried`` in each session, ``used`` by each call. None is
     unknown. ``version`` is a digest of the text. ``changed_ms`` is the time of the file's last change.
-    ``project`` is the folder that it belongs to, None for every folder.
+    ``project`` is the folder that it belongs to, None for every folder. ``also`` is another name that its uses may
+    have. ``is_unrecorded``: its plugin has parts whose use no session records, such as hooks.
     """
 
     agent: str
@@ -50,25 +56,32 @@ class InstalledItem(msgspec.Struct, frozen=True, kw_only=True):
     plugin: str | None = None
     project: str | None = None
     switch: Switch | None = None
+    also: str | None = None
+    is_unrecorded: bool = False
 
 
 class ItemUse(msgspec.Struct, frozen=True, kw_only=True):
     """Use of an item in the sessions on record: those that had it on offer, those that used it, and all uses.
 
-    ``elsewhere`` counts the sessions in other folders that used the name.
+    ``typed`` are the uses that the user typed. ``elsewhere`` counts the sessions in other folders that used the
+    name. ``since_ms`` is the time from which a session without a list counts as having it on offer, None where
+    that is unknown.
     """
 
     offered: int = 0
     sessions: int = 0
     uses: int = 0
+    typed: int = 0
     last_ms: int | None = None
     elsewhere: int = 0
+    since_ms: int | None = None
 
 
 class CarriedItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item, its use, the proposal for it, and why; ``use`` is None where no session of its agent was read.
 
-    ``at_most`` is the upper bound, at 95 %, of the share of sessions that use an item that none has used.
+    ``at_most`` is the exact upper bound, at 95 %, of the share of sessions that use an item that none has used; for
+    a skill that the user alone calls, of those in which the agent loads it.
     """
 
     item: InstalledItem
@@ -81,11 +94,14 @@ class CarriedItem(msgspec.Struct, frozen=True, kw_only=True):
 class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     """All items of a machine with their use, the sessions that were read, and sizes that no file has.
 
-    ``sentence`` is the answer in words. ``carried`` sums the known costs of items that no session used.
+    ``sentence`` is the answer in words, ``unread`` names files that were not read. ``loaded`` counts the skills and
+    tools of agents with sessions on record, ``used`` those of them with a use. ``carried`` is the tokens a session
+    that the others carry.
     """
 
     sentence: str
     notes: tuple[str, ...]
+    unread: tuple[str, ...] = ()
     items: tuple[CarriedItem, ...]
     sessions: int
     oldest_ms: int | None
@@ -93,9 +109,43 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     used: int
     carried: int
 
+    @property
+    def without_paths(self) -> MachineInventory:
+        """The same without the machine's paths, which a shared database need not know; folders keep their name."""
+        return replace(
+            self,
+            unread=(),
+            notes=(
+                *self.notes,
+                *([f"{number_of(len(self.unread), 'file')} were not read."] if self.unread else []),
+            ),
+            items=tuple(replace(one, item=_without_paths(one.item)) for one in self.items[:MOST_STORED]),
+        )
+
+
+class StoredInventory(msgspec.Struct, frozen=True, kw_only=True):
+    """Inventory of a machine as an import of its own sessions read it, and when.
+
+    ``machine`` is a digest of its name. ``act`` is the import, None where it had no
+    news.
+    """
+
+    machine: str
+    by: str
+    at_ms: int
+    act: str | None
+    inventory: MachineInventory
+
+
+def _without_paths(item: InstalledItem) -> InstalledItem:
+    folder = None if item.project is None else item.project.rstrip("/").rpartition("/")[2]
+    return replace(item, path="", project=folder, switch=None)
+
 
 def upper_bound(offered: int) -> float:
     """Return the upper bound, at 95 %, of a share of which none of so many cases is an example.
+
+    It is exact, ``1 - 0.05 ** (1 / n)``. The rule of three, 3 / n, is a little higher.
 
     >>> round(upper_bound(120), 4), upper_bound(0)
     (0.0247, 1.0)

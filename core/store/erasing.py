@@ -106,6 +106,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "review_repeat.actor": "name",
     "scale.actor": "name",
     "episode_credit.actor": "name",
+    "machine.actor": "name",
     # answers and logs: the words in them go, persons become numbers
     "reply.answer": "JSON",
     "audit.detail": "JSON",
@@ -148,7 +149,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("learner.sticky", "hold.class", "hold.seed", "hold.choice"),
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
-            *("rollout.uid", "rollout.said"),
+            *("rollout.uid", "rollout.said", "machine.name", "machine.content"),
             *("learner.chain_key", "learner.chain_sum", "learner.chain_head", "learner.staged_sum"),
             *("learner.chain_held", "learner.chain_at", "link.sum", "link.head"),
             "rollout_message.rollout",

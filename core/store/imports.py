@@ -7,12 +7,27 @@ from typing import Final, NamedTuple
 
 from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
-from core.store.transaction import Transaction
+from core.store.transaction import Facts, Transaction
 
 _BEGIN: Final = insert_into(
     "import", "learner_id", "import_no", "actor", "summary", "at_ms", "revision", "undone"
 )
 _NO_SUMMARY: Final = "{}"
+_KEEP: Final = (
+    insert_into("machine", "learner_id", "actor", "name", "at_ms", "import_no", "content")
+    + " ON CONFLICT (learner_id, actor, name) DO UPDATE SET at_ms = excluded.at_ms, content = excluded.content,"
+    " import_no = CASE WHEN excluded.import_no = 0 THEN machine.import_no ELSE excluded.import_no END"
+)
+
+
+class MachineRow(NamedTuple):
+    """Inventory of a machine as JSON; ``import_no`` 0: no import of that time had news."""
+
+    actor: str
+    name: str
+    at_ms: int
+    import_no: int
+    content: str
 
 
 class Reopened(NamedTuple):
@@ -63,3 +78,22 @@ def present(txn: Transaction, sources: Sequence[str]) -> set[str]:
         if row is not None:
             sources_present.add(source)
     return sources_present
+
+
+# Machines
+
+
+def keep_machine(txn: Transaction, name: str, import_no: int, content: str) -> None:
+    """Store what the agents of the actor's machine carry, in place of what they carried before."""
+    txn.connection.run(_KEEP, [txn.learner_id, txn.actor.name, name, txn.now_ms, import_no, content])
+
+
+def machine_rows(facts: Facts) -> list[MachineRow]:
+    """Return the machines whose import was not undone, the latest first."""
+    rows = facts.connection.rows(
+        "SELECT m.actor, m.name, m.at_ms, m.import_no, m.content FROM machine m"
+        " LEFT JOIN import i ON i.learner_id = m.learner_id AND i.import_no = m.import_no"
+        " WHERE m.learner_id = ? AND coalesce(i.undone, 0) = 0 ORDER BY m.at_ms DESC, m.actor, m.name",
+        [facts.learner_id],
+    )
+    return [MachineRow(*row) for row in rows]

@@ -725,6 +725,18 @@ rollout_message = _clustered(
     ),  # what of it is read, as JSON: digests under the learner's key, its text where texts are kept
 )
 
+machine = _clustered(
+    "machine",  # what a person's agents carry there, as their latest import of own sessions read it; no fact
+    _learner(),
+    Column("actor", Text, primary_key=True, nullable=False),
+    Column(
+        "name", Text, primary_key=True, nullable=False
+    ),  # a digest: no export and no page needs the host's name
+    _int("at_ms"),
+    _int("import_no"),  # 0: no import of that time had news
+    _text("content"),  # JSON
+)
+
 environment = _clustered(
     "environment",  # what pays rewards, by name
     _learner(),

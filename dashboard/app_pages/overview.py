@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.statistics.overview import Overview
 from dashboard import queries, sentences
 from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows
@@ -15,7 +16,7 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import arm_chart
-from dashboard.widgets.overview import attention, changes, key_figures
+from dashboard.widgets.overview import attention, carried, changes, key_figures
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence, small_table
 
@@ -23,14 +24,33 @@ from dashboard.widgets.words import muted, section, sentence, small_table
 def page() -> None:
     here = reading()
     overview = queries.overview()
-    if overview.n_arms == 0:
+    stored = carried.machine()
+    if overview.n_arms == 0 and (stored is None or here.frame.n_arms):
         no_arms("The overview")
         return
-    sentence(sentences.overview(overview), here.tokens)
-    if not sentences.is_imported(overview):
-        with panel("The saving"):
-            key_figures.saving(overview)
-    st.space("xsmall")
+    is_imported = sentences.is_imported(overview)
+    if stored is not None and is_imported:
+        carried.first(stored)
+    else:
+        sentence(sentences.overview(overview), here.tokens)
+        if not is_imported:
+            with panel("The saving"):
+                key_figures.saving(overview)
+        elif stored is None:
+            carried.missing()
+    if overview.n_arms > 0:
+        st.space("xsmall")
+        _learned(overview)
+    if stored is not None and not is_imported:
+        st.space("small")
+        with panel("What agents carry"):
+            carried.table(stored)
+    if here.frame.is_demo and not here.presenting:
+        link(STEPS, "First steps")
+
+
+def _learned(overview: Overview) -> None:
+    here = reading()
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Needs attention"):
         attention.head()
@@ -58,8 +78,6 @@ def page() -> None:
             arm_chart(figure, [row.key for row in ranked], key="ladder")
         else:
             muted(f"No arm has {overview.ranked_min_pulls} pulls yet; the best and worst appear here then.")
-    if here.frame.is_demo and not here.presenting:
-        link(STEPS, "First steps")
 
 
 page()

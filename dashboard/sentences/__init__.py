@@ -23,6 +23,15 @@ from dashboard.sentences.arm import (
     source,
     source_table,
 )
+from dashboard.sentences.carried import (
+    carried,
+    carried_cells,
+    carried_groups,
+    carried_note,
+    carried_read,
+    chosen,
+    group_of,
+)
 from dashboard.sentences.changes import act, change, folded, many_changes
 from dashboard.sentences.confidence import (
     NEXT_SHOWN,

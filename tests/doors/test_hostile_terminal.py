@@ -57,7 +57,7 @@ WORDS = {
 LEFT_OUT = {
     *("learner", "learner_name", "span", "offer", "hold", "review_hold", "review_skip", "review_draft"),
     *("review_repeat", "review_aside", "spent", "staged_arm", "staged_usage", "staged_provenance"),
-    *("usage_hour", "usage_day", "model_history", "denial"),
+    *("usage_hour", "usage_day", "model_history", "denial", "machine"),
 }
 """Tables of names that are checked, of work in progress, and of sums."""
 READS: dict[str, tuple[str, ...]] = {

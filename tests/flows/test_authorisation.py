@@ -22,6 +22,7 @@ from core.flows import (
     bulk,
     choose,
     export,
+    inventory,
     learn,
     maintenance,
     names,
@@ -50,6 +51,7 @@ from core.flows.upload import ReceivedFile, import_uploaded
 from core.flows.watch import watch
 from core.formats.kairos import read_reward
 from core.formats.otlp import RequestSpans as SentSpans
+from core.installed.answer import machine_inventory
 from core.permissions import Action, authorise, may
 from core.records.actor import Actor, Grant, Role
 from core.records.alert import Message, SendResult
@@ -189,6 +191,11 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.pulls_needed": ("read", lambda context, _: queries.pulls_needed(context, width=0.2)),
     "queries.unread": ("read", lambda context, _: queries.unread(context)),
     "export.export_into": ("read", lambda context, _: export.export_into(context, io.BytesIO(), "-")),
+    "inventory.inventory": ("read", lambda context, _: inventory.inventory(context)),
+    "inventory.keep_inventory": (
+        "ingest",
+        lambda context, folder: inventory.keep_inventory(context, machine_inventory(folder, 0), machine="m"),
+    ),
     "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
     "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),

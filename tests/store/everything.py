@@ -44,6 +44,7 @@ from core.flows.identity import (
 )
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
+from core.flows.inventory import inventory, keep_inventory
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
 from core.flows.members import add_member, invite_member, members, remove_member, restore_member
@@ -76,6 +77,7 @@ from core.flows.undo import redo, undo
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
+from core.installed.answer import machine_inventory
 from core.records.alert import Alarm, SendResult
 from core.records.arm import Arm
 from core.records.audit import AuditFilter
@@ -162,6 +164,9 @@ def do(context: Context, folder: Path) -> None:
     table = [BatchLine(arm=A, value=0.5), BatchLine(arm=A, value=0, run="r")]
     assert reward_batch(context, table, key="table") == reward_batch(context, table, key="table")
     undo(context, redo(context, undo(context, reward_batch(context, table).id).undone).id)
+    for _ in range(2):
+        keep_inventory(context, machine_inventory(folder / "no home", 0), machine="laptop")
+    assert len(inventory(context)) == 1
     assert queries.preview_batch(context, table).bad == {}
     with pytest.raises(Conflict):
         reward(context, A, 0.5, run="r", seen="reward-1")

@@ -147,6 +147,10 @@ MARKS: dict[str, Marks] = {
     "member_role": Marks(
         "learner_id member_no learner role",
     ),
+    "machine": Marks(
+        "",
+        "learner_id actor name at_ms import_no content",
+    ),
     "model_history": Marks(
         "learner_id layer_no model rank attempts successes",
     ),

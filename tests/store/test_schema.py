@@ -282,6 +282,7 @@ _BACK_TO_0021 = (
     "ALTER TABLE run DROP COLUMN bill_pico",
     "ALTER TABLE run DROP COLUMN bill_marks",
     "DROP TABLE hold",
+    "DROP TABLE machine",
     "ALTER TABLE learner DROP COLUMN sticky",
     "UPDATE learner SET settings = json_remove(settings, '$.sticky')",
 )

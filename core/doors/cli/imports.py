@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shlex
 import sys
@@ -28,7 +29,7 @@ from core.doors.documents import act as act_document
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
 from core.doors.verbs import verb
-from core.errors import UnreadableSource
+from core.errors import ArmscopeError, UnreadableSource
 from core.records.counts import number_of
 from core.records.times import iso
 
@@ -169,7 +170,8 @@ def import_(
             progress=None if bar is None else _Following(bar),
             waiting=partial(say_on_stderr, WAITING),
         )
-    done(line, act_document(context, result), lambda: _say_import(line, context, result, paths))
+    carried = _keep_carried(context, result, paths)
+    done(line, act_document(context, result), lambda: _say_import(line, context, result, carried))
 
 
 def _import_spread(
@@ -319,7 +321,7 @@ def _known_of(one: ImportAnswer) -> str:
     return f", {one.n_other_known:,} of them known already" if one.n_other_known else ""
 
 
-def _say_import(line: typer.Context, context: Context, result: ImportAnswer, paths: Sequence[Path]) -> None:
+def _say_import(line: typer.Context, context: Context, result: ImportAnswer, carried: Sequence[str]) -> None:
     source = f"from {number_of(result.files, 'file')} ({result.format})"
     words = f"{result.other_facts}{_known_of(result)}" if result.n_other_facts else ""
     if words and not result.runs:
@@ -356,16 +358,25 @@ def _say_import(line: typer.Context, context: Context, result: ImportAnswer, pat
         if result.id is not None
         else ("Nothing in it was new, so there is no act to undo.",)
     )
-    _say_carried(paths)
+    say(*carried)
 
 
-def _say_carried(paths: Sequence[Path]) -> None:
-    """Answer what this machine's agents carry and use, where the sessions that were imported are its own."""
-    own = (Path.home() / ".claude").resolve()
-    if any(path.resolve().is_relative_to(own) for path in paths):
-        from core.installed.answer import machine_inventory
+def _keep_carried(context: Context, result: ImportAnswer, paths: Sequence[Path]) -> list[str]:
+    """Keep what this machine's agents carry and use, where the imported sessions are its own; the answer in words."""
+    from core.installed.answer import is_own, machine_inventory
 
-        say(machine_inventory(Path.home(), time.time_ns() // 1_000_000).sentence, "See: armscope inventory")
+    home = Path.home()
+    if not any(is_own(path, home) for path in paths):
+        return []
+    from core.flows.inventory import keep_inventory
+
+    inventory = machine_inventory(home, context.clock())
+    words = [inventory.sentence, "See: armscope inventory"]
+    try:
+        keep_inventory(context, inventory, machine=platform.node(), act=result.id)
+    except ArmscopeError as problem:  # the import itself is done
+        words.append(f"The dashboard does not show this answer. {problem.problem}")
+    return words
 
 
 def _say_not_offered(result: ImportAnswer) -> None:

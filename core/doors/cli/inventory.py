@@ -43,7 +43,7 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
     heads = ("agent", "kind", "name", "state", "tokens", "on offer", "used", "last use", "changed", "why")
     if rows:
         say_table(heads, rows, numbers=(4, 5, 6))
-    say(*result.notes)
+    say(*result.notes, *result.unread)
 
 
 def _row(one: CarriedItem) -> tuple[str, ...]:

@@ -1,0 +1,58 @@
+"""Inventories of machines: stored with the import of a machine's own sessions, and read where the pages are."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from core.flows.context import Context
+from core.records.inventory import MachineInventory, StoredInventory
+from core.store.imports import keep_machine, machine_rows
+from core.store.transaction import Transaction
+
+_INVENTORY = msgspec.json.Decoder(MachineInventory)
+
+
+def keep_inventory(
+    context: Context, inventory: MachineInventory, *, machine: str, act: str | None = None
+) -> None:
+    """Keep what the agents of a machine carry, without its paths; a later one takes its place.
+
+    Args:
+        context: The learner of the import.
+        inventory: What was read on the machine.
+        machine: The machine's name, of which only a digest is stored.
+        act: The import; None where it had no news. While it is undone, the inventory is not shown.
+    """
+    content = msgspec.json.encode(inventory.without_paths).decode()
+    name = blake2b(machine.encode(errors="replace"), digest_size=4).hexdigest()
+    number = 0 if act is None else int(act.removeprefix("import-"))
+
+    def work(txn: Transaction) -> None:
+        keep_machine(txn, name, number, content)
+
+    context.write("ingest", work, create=True)
+
+
+def inventory(
+    context: Context,
+    *,
+    limit: Annotated[int, Meta(description="Number of machines, the latest first.", ge=1, le=100)] = 1,
+) -> tuple[StoredInventory, ...]:
+    """List what agents carry and what their sessions used, by machine, as its latest import read it."""
+    with context.reading() as snapshot:
+        rows = machine_rows(snapshot)
+    stored = []
+    for row in rows:
+        try:
+            read = _INVENTORY.decode(row.content)
+        except msgspec.ValidationError:  # another version stored it; the next import replaces it
+            continue
+        act = f"import-{row.import_no}" if row.import_no else None
+        stored.append(
+            StoredInventory(machine=row.name, by=row.actor, at_ms=row.at_ms, act=act, inventory=read)
+        )
+    return tuple(stored[:limit])

@@ -1,0 +1,369 @@
+"""Sessions of the other agents: calls, skills that were loaded, commands that were typed, and tools with their text.
+
+Codex CLI, OpenClaw and pi load a skill when the agent reads its SKILL.md. Gemini CLI and opencode have a tool for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from core.errors import UnreadableSource
+from core.formats.entries import Limits
+from core.formats.moments import utc_ms_of
+from core.formats.reading import Reading
+from core.formats.sqlite_file import opened
+from core.installed.files import clean
+from core.installed.sessions import UNREADABLE, Definition, NamedUse, SessionReader, SessionUse, use_key
+
+_SKILL_FILE: Final = re.compile(r"([^/\\\"'\s]{1,200})[/\\]+SKILL\.md")
+_SKILL_TOOLS: Final = frozenset(("activate_skill", "skill"))
+_INJECTED: Final = re.compile(r"\A\s*<skill(?:>\s*<name>([^<]{1,200})</name>| name=\"([^\"]{1,200})\")")
+"""Text that Codex CLI and pi put in place of a skill that the user named."""
+_CODEX_CALLS: Final = frozenset(
+    ("function_call", "custom_tool_call", "local_shell_call", "mcp_tool_call_end")
+)
+_CODEX_MARKS: Final = (
+    b"session_meta",
+    b"_call",
+    b"mcp_tool_call_end",
+    b"<skill>",
+)
+
+
+class _SkillName(msgspec.Struct):
+    name: str | None = None
+
+
+_NAMED: Final = msgspec.json.Decoder(_SkillName)
+
+
+def _loads(tool: str, arguments: str, at_ms: int, key: str | None) -> Iterator[NamedUse]:
+    """Yield the call of a tool, and the skills that its arguments load."""
+    yield NamedUse(clean(tool), at_ms, key)
+    names = [*_SKILL_FILE.findall(arguments)] if "SKILL.md" in arguments else []
+    if tool in _SKILL_TOOLS:
+        with suppress(*UNREADABLE):
+            names.append(_NAMED.decode(arguments).name or "")
+    for name in dict.fromkeys(names):
+        if name:
+            yield NamedUse(clean(name), at_ms, key and f"{key} {name}", "load")
+
+
+def _typed(text: str, at_ms: int, key: str | None) -> Iterator[NamedUse]:
+    """Yield the skill whose text an agent has put in place of the user's words."""
+    match = _INJECTED.match(text)
+    if match is not None:
+        name = (match[1] or match[2]).strip()
+        yield NamedUse(clean(name), at_ms, key and f"{key} {name}", "typed")
+
+
+# Codex CLI
+
+
+class _DynamicTool(msgspec.Struct, rename="camel"):
+    name: str = ""
+    description: str = ""
+    input_schema: msgspec.Raw = msgspec.Raw(b"")
+    defer_loading: bool = False
+
+
+class _TextPart(msgspec.Struct):
+    text: str | None = None
+
+
+class _Invocation(msgspec.Struct):
+    server: str = ""
+    tool: str = ""
+
+
+class _Payload(msgspec.Struct):
+    type: str = ""
+    id: str | None = None
+    cwd: str | None = None
+    source: msgspec.Raw = msgspec.Raw(b"")
+    parent_thread_id: str | None = None
+    dynamic_tools: list[_DynamicTool] | None = None
+    role: str | None = None
+    content: str | list[_TextPart] | None = None
+    name: str | None = None
+    namespace: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+    action: msgspec.Raw = msgspec.Raw(b"")
+    call_id: str | None = None
+    invocation: _Invocation | None = None
+
+
+class _CodexLine(msgspec.Struct):
+    type: str = ""
+    timestamp: str | None = None
+    payload: _Payload | None = None
+
+
+_CODEX: Final = msgspec.json.Decoder(_CodexLine)
+_SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
+_TEXT: Final = msgspec.json.Decoder(str)
+
+
+def codex_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
+    """Yield the sessions of Codex CLI; a parent's history in a fork has the ids of its calls."""
+    for path in reader.files(home, ".codex/sessions/**/*.jsonl", ".codex/archived_sessions/**/*.jsonl"):
+        session: SessionUse | None = None
+        for raw in reader.lines(path):
+            if session is not None and not any(mark in raw for mark in _CODEX_MARKS):
+                continue
+            try:
+                line = _CODEX.decode(raw)
+            except UNREADABLE:
+                continue
+            one = line.payload or _Payload()
+            at_ms, _ = utc_ms_of(line.timestamp)
+            if line.type == "session_meta":
+                if session is None:  # a later header is that of a parent, repeated
+                    session = _codex_session(one, path, at_ms)
+            elif session is not None:
+                session.pending += _codex_uses(one, at_ms or 0)
+        if session is not None:
+            yield session
+
+
+def _codex_session(one: _Payload, path: Path, at_ms: int | None) -> SessionUse:
+    session = SessionUse("Codex CLI", clean(one.id or path.stem), clean(one.cwd) if one.cwd else None)
+    session.began(at_ms)
+    try:
+        spawned = _SOURCE.decode(one.source)["subagent"]["thread_spawn"]["parent_thread_id"]
+    except (*UNREADABLE, KeyError):
+        spawned = None
+    parent = one.parent_thread_id or spawned
+    if isinstance(parent, str) or b'"subagent"' in bytes(one.source):
+        session.parent = clean(parent) if isinstance(parent, str) else ""
+    for tool in one.dynamic_tools or ():
+        schema = bytes(tool.input_schema).decode(errors="replace")
+        text = tool.name if tool.defer_loading else f"{tool.name}{tool.description}{_canonical(schema)}"
+        session.definitions[clean(tool.name)] = Definition(clean(text), tool.defer_loading)
+    if one.dynamic_tools is not None:
+        session.tools = {*session.definitions}
+    return session
+
+
+def _canonical(schema: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(schema)).decode() if schema else ""
+    except UNREADABLE:
+        return schema
+
+
+def _codex_uses(one: _Payload, at_ms: int) -> Iterator[NamedUse]:
+    if one.type in _CODEX_CALLS:
+        key = use_key(one.call_id, None)
+        raw = bytes(one.arguments or one.input or one.action)
+        try:
+            arguments = _TEXT.decode(raw)
+        except UNREADABLE:
+            arguments = raw.decode(errors="replace")
+        name = one.name or ""
+        if one.invocation is not None:
+            name = f"mcp__{one.invocation.server}__{one.invocation.tool}"
+        elif one.namespace:
+            name = f"{one.namespace.rstrip('_.')}__{name}"
+        yield from _loads(name or one.type.removesuffix("_call"), arguments, at_ms, key)
+    elif one.type == "message" and one.role == "user":
+        texts = [one.content] if isinstance(one.content, str) else [part.text for part in one.content or ()]
+        for text in texts:
+            yield from _typed(text or "", at_ms, None)
+
+
+# Gemini CLI
+
+
+class _GeminiCall(msgspec.Struct):
+    id: str | None = None
+    name: str = ""
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _GeminiPiece(msgspec.Struct, rename="camel"):
+    """A session as a document, or a line of one."""
+
+    session_id: str | None = None
+    kind: str | None = None
+    start_time: str | None = None
+    id: str | None = None
+    type: str | None = None
+    timestamp: str | None = None
+    tool_calls: list[_GeminiCall] | None = None
+    messages: list[_GeminiPiece] | None = None
+
+
+_GEMINI: Final = msgspec.json.Decoder(_GeminiPiece)
+
+
+def gemini_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
+    """Yield the sessions of Gemini CLI: documents, or lines in which a message comes again when it grew."""
+    for path in reader.files(home, ".gemini/tmp/*/chats/**/*.json", ".gemini/tmp/*/chats/**/*.jsonl"):
+        session: SessionUse | None = None
+        for raw in [b"".join(reader.lines(path))] if path.suffix == ".json" else reader.lines(path):
+            try:
+                piece = _GEMINI.decode(raw)
+            except UNREADABLE:
+                continue
+            if session is None:
+                session = SessionUse("Gemini CLI", clean(piece.session_id or path.stem))
+                session.began(utc_ms_of(piece.start_time)[0])
+            if piece.kind == "subagent":
+                session.parent = ""
+            for message in (piece, *(piece.messages or ())):
+                at_ms, _ = utc_ms_of(message.timestamp)
+                session.began(at_ms)
+                for place, call in enumerate(message.tool_calls or ()):
+                    key = use_key(call.id, f"{session.uid} {message.id} {place}")
+                    session.pending += _loads(
+                        call.name, bytes(call.args).decode(errors="replace"), at_ms or 0, key
+                    )
+        if session is not None:
+            yield session
+
+
+# OpenClaw and pi
+
+
+class _PiBlock(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+    name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _PiMessage(msgspec.Struct):
+    role: str = ""
+    content: str | list[_PiBlock] | None = None
+
+
+class _PiLine(msgspec.Struct):
+    type: str = ""
+    id: str | None = None
+    timestamp: str | int | float | None = None
+    cwd: str | None = None
+    message: _PiMessage | None = None
+
+
+_PI: Final = msgspec.json.Decoder(_PiLine)
+_PI_MARKS: Final = (b'"session"', b'"toolCall"', b"<skill ")
+
+
+def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
+    """Yield the sessions of OpenClaw and of pi, whose files have one form."""
+    for agent, pattern in (
+        ("OpenClaw", ".openclaw/agents/*/sessions/**/*.jsonl"),
+        ("pi", ".pi/agent/sessions/**/*.jsonl"),
+    ):
+        for path in reader.files(home, pattern):
+            session: SessionUse | None = None
+            for raw in reader.lines(path):
+                if session is not None and not any(mark in raw for mark in _PI_MARKS):
+                    continue
+                try:
+                    line = _PI.decode(raw)
+                except UNREADABLE:
+                    continue
+                at_ms, _ = utc_ms_of(line.timestamp)
+                if line.type == "session" or session is None:
+                    if session is not None:
+                        yield session
+                    uid = f"{line.id or path.stem} {line.timestamp}"
+                    session = SessionUse(agent, clean(uid), clean(line.cwd) if line.cwd else None)
+                session.began(at_ms)
+                session.pending += _pi_uses(line, at_ms or 0)
+            if session is not None:
+                yield session
+
+
+def _pi_uses(line: _PiLine, at_ms: int) -> Iterator[NamedUse]:
+    """Yield the uses of an entry; a fork repeats entries with their times and ids."""
+    message = line.message
+    if message is None or message.content is None:
+        return
+    key = f"{line.timestamp} {line.id}" if line.id else None
+    blocks = [_PiBlock("text", message.content)] if isinstance(message.content, str) else message.content
+    for place, block in enumerate(blocks):
+        own = key and f"{key} {place}"
+        if message.role == "assistant" and block.type == "toolCall" and block.name:
+            yield from _loads(block.name, bytes(block.arguments).decode(errors="replace"), at_ms, own)
+        elif message.role == "user" and block.text:
+            yield from _typed(block.text, at_ms, own)
+
+
+# opencode
+
+
+class _PartTime(msgspec.Struct):
+    start: float | None = None
+
+
+class _ToolState(msgspec.Struct):
+    input: msgspec.Raw = msgspec.Raw(b"")
+    time: _PartTime | None = None
+
+
+class _OpencodePart(msgspec.Struct, rename={"call_id": "callID"}):
+    type: str = ""
+    call_id: str | None = None
+    tool: str = ""
+    state: _ToolState | None = None
+
+
+_PART: Final = msgspec.json.Decoder(_OpencodePart)
+_TABLES: Final = ("session", "message", "part")
+
+
+def opencode_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
+    """Yield the sessions in the database of opencode."""
+    for path in reader.files(home, ".local/share/opencode/opencode.db"):
+        limits = Limits()
+        reading = Reading(
+            path=path, file=path.name, shape="object", unit="prompt", supplied=None, limits=limits
+        )
+        try:
+            with opened(reading, "opencode", _TABLES, limits.document_bytes) as database:
+                yield from [*_opencode_sessions(database).values()]
+        except UnreadableSource:
+            reader.n_unread += 1
+
+
+class _OpencodeTables(Protocol):
+    def execute(self, sql: str, /) -> Iterable[tuple[object, ...]]: ...
+
+
+def _opencode_sessions(database: _OpencodeTables) -> dict[str, SessionUse]:
+    sessions = {
+        _text(uid): SessionUse("opencode", _text(uid), parent=_text(parent) or None)
+        for uid, parent in database.execute("SELECT id, parent_id FROM session")
+    }
+    for uid, created in database.execute("SELECT session_id, time_created FROM message"):
+        if _text(uid) in sessions and isinstance(created, int):
+            sessions[_text(uid)].began(utc_ms_of(created)[0])
+    for uid, data in database.execute("SELECT session_id, data FROM part"):
+        if _text(uid) not in sessions or not isinstance(data, bytes) or b'"tool"' not in data:
+            continue
+        try:
+            part = _PART.decode(data)
+        except UNREADABLE:
+            continue
+        if part.type == "tool" and part.tool:
+            state = part.state or _ToolState()
+            at_ms, _ = utc_ms_of(state.time.start if state.time else None)
+            arguments = bytes(state.input).decode(errors="replace")
+            sessions[_text(uid)].pending += _loads(
+                part.tool, arguments, at_ms or 0, use_key(part.call_id, None)
+            )
+    return sessions
+
+
+def _text(value: object) -> str:
+    return clean(value.decode(errors="replace")) if isinstance(value, bytes) else ""

@@ -1,0 +1,163 @@
+"""Sentences about what agents carry: the answer of a machine, its notes and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from core.records.inventory import LEAST_SESSIONS, CarriedItem, InstalledItem, StoredInventory
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
+
+Which = Literal["unused", "proposed", "all"]
+WHICH: Final[Mapping[Which, Words]] = {
+    "unused": Words("Not used"),
+    "proposed": Words("Proposed"),
+    "all": Words("All"),
+}
+EVERYWHERE: Final = "own skills"
+
+
+def carried(stored: StoredInventory) -> Sentence:
+    """Return the answer of a machine: what was used, and what the rest carries."""
+    used, full_stop, rest = stored.inventory.sentence.partition(". ")
+    head = wording.literal(f"{used}{full_stop.strip()}")
+    return composed(head, " ", Phrase(wording.literal(rest))) if rest else composed(head)
+
+
+def carried_read(stored: StoredInventory) -> Markdown:
+    """Return when, where and from which sessions the answer was read."""
+    inventory = stored.inventory
+    by = f"Read {wording.minute(stored.at_ms)} UTC on a machine of {wording.literal(stored.by)}"
+    act = "" if stored.act is None else f" with {wording.literal(stored.act)}"
+    oldest = (
+        ""
+        if inventory.oldest_ms is None
+        else f" The oldest session began on {wording.day(inventory.oldest_ms)}."
+    )
+    few = (
+        f" {wording.things(inventory.sessions, 'session')} on record: nothing is proposed below {LEAST_SESSIONS}."
+        if inventory.sessions < LEAST_SESSIONS
+        else ""
+    )
+    return f"{by}{act}.{oldest}{few}"
+
+
+def carried_note(stored: StoredInventory) -> Markdown:
+    """Return what the figures of the table mean, and what is not known."""
+    notes = "".join(f" {wording.literal(note)}" for note in stored.inventory.notes)
+    return (
+        "Tokens are about a quarter of the characters. A skill is carried by its line in the list, a deferred tool "
+        "by its name. A use adds the rest. Only sessions with the item on offer count. The bound holds at 95%; it is "
+        "exact for independent sessions. Not used does not mean of no use."
+        f"{notes}"
+    )
+
+
+def group_of(item: InstalledItem) -> str:
+    """Return the server, plugin or folder that an item comes from.
+
+    >>> group_of(InstalledItem(agent="a", kind="tool", name="t", path="", state="by name", carried=1, server="git"))
+    'server git'
+    """
+    if item.plugin is not None:
+        return f"plugin {item.plugin}"
+    if item.server is not None:
+        return f"server {item.server}"
+    if item.kind == "file":
+        return "context files"
+    if item.kind == "tool":
+        return "other tools"
+    return EVERYWHERE if item.project is None else f"skills of {item.project}"
+
+
+def chosen(items: Iterable[CarriedItem], which: Which, group: str | None) -> list[CarriedItem]:
+    """Return the items that a choice names."""
+    return [
+        one
+        for one in items
+        if (group is None or group_of(one.item) == group)
+        and (
+            which == "all"
+            or (which == "proposed" and one.proposal is not None)
+            or (which == "unused" and one.use is not None and not one.use.uses and one.use.offered > 0)
+        )
+    ]
+
+
+def carried_groups(stored: StoredInventory, *, compact: bool) -> dict[str, list[object]]:
+    """Return the table by server, plugin and folder, the dearest without use first; short for narrow windows."""
+    groups: dict[tuple[str, str], list[CarriedItem]] = {}
+    for one in stored.inventory.items:
+        if one.item.state in {"in full", "by name"}:
+            groups.setdefault((group_of(one.item), one.item.agent), []).append(one)
+    ordered = sorted(groups.items(), key=lambda pair: (-_tokens(_unused(pair[1])), pair[0]))
+    table: dict[str, list[object]] = {
+        "from": [wording.literal(name) for (name, _), _ in ordered],
+        "tokens a session": [_known(own) for _, own in ordered],
+        "of it not used": [
+            wording.count(_tokens(_unused(own)))
+            if any(one.use is not None for one in own)
+            else wording.MISSING
+            for _, own in ordered
+        ],
+        "proposed": [wording.count(sum(one.proposal is not None for one in own)) for _, own in ordered],
+    }
+    if not compact:
+        table |= {
+            "items": [wording.count(len(own)) for _, own in ordered],
+            "used": [_n_used(own) for _, own in ordered],
+            "last use": [_last(own, stored.at_ms) for _, own in ordered],
+            "agent": [wording.literal(agent) for (_, agent), _ in ordered],
+        }
+    return table
+
+
+def _n_used(items: Iterable[CarriedItem]) -> str:
+    known = [one.use for one in items if one.use is not None]
+    return wording.count(sum(use.uses > 0 for use in known)) if known else wording.MISSING
+
+
+def _unused(items: Iterable[CarriedItem]) -> list[CarriedItem]:
+    return [one for one in items if one.use is not None and not one.use.uses]
+
+
+def _tokens(items: Iterable[CarriedItem]) -> int:
+    return sum(one.item.carried or 0 for one in items)
+
+
+def _known(items: Sequence[CarriedItem]) -> str:
+    if all(one.item.carried is None for one in items):
+        return "unknown"
+    more = " and unknown" if any(one.item.carried is None for one in items) else ""
+    return f"{wording.count(_tokens(items))}{more}"
+
+
+def _last(items: Iterable[CarriedItem], year_of_ms: int) -> str:
+    known = [one.use for one in items if one.use is not None]
+    times = [use.last_ms for use in known if use.last_ms is not None]
+    return wording.day(max(times), year_of_ms=year_of_ms) if times else "never" if known else wording.MISSING
+
+
+def carried_cells(items: Sequence[CarriedItem], year_of_ms: int) -> dict[str, list[object]]:
+    """Return the table of items as cells of text and numbers."""
+    return {
+        "what": [one.item.kind for one in items],
+        "name": [wording.plain(one.item.name) for one in items],
+        "from": [wording.plain(group_of(one.item)) for one in items],
+        "state": [one.item.state for one in items],
+        "tokens a session": [one.item.carried for one in items],
+        "a use": [one.item.used for one in items],
+        "on offer": [None if one.use is None else one.use.offered for one in items],
+        "uses": [None if one.use is None else one.use.uses for one in items],
+        "last use": [_last([one], year_of_ms) for one in items],
+        "since": [wording.day(_since(one), year_of_ms=year_of_ms) for one in items],
+        "proposed": [one.proposal or wording.MISSING for one in items],
+        "why": [wording.plain(one.why) for one in items],
+        "agent": [wording.plain(one.item.agent) for one in items],
+    }
+
+
+def _since(one: CarriedItem) -> int | None:
+    return one.use.since_ms if one.use is not None else one.item.changed_ms or None

@@ -1,0 +1,173 @@
+"""Carried items: the table of the machine's answer, with its filters in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import streamlit as st
+
+from core.records.inventory import CarriedItem, StoredInventory
+from dashboard import queries, sentences, wording
+from dashboard.reading import reading
+from dashboard.sentences.carried import WHICH, Which
+from dashboard.widgets.empty import command
+from dashboard.widgets.panel import panel
+from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.words import RIGHT, muted, section, sentence, small, small_table
+from dashboard.wording import Markdown, Words
+
+SHOWN: Final = "carried"
+GROUP: Final = "carried_from"
+MACHINE: Final = "machine"
+_PHONE: Final = {"name": 150, "tokens a session": 66, "proposed": 84}
+_WIDTHS: Final = {
+    "what": 52,
+    "name": 200,
+    "from": 130,
+    "state": 66,
+    "tokens a session": 58,
+    "a use": 58,
+    "on offer": 62,
+    "uses": 48,
+    "last use": 68,
+    "since": 78,
+    "proposed": 74,
+    "why": 380,
+    "agent": 90,
+}
+_HEADS: Final = {
+    "tokens a session": Words("tokens"),
+    "a use": Words("+ a use"),
+    "since": Words("there since"),
+}
+_HELP: Final = {
+    "tokens a session": "What each session carries of it, about a quarter of the characters; none: no file says",
+    "a use": "What a use adds",
+    "on offer": "Sessions that had it on offer",
+    "since": "The file's change, or the first session that shows it",
+}
+_WORDS: Final = frozenset(("from", "last use", "agent"))
+_MOST_GROUPS: Final = 15
+
+
+def machine() -> StoredInventory | None:
+    """Return the machine that the address names, else the latest; None where none is stored."""
+    stored = queries.inventories()
+    named = st.query_params.get(MACHINE, "")
+    return next((one for one in stored if one.machine == named), stored[0] if stored else None)
+
+
+def first(stored: StoredInventory) -> None:
+    """Draw the answer as the page's sentence, with its table."""
+    sentence(sentences.carried(stored), reading().tokens)
+    muted(sentences.carried_read(stored))
+    with panel("What agents carry"):
+        table(stored)
+
+
+def missing() -> None:
+    """Say how the answer comes here."""
+    muted("What agents carry without use appears here after an import on their own machine:")
+    st.code(command("import ~/.claude/projects"), language=None, wrap_lines=True)
+
+
+def table(stored: StoredInventory) -> None:
+    """Draw the groups, the filters, and the items that pass them."""
+    items = stored.inventory.items
+    section("What agents carry", "by server, plugin and folder; tokens in each session")
+    if not items:
+        muted("No skill, tool, server or context file was found on this machine.")
+        return
+    groups = sentences.carried_groups(stored, compact=reading().compact)
+    numbers = [place for place, head in enumerate(groups, start=1) if head not in _WORDS]
+    with st.container(key=f"table {' '.join(f'{RIGHT}{place}' for place in numbers)} carried"):
+        small_table(
+            {head: cells[:_MOST_GROUPS] for head, cells in groups.items()},
+            alt="What agents carry, by server, plugin and folder",
+        )
+    if len(groups["from"]) > _MOST_GROUPS:
+        st.markdown(small(f"{wording.count(len(groups['from']) - _MOST_GROUPS)} more below."))
+    which, group = _filters(stored)
+    chosen = sentences.chosen(items, which, group)
+    if chosen:
+        _items(chosen, stored.at_ms)
+    else:
+        muted(_nothing(which))
+    st.markdown(small(sentences.carried_note(stored)))
+
+
+def _filters(stored: StoredInventory) -> tuple[Which, str | None]:
+    names = sorted({sentences.group_of(one.item) for one in stored.inventory.items})
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        which: Which = st.segmented_control(
+            "Which items",
+            list(WHICH),
+            default="unused",
+            required=True,
+            format_func=lambda one: WHICH[one],
+            key=SHOWN,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        group = st.selectbox(
+            "From",
+            names,
+            index=None,
+            key=GROUP,
+            bind="query-params",
+            placeholder="From any server, plugin or folder",
+            label_visibility="collapsed",
+            width=320,
+        )
+        _machines()
+    return which, group
+
+
+def _machines() -> None:
+    """Let one choose among several machines."""
+    stored = queries.inventories()
+    if len(stored) > 1:
+        named = {one.machine: f"{one.by}, {wording.day(one.at_ms)}" for one in stored}
+        st.selectbox(
+            "Machine",
+            list(named),
+            key=MACHINE,
+            bind="query-params",
+            format_func=lambda one: named.get(one, one),
+            label_visibility="collapsed",
+            width=240,
+        )
+
+
+def _nothing(which: Which) -> Markdown:
+    return {
+        "unused": Words("Every item that was on offer was used."),
+        "proposed": Words("Nothing is proposed. Each item says why under All."),
+        "all": Words("No item."),
+    }[which]
+
+
+def _items(chosen: Sequence[CarriedItem], year_of_ms: int) -> None:
+    cells = sentences.carried_cells(chosen, year_of_ms)
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
+    numbers = {"tokens a session", "a use", "on offer", "uses"}
+    config: dict[str, Any] = {
+        head: number(_HEADS.get(head, head), width=width, help=_HELP.get(head), format="localized")
+        if head in numbers
+        else text(_HEADS.get(head, head), width=width, help=_HELP.get(head))
+        for head, width in _WIDTHS.items()
+    }
+    if len({*cells["agent"]}) == 1:
+        del cells["agent"]
+    st.dataframe(
+        pa.table({head: pa.array(column) for head, column in cells.items()}),
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(chosen)),
+        **columns(list(cells), config, _PHONE, hidden=""),
+        key=f"carried table {len(chosen)}",
+        alt=f"{wording.things(len(chosen), 'item')} that agents carry, the dearest without use first",
+    )
