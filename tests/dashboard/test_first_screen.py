@@ -52,7 +52,9 @@ def test_the_data_choose_the_first_sentence(
     title = re.sub(r":color\[([^\]]*)\]\{[^}]*\}", r"\1", page.title[0].value)
     assert words[0].lower() in title.lower()
     assert words[1].lower() in "\n".join([title, *texts(page)]).lower()
-    pictured = [chart.proto.alt for chart in page.get("plotly_chart") if chart.proto.alt.endswith("selected runs.")]
+    pictured = [
+        chart.proto.alt for chart in page.get("plotly_chart") if chart.proto.alt.endswith("selected runs.")
+    ]
     assert bool(pictured) == (n_runs == 400)
 
 
