@@ -184,6 +184,11 @@ def spool_folder() -> Path:
     return Path(named) if named else platformdirs.user_state_path("armscope", appauthor=False) / "spool"
 
 
+def edits_folder() -> Path:
+    """Return the folder of records by which edits of agents' settings are taken back."""
+    return platformdirs.user_data_path("armscope", appauthor=False) / "edits"
+
+
 def seconds(name: str, value: float | None, usual: float) -> float:
     """Return a time limit: the value, else that of the variable ``name``, else the usual one.
 

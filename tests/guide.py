@@ -25,6 +25,7 @@ from core.doors.http.refusals import status_of
 from core.doors.mcp.tools import BY_NAME
 from core.doors.verbs import VERBS
 from core.formats import FORMATS
+from core.installed.prune import WAYS
 from core.records.learner import LearnerSettings, Priors
 from core.store.views import VIEWS
 from dashboard import launch
@@ -248,6 +249,19 @@ def _metrics() -> Rows:
     )
 
 
+def _ways() -> Rows:
+    return [
+        [
+            one.agent,
+            one.what,
+            ", ".join(one.states) or ("by hand" if one.setting else "not at all"),
+            _code(one.setting) if one.setting else "none",
+            f"[{_escaped(one.sentence)}]({one.address})" if one.setting else "none",
+        ]
+        for one in WAYS
+    ]
+
+
 TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "verbs": (["verb", "effect"], _verbs),
     "tools": (["tool", "right", "description"], _tools),
@@ -259,6 +273,7 @@ TABLES: Final[dict[str, tuple[list[str], Callable[[], Rows]]]] = {
     "metrics": (["metric", "type", "labels", "meaning"], _metrics),
     "doors": (["route", "right", "purpose"], _doors),
     "views": (["column", "type", "meaning"], _views),
+    "ways": (["agent", "part", "can go", "setting", "documentation"], _ways),
 }
 """Heads and rows of each table, by name."""
 

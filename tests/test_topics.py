@@ -51,6 +51,16 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "data frames",
         "pandas and notebooks",
     ),
+    ("prune", "Take out and put back"): (
+        "prune",
+        "take out",
+        "take out skills",
+        "disable a plugin",
+        "unused skills",
+    ),
+    ("prune", "Put back"): ("put back", "undo a prune", "bring back a skill", "restore settings"),
+    ("prune", "What can be switched"): ("what can be switched", "enabledPlugins", "config.toml"),
+    ("prune", "What an edit touches"): ("symbolic link", "managed settings"),
     ("python", "Serverless functions"): ("serverless", "AWS Lambda", "cloud functions", "cold starts"),
     ("python", "Choose, run, record"): ("I have an agent", "my agent", "connect my agent", "recording runs"),
     # Learning

@@ -24,6 +24,7 @@ _FOLDER: Final = Path(__file__).parent
 NAMES: Final = (
     "start",
     "import",
+    "prune",
     "python",
     "data",
     "loops",

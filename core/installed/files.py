@@ -12,12 +12,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 import yaml
 
+from core.installed.json_text import parsed
 from core.records.arm import quarter_up
 from core.records.inventory import InstalledItem, ItemState
 
 _MOST_BYTES: Final = 4 << 20
 _MOST_FILES: Final = 10_000
-_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 Shown = Literal["on", "name-only", "user-invocable-only", "off"]
 """How a skill is listed, in the words of Claude Code's settings."""
 _STATES: Final[Mapping[Shown, ItemState]] = {
@@ -219,7 +219,7 @@ def _json(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        return json.loads(_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else "", text))
+        return parsed(text)
 
 
 def _front_matter(text: str) -> dict[str, Any]:

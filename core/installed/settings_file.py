@@ -363,19 +363,21 @@ def _marks(text: str, back: Sequence[Edit], salt: str) -> Iterator[tuple[str, st
 
     The digests are short: so they do not confirm a guess at a value.
     """
-    ours = {one.keys: one.value for one in back}
+    ours: dict[tuple[str, ...], list[Any]] = {}
+    for one in back:
+        ours.setdefault(one.keys, []).append(one.value)
     for keys, value in _not_ours(parsed(text), (), ours):
         yield _mark(salt, keys), _mark(salt, value), masked(shown_keys(keys))
 
 
 def _not_ours(
-    values: Mapping[str, Any], above: tuple[str, ...], ours: Mapping[tuple[str, ...], Any]
+    values: Mapping[str, Any], above: tuple[str, ...], ours: Mapping[tuple[str, ...], Sequence[Any]]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in values.items():
         keys = (*above, name)
         if keys in ours:
             if isinstance(value, list):
-                yield keys, [one for one in value if not same(one, ours[keys])]
+                yield keys, [one for one in value if not any(same(one, own) for own in ours[keys])]
         elif isinstance(value, dict) and any(one[: len(keys)] == keys for one in ours):
             yield from _not_ours(value, keys, ours)
         else:

@@ -82,6 +82,7 @@ NO_VERBS = {
     "mcp",
     "mcp-proxy",
     "member",
+    "prune",
     "queue",
     "report",
     "restore",

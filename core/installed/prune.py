@@ -1,0 +1,491 @@
+"""Prune: the edits of agents' own settings that take out what is carried, as the agents' documentation has them.
+
+Only settings of the user are edited: those in the home folder, and a project's ``settings.local.json`` while Git does
+not track it. Nothing is built on behaviour that an agent's documentation does not state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, get_args
+
+import msgspec
+
+from core.errors import ArmscopeError, InvalidInput, NotApplicable
+from core.installed import claude_code
+from core.installed.files import Shown
+from core.installed.json_text import Edit, canonical
+from core.installed.settings_file import Plan, planned
+from core.records.arm import quarter_up
+from core.records.inventory import (
+    LEAST_AGE_MS,
+    LEAST_SESSIONS,
+    CarriedItem,
+    InstalledItem,
+    ItemKind,
+    MachineInventory,
+)
+
+PrunedState = Literal["by name", "user only", "out"]
+
+_SKILLS: Final = "https://code.claude.com/docs/en/skills#override-skill-visibility-from-settings"
+_SETTINGS: Final = "https://code.claude.com/docs/en/settings"
+_PERMISSIONS: Final = "https://code.claude.com/docs/en/permissions#tool-name-wildcards"
+_GEMINI: Final = "https://geminicli.com/docs/reference/configuration"
+_CODEX_SERVERS: Final = "https://developers.openai.com/codex/mcp"
+_VALUES: Final[dict[PrunedState, Shown]] = {
+    "by name": "name-only",
+    "user only": "user-invocable-only",
+    "out": "off",
+}
+_LOADED: Final = frozenset(("in full", "by name"))
+
+
+class Way(NamedTuple):
+    """One row of the table: what of an agent can be switched, and the documentation's sentence.
+
+    ``states`` are those that it can be put into, none where no documented setting switches it.
+    """
+
+    agent: str
+    what: str
+    grain: str
+    states: tuple[PrunedState, ...]
+    setting: str
+    sentence: str
+    address: str
+
+
+WAYS: Final = (
+    Way(
+        "Claude Code",
+        "own and project skills",
+        "skill",
+        ("by name", "user only", "out"),
+        "skillOverrides",
+        "The skillOverrides setting controls skill visibility from your settings instead of the skill's own "
+        "frontmatter.",
+        _SKILLS,
+    ),
+    Way(
+        "Claude Code",
+        "skills, commands and servers of a plugin",
+        "plugin",
+        ("out",),
+        "enabledPlugins",
+        "Plugin skills are not affected by skillOverrides. Manage those through /plugin instead.",
+        _SKILLS,
+    ),
+    Way(
+        "Claude Code",
+        "servers of a project's .mcp.json",
+        "server",
+        ("out",),
+        "disabledMcpjsonServers",
+        "List of specific MCP servers from .mcp.json files to reject",
+        _SETTINGS,
+    ),
+    Way(
+        "Claude Code",
+        "other servers",
+        "server",
+        ("out",),
+        "permissions.deny",
+        "A tool matched by a bare-name glob deny rule is removed from Claude's context, the same as a bare tool "
+        "name.",
+        _PERMISSIONS,
+    ),
+    Way(
+        "Claude Code",
+        "tools of servers",
+        "tool",
+        ("out",),
+        "permissions.deny",
+        "A tool matched by a bare-name glob deny rule is removed from Claude's context, the same as a bare tool "
+        "name.",
+        _PERMISSIONS,
+    ),
+    Way("Claude Code", "CLAUDE.md", "file", (), "", "", ""),
+    Way(
+        "Gemini CLI",
+        "servers of settings.json",
+        "server",
+        ("out",),
+        "mcp.excluded",
+        "A list of MCP servers to exclude.",
+        _GEMINI,
+    ),
+    Way("Gemini CLI", "skills", "skill", ("out",), "skills.disabled", "List of disabled skills.", _GEMINI),
+    Way(
+        "opencode",
+        "servers",
+        "server",
+        ("out",),
+        "mcp.NAME.enabled",
+        "You can also disable a server by setting enabled to false.",
+        "https://opencode.ai/docs/mcp-servers",
+    ),
+    Way(
+        "Codex CLI",
+        "servers",
+        "server",
+        (),
+        "mcp_servers.NAME.enabled",
+        "Set false to disable a server without deleting it.",
+        _CODEX_SERVERS,
+    ),
+    Way(
+        "OpenClaw",
+        "skills",
+        "skill",
+        (),
+        "skills.entries.NAME.enabled",
+        "Set false to disable a skill even if it's bundled/installed.",
+        "https://docs.openclaw.ai/tools/skills-config",
+    ),
+)
+"""What can be switched. A row without a state is for the user's own hand: the file is TOML or JSON5."""
+
+
+class Wish(NamedTuple):
+    """A name that the user gave, and the state that it is to have."""
+
+    name: str
+    state: PrunedState
+
+
+class PrunedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that an edit switches: its new state, and the tokens that a session then carries less.
+
+    ``saves`` is None where no file gives the item's size. ``parts`` counts the parts of a plugin.
+    """
+
+    agent: str
+    kind: ItemKind | Literal["plugin"]
+    name: str
+    state: PrunedState
+    saves: int | None
+    project: str | None = None
+    parts: int = 1
+
+
+class FixedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An unused item that no edit switches, and why."""
+
+    agent: str
+    kind: ItemKind
+    name: str
+    why: str
+
+
+class EditedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of an edit: only the keys and values that it adds or changes. ``is_new``: there was no file."""
+
+    path: str
+    lines: tuple[str, ...]
+    is_new: bool
+
+
+class PruneAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Edits of settings, and the tokens that each session carries less.
+
+    ``saves`` counts items of every folder, ``saves_in`` those of a project. ``only_out`` are unused items that can
+    go out, and only so; ``fixed`` are those that nothing switches. Neither is in the sums. ``refused`` are files that
+    can't be edited, with the reason. ``number`` is that of the record by which an undo finds the edits.
+    """
+
+    files: tuple[EditedFile, ...]
+    items: tuple[PrunedItem, ...]
+    saves: int
+    saves_in: dict[str, int]
+    only_out: tuple[PrunedItem, ...]
+    fixed: tuple[FixedItem, ...]
+    refused: tuple[str, ...]
+    number: int | None = None
+
+
+class Prune(NamedTuple):
+    """An answer, and the plans that make its edits."""
+
+    answer: PruneAnswer
+    plans: tuple[Plan, ...]
+
+
+class _Switched(NamedTuple):
+    """An item with the file and the edit that give it a state."""
+
+    item: PrunedItem
+    file: Path
+    edit: Edit
+
+
+def pruned(home: Path, inventory: MachineInventory, wishes: Sequence[Wish], now_ms: int) -> Prune:
+    """Return the edits for the proposals of an inventory, or for the names that the user gave."""
+    switched = [*(_wished(home, inventory, wishes) if wishes else _proposed(home, inventory))]
+    by_file: dict[Path, list[_Switched]] = {}
+    for one in {(one.file, one.edit.keys, canonical(one.edit.value)): one for one in switched}.values():
+        by_file.setdefault(one.file, []).append(one)
+    plans: list[Plan] = []
+    items: list[PrunedItem] = []
+    problems: list[ArmscopeError] = []
+    for file, group in sorted(by_file.items()):
+        try:
+            plan = _planned(file, home, group)
+        except ArmscopeError as problem:
+            problems.append(problem)
+            continue
+        if plan is not None and plan.change is not None:
+            plans.append(plan)
+            news = {(one.keys, canonical(one.over[0] if one.over else one.value)) for one in plan.change.back}
+            new_items = [one.item for one in group if (one.edit.keys, canonical(one.edit.value)) in news]
+            items += [_whole(one.name, inventory) if one.kind == "plugin" else one for one in new_items]
+    if problems and not plans:
+        raise problems[0]
+    unused = [] if wishes else [*_unused(inventory, now_ms)]
+    answer = PruneAnswer(
+        files=tuple(_shown(plan) for plan in plans),
+        items=tuple(items),
+        saves=sum(one.saves or 0 for one in items if one.project is None),
+        saves_in=_by_project(items),
+        only_out=tuple(_only_out(home, unused, inventory)),
+        fixed=tuple(_fixed(home, unused)),
+        refused=tuple(map(str, problems)),
+    )
+    return Prune(answer, tuple(plans))
+
+
+def _planned(file: Path, home: Path, group: Iterable[_Switched]) -> Plan | None:
+    if not file.is_relative_to(home) or file.name == "settings.local.json":
+        _check_untracked(file)
+    return planned(file, [one.edit for one in group])
+
+
+def _shown(plan: Plan) -> EditedFile:
+    return EditedFile(path=str(plan.path), lines=plan.shown, is_new=plan.before is None)
+
+
+def _by_project(items: Iterable[PrunedItem]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in items:
+        if one.project is not None:
+            sums[one.project] = sums.get(one.project, 0) + (one.saves or 0)
+    return sums
+
+
+# Choice
+
+
+def _proposed(home: Path, inventory: MachineInventory) -> Iterator[_Switched]:
+    for one in inventory.items:
+        if one.proposal is not None:
+            switched = _switched(home, one.item, one.proposal)
+            if isinstance(switched, _Switched):
+                yield switched
+
+
+def _wished(home: Path, inventory: MachineInventory, wishes: Iterable[Wish]) -> Iterator[_Switched]:
+    for wish in wishes:
+        matches = [one.item for one in inventory.items if wish.name in _names(one.item)]
+        if not matches:
+            known = sorted({name for one in inventory.items for name in _names(one.item)})
+            near = get_close_matches(wish.name, known, 3)
+            raise InvalidInput(
+                f"No agent carries {wish.name!r}.",
+                next_step=f"Near ones: {', '.join(near)}." if near else "List them: armscope inventory --all",
+            )
+        results = [_switched(home, item, wish.state) for item in matches]
+        switches = [one for one in results if isinstance(one, _Switched)]
+        if not switches:
+            raise NotApplicable(
+                f"{wish.name} can't be put {wish.state}: {results[0]}.",
+                next_step="See what can be switched: armscope prune --ways",
+            )
+        yield from switches
+
+
+def _names(item: InstalledItem) -> set[str]:
+    return {item.name, *([] if item.plugin is None else [item.plugin, item.plugin.split("@", 1)[0]])}
+
+
+def _unused(inventory: MachineInventory, now_ms: int) -> Iterator[CarriedItem]:
+    """Yield the loaded items without a proposal that no session used, though enough of them had it on offer."""
+    for one in inventory.items:
+        use = one.use
+        if use is None or use.uses or use.elsewhere or use.since_ms is None or one.proposal is not None:
+            continue
+        is_old = use.offered >= LEAST_SESSIONS and now_ms - use.since_ms >= LEAST_AGE_MS
+        if one.item.state in _LOADED and is_old:
+            yield one
+
+
+def _only_out(home: Path, unused: Iterable[CarriedItem], inventory: MachineInventory) -> Iterator[PrunedItem]:
+    plugins: set[str] = set()
+    for one in unused:
+        plugin = one.item.plugin
+        if plugin is not None and one.item.kind != "tool":
+            if plugin not in plugins and _is_unused(plugin, inventory):
+                plugins.add(plugin)
+                if _goes_out(home, one.item) is not None:
+                    yield _whole(plugin, inventory)
+        elif not isinstance(_switched(home, one.item, "by name"), _Switched):
+            item = _goes_out(home, one.item)
+            if item is not None:
+                yield item
+
+
+def _goes_out(home: Path, item: InstalledItem) -> PrunedItem | None:
+    """Return an item as it would go out; None if no setting does that, or one has done it."""
+    switched = _switched(home, item, "out")
+    if isinstance(switched, str):
+        return None
+    try:
+        return None if planned(switched.file, [switched.edit]) is None else switched.item
+    except ArmscopeError:
+        return switched.item
+
+
+def _is_unused(plugin: str, inventory: MachineInventory) -> bool:
+    parts = [one for one in inventory.items if one.item.plugin == plugin]
+    return not any(
+        one.item.is_unseen or one.use is None or one.use.uses or one.use.elsewhere for one in parts
+    )
+
+
+def _whole(plugin: str, inventory: MachineInventory) -> PrunedItem:
+    parts = [one.item for one in inventory.items if one.item.plugin == plugin]
+    known = [one.carried for one in parts if one.carried is not None]
+    return PrunedItem(
+        agent=claude_code.AGENT,
+        kind="plugin",
+        name=plugin,
+        state="out",
+        saves=sum(known) if known else None,
+        parts=len(parts),
+    )
+
+
+def _fixed(home: Path, unused: Iterable[CarriedItem]) -> Iterator[FixedItem]:
+    for one in unused:
+        item = one.item
+        switched = _switched(home, item, "out")
+        if isinstance(switched, str):
+            yield FixedItem(agent=item.agent, kind=item.kind, name=item.name, why=switched)
+
+
+# Switches
+
+
+def _switched(home: Path, item: InstalledItem, state: PrunedState) -> _Switched | str:
+    """Return the file and the edit that give an item a state, or why there is none."""
+    if item.kind == "file":
+        return "armscope does not switch a file that is always there"
+    target = _TARGETS.get(item.agent, _by_hand)(home, item, state)
+    return target if isinstance(target, str) else _as_edit(item, state, *target)
+
+
+def _claude_code(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    if item.kind != "tool" and (item.plugin is not None or item.kind == "skill"):
+        return _plugin(item, state) if item.plugin is not None else _skill(item, state)
+    if state != "out":
+        return f"no documented setting puts a {item.kind} {state}"
+    if item.project is None:
+        own = home / ".claude" / "settings.json"
+    else:
+        own = Path(item.project) / ".claude" / "settings.local.json"
+    if Path(item.path).name == ".mcp.json":
+        return own, Edit(action="add", keys=("disabledMcpjsonServers",), value=item.name)
+    rule = item.name if item.kind == "tool" else f"mcp__{claude_code.as_in_tools(item)}__*"
+    return own, Edit(action="add", keys=("permissions", "deny"), value=rule)
+
+
+def _plugin(item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    if state != "out":
+        return f"{item.plugin} goes out only as a whole"
+    if item.switch is None:
+        return f"{item.plugin} was installed for one project, or an administrator set it"
+    return Path(item.switch.file), Edit(action="set", keys=item.switch.keys, value=False, over=(True,))
+
+
+def _skill(item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    if item.switch is None:
+        return "an administrator set it"
+    value = _VALUES[state]
+    over = tuple(one for one in get_args(Shown) if one != value)
+    return Path(item.switch.file), Edit(action="set", keys=item.switch.keys, value=value, over=over)
+
+
+def _gemini(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    own = home / ".gemini" / "settings.json"
+    if state != "out":
+        return f"{item.agent} has no documented setting for {state}"
+    if item.kind == "server" and Path(item.path) != own:
+        return "it belongs to an extension"
+    keys = ("skills", "disabled") if item.kind == "skill" else ("mcp", "excluded")
+    return own, Edit(action="add", keys=keys, value=item.name)
+
+
+def _opencode(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    if state != "out" or item.kind != "server":
+        return _by_hand(home, item, state)
+    return Path(item.path), Edit(action="set", keys=("mcp", item.name, "enabled"), value=False, over=(True,))
+
+
+def _by_hand(_home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    way = next((one for one in WAYS if one.agent == item.agent and one.grain == item.kind), None)
+    if way is None or state != "out":
+        return f"no documented setting of {item.agent} puts a {item.kind} {state}"
+    return f"set {way.setting.replace('NAME', item.name)} to false by hand"
+
+
+_TARGETS: Final = {claude_code.AGENT: _claude_code, "Gemini CLI": _gemini, "opencode": _opencode}
+
+
+def _as_edit(item: InstalledItem, state: PrunedState, file: Path, edit: Edit) -> _Switched:
+    is_whole = item.plugin is not None and item.kind != "tool"
+    saves = item.carried
+    if saves is not None and state == "by name":
+        saves = max(0, saves - quarter_up(len(f"- {item.name}")))
+    pruned_item = PrunedItem(
+        agent=item.agent,
+        kind="plugin" if is_whole else item.kind,
+        name=str(item.plugin) if is_whole else item.name,
+        state=state,
+        saves=saves,
+        project=item.project,
+    )
+    return _Switched(pruned_item, file, edit)
+
+
+# Git
+
+
+def _check_untracked(file: Path) -> None:
+    """Refuse a project's file that Git tracks, by the names in the index of the repository."""
+    for folder in file.parents:
+        index = _index_of(folder / ".git")
+        if index is None:
+            continue
+        name = str(file.relative_to(folder)).encode()
+        # The fourth version of an index keeps the end of a name that its neighbour does not share.
+        last = file.name.partition(".")[2].encode() + b"\0"
+        if name + b"\0" in index or (index[4:8] == b"\0\0\0\4" and last in index):
+            raise NotApplicable(
+                f"{file} must not be under version control to be edited, and Git tracks it.",
+                next_step="Edit the file by hand.",
+            )
+        return
+
+
+def _index_of(git: Path) -> bytes | None:
+    """Return the index of a repository, None where there is no repository."""
+    try:
+        if git.is_file():
+            git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        if not git.is_dir():
+            return None
+        index = git / "index"
+        return index.read_bytes() if index.is_file() else b""
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,298 @@
+"""Prune: its edits are those of the proposals and have the named effect. An undo brings back each byte."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from math import ceil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.errors import ArmscopeError, InvalidInput, NotApplicable
+from core.installed.answer import machine_inventory
+from core.installed.json_text import parsed
+from core.installed.prune import WAYS, Prune, Wish, pruned
+from core.installed.settings_file import make, records, take_back, undone
+from tests.doors.test_cli import Shell, document, error, shell
+from tests.test_inventory import DAY_MS, NOW_MS, PlannedSession, put, write_session, write_skill
+from tests.test_settings_files import Settings, write_file
+
+__all__ = ["shell"]
+
+OLD_MS = NOW_MS - 100 * DAY_MS
+HOMES = 200
+
+
+class Home:
+    """A home folder of one draw: skills, a plugin, servers, and settings with secrets."""
+
+    def __init__(self, folder: Path, seed: object) -> None:
+        self.dice = Random(str(seed))
+        self.path, self.project = folder / "home", folder / "work"
+        self.secrets: list[str] = []
+        self.skills = {f"skill-{number}": f"does {number} " * self.dice.randint(1, 9) for number in range(5)}
+        self.used = self.dice.sample(sorted(self.skills), 2)
+        for name, words in self.skills.items():
+            write_skill(self.path / ".claude" / "skills", name, words, changed_ms=OLD_MS)
+        write_skill(self.project / ".claude" / "skills", "deploy", "sends it", changed_ms=OLD_MS)
+        root = self.path / ".claude" / "plugins" / "kit"
+        for name in ("a", "b"):
+            write_skill(root / "skills", name, f"does {name}", changed_ms=OLD_MS)
+        plugins = {"kit@market": [{"scope": "user", "installPath": str(root)}]}
+        put(self.path / ".claude" / "plugins" / "installed_plugins.json", {"plugins": plugins})
+        self._servers(self.project / ".mcp.json", "gh")
+        self._servers(self.path / ".claude.json", "web")
+        for file in (".claude/settings.json", ".gemini/settings.json", ".config/opencode/opencode.jsonc"):
+            (self.path / file).parent.mkdir(parents=True, exist_ok=True)
+            self._settings(self.path / file)
+        offered = [*self.skills, "deploy", "kit:a", "kit:b"]
+        for number in range(31):
+            loads = [self.dice.choice(self.used)] if number else self.used
+            session = PlannedSession(f"s{number}", self.project, NOW_MS - number * DAY_MS // 2, offered)
+            session.tools, session.loads = ["mcp__web__a", "mcp__web__b"], loads
+            write_session(self.path, session)
+
+    def _servers(self, path: Path, name: str) -> None:
+        secret = f"ghp_{self.dice.getrandbits(180):036x}"[:40]
+        self.secrets.append(secret)
+        put(path, {"mcpServers": {name: {"command": "x", "args": [secret], "env": {"TOKEN": secret}}}})
+        os.utime(path, (OLD_MS / 1000, OLD_MS / 1000))
+
+    def _settings(self, path: Path) -> None:
+        settings = Settings(self.dice)
+        while any(one in settings.values for one in ("skillOverrides", "enabledPlugins", "permissions")):
+            self.secrets += settings.secrets
+            settings = Settings(self.dice)
+        self.secrets += settings.secrets
+        write_file(path, settings)
+
+    def content(self) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(self.path.parent)): path.read_bytes()
+            for path in sorted(self.path.parent.rglob("*"))
+            if path.is_file() and "edits" not in path.parts
+        }
+
+    def prune(self, *wishes: Wish) -> Prune:
+        return pruned(self.path, machine_inventory(self.path, NOW_MS), wishes, NOW_MS)
+
+
+def quarter(text: str) -> int:
+    return ceil(len(text) / 4)
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(1, HOMES, 20), id="part"),
+        *(pytest.param(range(n, n + 50), id=str(n), marks=pytest.mark.long) for n in range(0, HOMES, 50)),
+    ],
+)
+def test_the_edits_have_the_effect_that_is_named_and_an_undo(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
+        home = Home(tmp_path / str(seed), seed)
+        folder = tmp_path / str(seed) / "edits"
+        before, inventory = home.content(), machine_inventory(home.path, NOW_MS)
+        result = home.prune()
+        assert home.content() == before, "a preview wrote something"
+        unused = sorted(home.skills.keys() - home.used)
+        assert sorted(one.name for one in result.answer.items) == ["deploy", *unused]
+        lines = {name: f"- {name}: {' '.join(words.split())}" for name, words in home.skills.items()}
+        assert result.answer.saves == sum(quarter(lines[name]) - quarter(f"- {name}") for name in unused)
+        names = {one.name: (one.parts, one.saves) for one in result.answer.only_out}
+        assert names["kit@market"] == (2, quarter("- kit:a: does a") + quarter("- kit:b: does b"))
+        assert names["web"] == (1, None)
+        record = make(result.plans, "prune", folder, NOW_MS)
+        after = machine_inventory(home.path, NOW_MS)
+        assert inventory.carried - after.carried == result.answer.saves + sum(result.answer.saves_in.values())
+        assert {name for name, content in home.content().items() if before.get(name) != content} == {
+            "home/.claude/settings.json",
+            "work/.claude/settings.local.json",
+        }
+        assert home.prune().answer.items == ()
+        seen = msgspec.json.encode(result.answer) + b"".join(path.read_bytes() for path in folder.iterdir())
+        assert not [secret for secret in home.secrets if secret.encode() in seen]
+        backs = [back for change in record.changes if (back := undone(change)) is not None]
+        take_back(record, backs, folder, NOW_MS)
+        assert home.content() == before
+
+
+OUT = {
+    "skill-0": ("home/.claude/settings.json", ("skillOverrides", "skill-0"), "off"),
+    "deploy": ("work/.claude/settings.local.json", ("skillOverrides", "deploy"), "off"),
+    "kit@market": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
+    "kit": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
+    "kit:a": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
+    "gh": ("work/.claude/settings.local.json", ("disabledMcpjsonServers",), ["gh"]),
+    "web": ("home/.claude/settings.json", ("permissions", "deny"), ["mcp__web__*"]),
+    "mcp__web__a": ("home/.claude/settings.json", ("permissions", "deny"), ["mcp__web__a"]),
+    "gem": ("home/.gemini/settings.json", ("mcp", "excluded"), ["gem"]),
+    "sparkle": ("home/.gemini/settings.json", ("skills", "disabled"), ["sparkle"]),
+    "oc": ("home/.config/opencode/opencode.jsonc", ("mcp", "oc", "enabled"), False),
+}
+"""Names, and the file, path of keys and value by which each of them goes out."""
+
+
+def _others(home: Home) -> None:
+    put(home.path / ".gemini" / "settings.json", {"mcpServers": {"gem": {"command": "x"}}})
+    put(home.path / ".gemini" / "extensions" / "e" / "gemini-extension.json", {"mcpServers": {"ext": {}}})
+    write_skill(home.path / ".gemini" / "skills", "sparkle", "shines", changed_ms=OLD_MS)
+    opencode = home.path / ".config" / "opencode" / "opencode.jsonc"
+    opencode.write_text(
+        '{\n  // servers\n  "mcp": {"oc": {"type": "local", "environment": {"K": "V"}},},\n}\n'
+    )
+    (home.path / ".codex").mkdir()
+    (home.path / ".codex" / "config.toml").write_text('[mcp_servers.docs]\ncommand = "x"\n')
+    (home.path / ".claude" / "CLAUDE.md").write_text("Be brief.")
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_each_kind_goes_out_by_its_own_setting(name: str, tmp_path: Path) -> None:
+    home = Home(tmp_path, "out")
+    _others(home)
+    before = home.content()
+    result = home.prune(Wish(name, "out"))
+    assert len(result.answer.items) == 1
+    record = make(result.plans, "prune", tmp_path / "edits", NOW_MS)
+    file, keys, value = OUT[name]
+    assert [file] == [one for one, content in home.content().items() if before.get(one) != content]
+    values: Any = parsed((tmp_path / file).read_text(encoding="utf-8"))
+    for key in keys:
+        values = values[key]
+    assert values == value
+    back = undone(record.changes[0])
+    assert back is not None
+    take_back(record, [back], tmp_path / "edits", NOW_MS)
+    assert home.content() == before
+
+
+REFUSED = {
+    ("docs", "out"): "set mcp_servers.docs.enabled to false by hand",
+    ("ext", "out"): "it belongs to an extension",
+    ("CLAUDE.md", "out"): "does not switch a file",
+    ("kit", "by name"): "goes out only as a whole",
+    ("web", "user only"): "no documented setting",
+    ("sparkle", "by name"): "no documented setting",
+}
+
+
+@pytest.mark.parametrize("wish", REFUSED)
+def test_a_state_without_a_documented_setting_is_refused(wish: tuple[str, str], tmp_path: Path) -> None:
+    home = Home(tmp_path, "refused")
+    _others(home)
+    name, state = msgspec.convert(wish, tuple[str, object])
+    with pytest.raises(NotApplicable) as refused:
+        home.prune(Wish(*msgspec.convert((name, state), Wish)))
+    assert REFUSED[wish] in str(refused.value)
+
+
+def test_an_unknown_name_gets_near_ones(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="skill-0"):
+        Home(tmp_path, "names").prune(Wish("skil-0", "out"))
+
+
+def test_a_plugin_with_a_use_is_not_offered(tmp_path: Path) -> None:
+    home = Home(tmp_path, "plugin")
+    session = PlannedSession("s", home.project, NOW_MS, loads=["kit:b"])
+    write_session(home.path, session)
+    answer = home.prune().answer
+    assert "kit@market" not in [one.name for one in answer.only_out]
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_project_file_that_git_tracks_is_not_edited(version: int, tmp_path: Path) -> None:
+    home = Home(tmp_path, "git")
+    local = home.project / ".claude" / "settings.local.json"
+    local.write_text("{}")
+
+    def git(*arguments: str) -> None:
+        command = ["git", "-c", f"index.version={version}", "-C", str(home.project), *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
+    git("init")
+    put(home.project / ".claude" / "settings.json", {})
+    git("add", "-A", "--", ".mcp.json", ".claude/settings.json", ".claude/skills")
+    assert "deploy" in [one.name for one in home.prune().answer.items]
+    git("add", "-A", "-f")
+    answer = home.prune().answer
+    assert "deploy" not in [one.name for one in answer.items]
+    assert [str(local) in one for one in answer.refused] == [True]
+    assert answer.items
+    with pytest.raises(NotApplicable):
+        home.prune(Wish("deploy", "out"))
+    assert local.read_text() == "{}"
+
+
+def test_a_setting_with_an_unknown_value_stays(tmp_path: Path) -> None:
+    home = Home(tmp_path, "unknown")
+    (home.path / ".claude" / "settings.json").write_text('{"skillOverrides": {"skill-0": {"key": "ghp_x"}}}')
+    with pytest.raises(ArmscopeError) as refused:
+        home.prune(Wish("skill-0", "out"))
+    assert "ghp_x" not in str(refused.value)
+
+
+def test_each_row_cites_the_documentation() -> None:
+    for way in WAYS:
+        assert bool(way.setting) == way.address.startswith("https://") == bool(way.sentence)
+
+
+# The command
+
+
+def test_the_command_shows_writes_and_takes_back(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "world", "command")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    before = home.content()
+    options = ("--home", home.path, "--out", "skill-0")
+    preview = document(shell("prune", *options, "--json"))
+    assert (preview["number"], home.content()) == (None, before)
+    assert preview["files"][0]["lines"] == ['+ skillOverrides.skill-0 = "off"']
+    code, out, err = shell("prune", *options)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1].endswith("armscope prune --yes")
+    assert document(shell("prune", *options, "--yes", "--json"))["number"] == 1
+    assert home.content() != before
+    undo = document(shell("prune", "--undo", "--json"))
+    assert (undo["is_done"], undo["left"], undo["others"]) == (False, [], [])
+    assert document(shell("prune", "--undo", "--yes", "--json"))["is_done"] is True
+    assert home.content() == before
+    error(shell("prune", "--undo", "--json"), 1, "unknown_act")
+    again = document(shell("prune", "--undo", "--number", "1", "--yes", "--json"))
+    assert (again["files"], home.content()) == ([], before)
+    assert [one.number for one in records(tmp_path / "data" / "armscope" / "edits")] == [1]
+    assert len(document(shell("prune", "--ways", "--json"))) == len(WAYS)
+    for wrong in (("--undo", "--out", "x"), ("--number", "1")):
+        assert shell("prune", *wrong)[0] == 2
+
+
+def test_a_person_is_asked_and_a_change_since_is_refused(tmp_path: Path) -> None:
+    """On a terminal, with a real file that changes while the question waits."""
+    home = Home(tmp_path / "world", "asked")
+    path = home.path / ".claude" / "settings.json"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(HOME=str(home.path), XDG_DATA_HOME=str(tmp_path / "data"))
+        program = "from dashboard.launch import main; main()"
+        os.execv(sys.executable, [sys.executable, "-c", program, "prune", "--out", "skill-0"])
+    seen = b""
+    while b"[y/N]" not in seen:
+        seen += os.read(terminal, 4096)
+    path.write_bytes(path.read_bytes() + b" ")
+    changed = path.read_bytes()
+    os.write(terminal, b"y\n")
+    try:
+        while part := os.read(terminal, 4096):
+            seen += part
+    except OSError:  # the other end has closed
+        pass
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert b"changed since" in b" ".join(seen.split())
+    assert path.read_bytes() == changed
