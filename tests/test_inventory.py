@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil
@@ -13,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.installed.answer import machine_inventory
@@ -331,3 +334,331 @@ def test_the_bound_is_that_of_no_case_in_n() -> None:
 def put(path: Path, value: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))
+
+
+# Homes that an opponent would choose
+
+
+def claude_home(folder: Path, sessions: int, **more: object) -> tuple[Path, Path]:
+    """A home with sessions in one project, a day apart."""
+    home, project = folder / "home", folder / "project"
+    project.mkdir(parents=True)
+    for number in range(sessions):
+        planned: dict[str, Any] = {
+            name: value(number) if callable(value) else value for name, value in more.items()
+        }
+        write_session(home, PlannedSession(f"s{number}", project, NOW_MS - (number + 1) * DAY_MS, **planned))
+    return home, project
+
+
+def test_a_skill_that_was_given_another_name_is_not_judged_by_sessions_before_it(tmp_path: Path) -> None:
+    """The file keeps its time: a list without the new name shows that it was not there yet."""
+
+    def listed(number: int) -> list[str] | None:
+        return None if number >= 60 else ["new"] if number < 20 else ["old"]
+
+    home, _ = claude_home(tmp_path, 80, skills=listed, loads=lambda number: ["old"] if number >= 20 else [])
+    write_skill(home / ".claude" / "skills", "new", "does it", changed_ms=LONG_AGO_MS)
+    answer = machine_inventory(home, NOW_MS)
+    one = by_name(answer)["new"]
+    assert one.use is not None
+    assert (one.use.offered, one.use.uses, one.proposal) == (20, 0, None)
+    assert any("old (60 sessions)" in note for note in answer.notes)
+
+
+def test_a_copy_of_a_session_counts_once(tmp_path: Path) -> None:
+    home, _ = claude_home(tmp_path, 3, loads=["pdf"], typed=["pdf"])
+    write_skill(home / ".claude" / "skills", "pdf", "does it", changed_ms=LONG_AGO_MS)
+    whole = by_name(machine_inventory(home, NOW_MS))["pdf"].use
+    assert whole is not None
+    assert (whole.uses, whole.typed) == (6, 3)
+    folder = next((home / ".claude" / "projects").iterdir())
+    (folder / "linked.jsonl").symlink_to(folder / "s0.jsonl")
+    os.link(folder / "s1.jsonl", folder / "hard.jsonl")
+    fork = (folder / "s2.jsonl").read_text("utf-8").replace('"sessionId": "s2"', '"sessionId": "fork"')
+    (folder / "fork.jsonl").write_text(fork, "utf-8")
+    answer = machine_inventory(home, NOW_MS)
+    again = by_name(answer)["pdf"].use
+    assert again is not None
+    assert (again.uses, again.typed, answer.sessions) == (6, 3, 4)
+
+
+def test_a_quoted_command_is_no_use_and_a_typed_one_keeps_the_skill_for_the_user(tmp_path: Path) -> None:
+    home, project = claude_home(tmp_path, 40, skills=["typed", "quoted"], typed=["typed"])
+    for name in ("typed", "quoted"):
+        write_skill(home / ".claude" / "skills", name, "does it", changed_ms=LONG_AGO_MS)
+    folder = home / ".claude" / "projects" / str(project).replace("/", "-")
+    quoting = {"type": "user", "message": {"content": "see <command-name>/quoted</command-name>"}}
+    with (folder / "s0.jsonl").open("a") as file:
+        file.write("\n" + json.dumps({"uuid": "q", "sessionId": "s0", **quoting}) + "\n")
+    skills = by_name(machine_inventory(home, NOW_MS))
+    assert [skills[name].proposal for name in ("typed", "quoted")] == ["user only", "by name"]
+    assert skills["typed"].item.switch is not None
+    assert skills["typed"].item.switch.value == "user-invocable-only"
+    put(home / ".claude" / "settings.json", {"skillOverrides": {"quoted": "name-only"}})
+    assert by_name(machine_inventory(home, NOW_MS))["quoted"].proposal == "user only"
+
+
+def test_use_by_a_sub_agent_alone_is_use(tmp_path: Path) -> None:
+    home, _ = claude_home(tmp_path, 40, tools=["mcp__db__q"], by_sub_agent=["mcp__db__q"])
+    put(home / ".claude.json", {"mcpServers": {"db": {}, "d": {}}})
+    answer = machine_inventory(home, NOW_MS)
+    servers, tools = by_name(answer, "server"), by_name(answer, "tool")
+    assert [one.use and one.use.uses for one in (servers["db"], servers["d"], tools["mcp__db__q"])] == [
+        40,
+        0,
+        40,
+    ]
+    assert answer.sessions == 40
+
+
+def test_one_name_in_two_places(tmp_path: Path) -> None:
+    """The user's own goes before the project's; a plugin's has the plugin's name before it."""
+    home, project = claude_home(tmp_path, 40, loads=["pdf"])
+    for folder in (home, project):
+        write_skill(folder / ".claude" / "skills", "pdf", "does it", changed_ms=LONG_AGO_MS)
+    root = tmp_path / "plugin"
+    write_skill(root / "skills", "pdf", "does it", changed_ms=LONG_AGO_MS)
+    (root / "hooks").mkdir()
+    entry = {"installPath": str(root)}
+    put(home / ".claude" / "plugins" / "installed_plugins.json", {"plugins": {"kit@m": entry}})
+    items = [one for one in machine_inventory(home, NOW_MS).items if one.item.kind == "skill"]
+    by_place = {one.item.plugin or one.item.project: one for one in items}
+    own, other, of_plugin = by_place[None], by_place[str(project)], by_place["kit@m"]
+    assert own.use is not None
+    assert (own.use.uses, own.item.state, other.item.state, other.item.carried) == (40, "by name", "out", 0)
+    assert of_plugin.use is not None
+    assert (of_plugin.item.name, of_plugin.use.uses, of_plugin.proposal) == ("kit:pdf", 0, None)
+    assert "hooks" in of_plugin.why
+    assert of_plugin.item.switch is not None
+    assert of_plugin.item.switch.whole == "kit@m"
+
+
+def test_the_name_in_the_front_matter_is_a_name_too(tmp_path: Path) -> None:
+    home, _ = claude_home(tmp_path, 40, loads=["pdf-tools"])
+    path = home / ".claude" / "skills" / "pdf" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nname: pdf-tools\ndescription: does it\n---\n")
+    use = by_name(machine_inventory(home, NOW_MS))["pdf"].use
+    assert use is not None
+    assert use.uses == 40
+
+
+@pytest.mark.parametrize("changed_ms", [0, 499_162_500_000, NOW_MS + DAY_MS, NOW_MS - 29 * DAY_MS])
+def test_a_clock_that_is_wrong_proposes_nothing(tmp_path: Path, changed_ms: int) -> None:
+    """Packages set their files to 1970 or 1985; a copied file may come from the future."""
+    home, _ = claude_home(tmp_path, 60)
+    write_skill(home / ".claude" / "skills", "pdf", "does it", changed_ms=changed_ms)
+    one = by_name(machine_inventory(home, NOW_MS))["pdf"]
+    assert one.use is not None
+    assert one.proposal is None
+    assert one.use.offered == sum(
+        NOW_MS - (number + 1) * DAY_MS >= changed_ms >= 10**12 for number in range(60)
+    )
+
+
+def test_sessions_without_a_time_count_where_they_list(tmp_path: Path) -> None:
+    home, project = claude_home(tmp_path, 0)
+    write_skill(home / ".claude" / "skills", "pdf", "does it", changed_ms=LONG_AGO_MS)
+    folder = home / ".claude" / "projects" / "p"
+    folder.mkdir(parents=True)
+    for number in range(40):
+        listing = {"type": "skill_listing", "content": "- pdf: does it\n- kit:pdf: does it"}
+        line = {
+            "type": "attachment",
+            "attachment": listing,
+            "sessionId": f"s{number}",
+            "timestamp": "yesterday",
+        }
+        said = {"type": "user", "message": {"content": "go"}, "sessionId": f"s{number}", "cwd": str(project)}
+        (folder / f"s{number}.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(said))
+    one = by_name(machine_inventory(home, NOW_MS))["pdf"]
+    assert one.use is not None
+    assert (one.use.offered, one.proposal) == (40, "by name")
+
+
+def test_bytes_links_cycles_and_huge_files_do_no_harm(tmp_path: Path) -> None:
+    home, project = claude_home(tmp_path, 2, loads=["b\ufffdd"])
+    skills = home / ".claude" / "skills"
+    broken = skills / os.fsdecode(b"b\xffd")
+    broken.mkdir(parents=True)
+    (broken / "SKILL.md").write_bytes(b"---\ndescription: caf\xe9\n---\n")
+    (skills / "loop").symlink_to(skills)
+    (skills / "gone").symlink_to(tmp_path / "nowhere")
+    write_skill(tmp_path / "elsewhere", "linked", "does it", changed_ms=LONG_AGO_MS)
+    (skills / "linked").symlink_to(tmp_path / "elsewhere" / "linked")
+    write_skill(skills, "huge", "does it", changed_ms=LONG_AGO_MS)
+    with (skills / "huge" / "SKILL.md").open("ab") as file:
+        file.truncate(5 << 20)
+    (project / ".claude").symlink_to(project)
+    (home / ".claude" / "projects" / "cycle").symlink_to(home / ".claude" / "projects")
+    (home / ".claude" / "projects" / "long.jsonl").write_bytes(b'{"a":"' + b"x" * (17 << 20) + b'"tool_use"')
+    answer = machine_inventory(home, NOW_MS)
+    found = by_name(answer)
+    assert {*found} == {"b\ufffdd", "linked"}
+    assert found["b\ufffdd"].item.carried == quarter("- b\ufffdd: caf\ufffd")
+    assert found["b\ufffdd"].use is not None
+    assert found["b\ufffdd"].use.uses == 2
+    assert answer.sessions == 2
+    assert len([one for one in answer.unread if "huge" in one]) == 1
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=MachineInventory) == answer
+
+
+def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
+    home, _ = claude_home(tmp_path, 2)
+    path = home / ".claude" / "skills" / "pdf" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    real = Path.read_text
+    with pytest.MonkeyPatch.context() as patching:  # root reads what others may not
+
+        def refuse(self: Path, encoding: str | None = None, errors: str | None = None) -> str:
+            if self == path:
+                raise PermissionError(13, "no")
+            return real(self, encoding, errors)
+
+        patching.setattr(Path, "read_text", refuse)
+        answer = machine_inventory(home, NOW_MS)
+    assert by_name(answer) == {}
+    assert answer.unread == (f"{path} was not read: PermissionError.",)
+
+
+# Sessions of the other agents
+
+
+def write_lines(path: Path, *lines: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def other_skills(home: Path, folder: str) -> None:
+    for name in ("idle", "used", "typed"):
+        write_skill(home / folder, name, "does it", changed_ms=LONG_AGO_MS)
+
+
+def uses_of(answer: MachineInventory, agent: str) -> dict[str, tuple[int, int]]:
+    return {
+        one.item.name: (one.use.offered, one.use.uses)
+        for one in answer.items
+        if one.item.agent == agent and one.use is not None
+    }
+
+
+def test_rollouts_of_codex(tmp_path: Path) -> None:
+    """A fork repeats the calls of its parent; a sub-agent's belong to the session that started it."""
+    other_skills(tmp_path, ".codex/skills")
+    (tmp_path / ".codex" / "config.toml").write_text("[mcp_servers.docs]\ncommand = 'x'\n")
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+    tools = [
+        {"name": "find", "description": "Find it", "inputSchema": schema},
+        {"name": "late", "description": "Long words", "inputSchema": schema, "deferLoading": True},
+    ]
+
+    def line(kind: str, **payload: object) -> dict[str, object]:
+        return {"timestamp": _iso(NOW_MS - DAY_MS), "type": kind, "payload": payload}
+
+    def call(name: str, identity: str, arguments: object, **more: object) -> dict[str, object]:
+        words = json.dumps(arguments)
+        return line(
+            "response_item", type="function_call", name=name, call_id=identity, arguments=words, **more
+        )
+
+    head = line("session_meta", id="parent", cwd="/p", dynamic_tools=tools)
+    load = call("shell", "call_0000000000001", {"command": ["cat", "/h/.codex/skills/used/SKILL.md"]})
+    asks = call("search", "call_0000000000002", {"q": 1}, namespace="mcp__docs")
+    text = [{"type": "input_text", "text": "<skill>\n<name>typed</name>\n<path>x</path>\nBody</skill>"}]
+    typed = line("response_item", type="message", role="user", content=text)
+    folder = tmp_path / ".codex" / "sessions" / "2026"
+    write_lines(folder / "a.jsonl", head, load, asks, typed)
+    fork = line("session_meta", id="fork", forked_from_id="parent")
+    write_lines(folder / "b.jsonl", fork, head, load, asks, call("find", "call_0000000000003", {}))
+    source = {"subagent": {"thread_spawn": {"parent_thread_id": "parent", "depth": 1}}}
+    child = line("session_meta", id="child", source=source, parent_thread_id="parent")
+    write_lines(folder / "c.jsonl", child, call("find", "call_0000000000004", {}))
+    answer = machine_inventory(tmp_path, NOW_MS)
+    assert answer.sessions == 2
+    assert uses_of(answer, "Codex CLI") == {
+        "idle": (2, 0),
+        "used": (2, 1),
+        "typed": (2, 1),
+        "docs": (2, 1),
+        "find": (2, 2),
+        "late": (1, 0),
+    }
+    costs = {
+        one.item.name: (one.item.state, one.item.carried) for one in answer.items if one.item.kind == "tool"
+    }
+    whole = f"findFind it{json.dumps(schema, separators=(',', ':'))}"
+    assert costs == {"find": ("in full", quarter(whole)), "late": ("by name", 1)}
+
+
+def test_sessions_of_gemini(tmp_path: Path) -> None:
+    other_skills(tmp_path, ".gemini/skills")
+    put(tmp_path / ".gemini" / "settings.json", {"mcpServers": {"docs": {}}})
+    call = {"id": "activate_skill-1768000000", "name": "activate_skill", "args": {"name": "used"}}
+    message = {"id": "m", "type": "gemini", "timestamp": _iso(NOW_MS), "toolCalls": [call]}
+    chats = tmp_path / ".gemini" / "tmp" / "hash" / "chats"
+    start = {"projectHash": "h", "startTime": _iso(NOW_MS - DAY_MS)}
+    put(chats / "session-1.json", {"sessionId": "1", **start, "messages": [message, message]})
+    write_lines(chats / "session-2.jsonl", {"sessionId": "2", **start}, message, {**message, "id": "n"})
+    nested = {**message, "toolCalls": [{**call, "id": "x", "args": {"name": "typed"}}]}
+    sub = {"sessionId": "3", "kind": "subagent", **start, "messages": [nested]}
+    put(chats / "2" / "sub.json", sub)
+    answer = machine_inventory(tmp_path, NOW_MS)
+    assert answer.sessions == 2
+    assert uses_of(answer, "Gemini CLI") == {"idle": (2, 0), "used": (2, 1), "typed": (3, 1)}
+
+
+@pytest.mark.parametrize(
+    ("agent", "sessions", "skills"),
+    [
+        ("pi", ".pi/agent/sessions/p", ".pi/agent/skills"),
+        ("OpenClaw", ".openclaw/agents/main/sessions", ".openclaw/skills"),
+    ],
+)
+def test_sessions_of_pi_and_openclaw(tmp_path: Path, agent: str, sessions: str, skills: str) -> None:
+    other_skills(tmp_path, skills)
+
+    def entry(identity: str, role: str, *blocks: object) -> dict[str, object]:
+        message = {"role": role, "content": list(blocks)}
+        return {"type": "message", "id": identity, "timestamp": _iso(NOW_MS), "message": message}
+
+    load = {"type": "toolCall", "id": "1", "name": "read", "arguments": {"path": "/x/used/SKILL.md"}}
+    typed = {"type": "text", "text": '<skill name="typed" location="/x">\nBody\n</skill>\n\ngo'}
+    quoted = {"type": "text", "text": "I saw /x/idle/SKILL.md"}
+    lines = [entry("a", "user", typed), entry("b", "assistant", quoted, load), entry("c", "user", quoted)]
+    for name in ("one", "fork"):
+        head = {"type": "session", "id": name, "timestamp": _iso(NOW_MS - DAY_MS), "cwd": "/p"}
+        write_lines(tmp_path / sessions / f"{name}.jsonl", head, *lines)
+    answer = machine_inventory(tmp_path, NOW_MS)
+    assert uses_of(answer, agent) == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1)}
+
+
+def test_the_database_of_opencode(tmp_path: Path) -> None:
+    other_skills(tmp_path, ".config/opencode/skill")
+    put(tmp_path / ".config" / "opencode" / "opencode.json", {"mcp": {"docs": {}}})
+    path = tmp_path / ".local" / "share" / "opencode" / "opencode.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "CREATE TABLE session (id TEXT, parent_id TEXT);"
+            "CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT);"
+            "CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT);"
+        )
+        for uid, parent, tool, given in (
+            ("ses_1", None, "skill", {"name": "used"}),
+            ("ses_2", "ses_1", "docs_search", {}),
+            ("ses_3", None, "read", {"filePath": "/x/typed/SKILL.md"}),
+        ):
+            database.execute("INSERT INTO session VALUES (?, ?)", (uid, parent))
+            database.execute("INSERT INTO message VALUES (?, ?, ?, '{}')", (f"m {uid}", uid, NOW_MS))
+            data = {"type": "tool", "tool": tool, "callID": f"call_{uid}_0000000", "state": {"input": given}}
+            database.execute(
+                "INSERT INTO part VALUES (?, ?, ?, ?)", (f"p {uid}", f"m {uid}", uid, json.dumps(data))
+            )
+        database.commit()
+    answer = machine_inventory(tmp_path, NOW_MS)
+    assert answer.sessions == 2
+    assert uses_of(answer, "opencode") == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1), "docs": (2, 1)}
+    path.write_bytes(b"SQLite format 3\0 and nothing else")
+    assert any("could not be read" in note for note in machine_inventory(tmp_path, NOW_MS).notes)

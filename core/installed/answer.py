@@ -9,7 +9,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from core.installed import claude_code, others
-from core.installed.files import FileReader
+from core.installed.files import FileReader, clean
 from core.installed.other_sessions import codex_sessions, gemini_sessions, opencode_sessions, pi_sessions
 from core.installed.sessions import AGENT, SessionReader, SessionUse, claude_code_sessions, settled
 from core.records.arm import quarter_up
@@ -88,7 +88,7 @@ def _answer(
     return MachineInventory(
         sentence=_sentence(len(counted), n_used, whole, tokens),
         notes=tuple(_notes(carried, loaded, sessions, reader)),
-        unread=tuple(f"{one.path} was not read: {one.reason}." for one in files.unread),
+        unread=tuple(clean(f"{one.path} was not read: {one.reason}.") for one in files.unread),
         items=tuple(sorted(carried, key=_order)),
         sessions=whole,
         oldest_ms=_first(every),

@@ -162,7 +162,7 @@ def _switch(skill: Skill, settings: AgentSettings) -> Switch | None:
         return None
     is_by_name = settings.shown.get(skill.name) == "name-only"
     value = "user-invocable-only" if is_by_name else "name-only"
-    return Switch(file=str(settings.own), keys=("skillOverrides", skill.name), value=value)
+    return Switch(file=clean(str(settings.own)), keys=("skillOverrides", skill.name), value=value)
 
 
 def _plugins(files: FileReader, folder: Path, settings: AgentSettings) -> Iterator[InstalledItem]:
@@ -182,7 +182,7 @@ def _of_plugin(
 ) -> Iterator[InstalledItem]:
     is_on = settings.plugins.get(name, True)
     is_fixed = name in member(settings.managed, "enabledPlugins") or project is not None
-    switch = Switch(file=str(settings.own), keys=("enabledPlugins", name), value=False, whole=name)
+    switch = Switch(file=clean(str(settings.own)), keys=("enabledPlugins", name), value=False, whole=name)
     short = name.split("@", maxsplit=1)[0]
     manifest = files.settings(root / ".claude-plugin" / "plugin.json")
     unseen = ("hooks", "agents", "lspServers")

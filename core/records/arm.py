@@ -214,8 +214,15 @@ def token_cost_of(text: str) -> int:
     return quarter_up(len(text))
 
 
+ESTIMATE_ERROR: Final = (
+    "Against four tokenisers the sum of 76 tool definitions was 1% too low to 10% too high, "
+    "a single one 26% too low to 29% too high."
+)
+"""Measured error of `quarter_up`, by ``python -m tests.bench.carried --estimate``."""
+
+
 def quarter_up(n_chars: int) -> int:
-    """Tokens of so many characters.
+    """Tokens of so many characters; `ESTIMATE_ERROR` says how far that is off.
 
     >>> quarter_up(0), quarter_up(1), quarter_up(4)
     (0, 1, 1)

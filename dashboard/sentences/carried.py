@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
+from core.records.arm import ESTIMATE_ERROR
 from core.records.inventory import LEAST_SESSIONS, CarriedItem, InstalledItem, StoredInventory
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
@@ -48,9 +49,10 @@ def carried_note(stored: StoredInventory) -> Markdown:
     """Return what the figures of the table mean, and what is not known."""
     notes = "".join(f" {wording.literal(note)}" for note in stored.inventory.notes)
     return (
-        "Tokens are about a quarter of the characters. A skill is carried by its line in the list, a deferred tool "
-        "by its name. A use adds the rest. Only sessions with the item on offer count. The bound holds at 95%; it is "
-        "exact for independent sessions. Not used does not mean of no use."
+        f"Tokens are about a quarter of the characters. {ESTIMATE_ERROR} "
+        "A skill is carried by its line in the list, a deferred tool by its name. A use adds the rest. Only sessions "
+        "with the item on offer count. The bound holds at 95%; it is exact for independent sessions. Not used does "
+        "not mean of no use."
         f"{notes}"
     )
 

@@ -10,6 +10,7 @@ import typer
 
 from core.doors.cli.program.app import answer, command
 from core.doors.terminal import say, say_table, time_words
+from core.records.arm import ESTIMATE_ERROR
 
 if TYPE_CHECKING:
     from core.records.inventory import CarriedItem, MachineInventory
@@ -25,9 +26,8 @@ def inventory(
 ) -> None:
     """Read what agents on this machine carry, and count what their sessions used.
 
-    Nothing is started, fetched or written. Sessions are those of Claude Code. A cost is about a quarter of the
-    characters. An item that no session used is not useless: the table has the number of sessions that had it on
-    offer.
+    Nothing is started, fetched or written. A cost is about a quarter of the characters. An item that no session used
+    may still be of use: the table has the number of sessions that had it on offer.
     """
     from core.installed.answer import machine_inventory
 
@@ -43,7 +43,7 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
     heads = ("agent", "kind", "name", "state", "tokens", "on offer", "used", "last use", "changed", "why")
     if rows:
         say_table(heads, rows, numbers=(4, 5, 6))
-    say(*result.notes, *result.unread)
+    say(*result.notes, *result.unread, f"Tokens are about a quarter of the characters. {ESTIMATE_ERROR}")
 
 
 def _row(one: CarriedItem) -> tuple[str, ...]:
