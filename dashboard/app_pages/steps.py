@@ -37,7 +37,7 @@ def page() -> None:
     if here.frame.n_arms == 0:
         no_arms("The list of first steps")
         return
-    steps = _steps(queries.overview())
+    steps = [step for step in _steps(queries.overview()) if here.context.may(step.page.needs)]
     sentence(("Try these ", Phrase(f"{wording.number_word(len(steps))} first steps"), "."), here.tokens)
     muted(Words("Each link opens the page where it is done. Back returns here."))
     with st.container(border=True, gap="small"):

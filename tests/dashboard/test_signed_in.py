@@ -117,7 +117,7 @@ def test_an_invitation_is_taken_by_who_comes_with_its_verified_address(context: 
     unverified = claims("u-jo", email="jo@example.com")
     assert title(coming(unverified)) == "No operator has let you in yet."
     page = coming({**unverified, "email_verified": True})
-    assert "savings" in title(page)
+    assert "saving" in title(page)
     (jo,) = members(context)
     assert (jo.subject, jo.invited_until_ms) == ("u-jo", None)
     stranger = coming(claims("u-2", email="jo@example.com", email_verified=True))
@@ -131,7 +131,7 @@ def test_a_session_ends_by_its_age(
     if hours is not None:
         monkeypatch.setenv("ARMSCOPE_SESSION_HOURS", hours)
     let_in(context, "jo", "viewer")
-    assert "savings" in title(coming(claims("u-jo", ago_s=is_over * 3600 - 60)))
+    assert "saving" in title(coming(claims("u-jo", ago_s=is_over * 3600 - 60)))
     page = coming(claims("u-jo", ago_s=is_over * 3600 + 1))
     assert title(page) == "Your session is over."
     assert f"It ends after {is_over:g} hour" in told(page)
@@ -168,7 +168,7 @@ def test_signing_out_ends_the_session_and_every_copy_of_its_cookie(context: Cont
     copied.run()
     assert title(copied) == "Your session is over."
     assert title(coming(cookie)) == "Your session is over."
-    assert "savings" in title(coming(claims("u-jo", ago_s=-1))), "who signs in anew is in"
+    assert "saving" in title(coming(claims("u-jo", ago_s=-1))), "who signs in anew is in"
 
 
 def test_the_badge_names_the_person_and_the_role(context: Context) -> None:
