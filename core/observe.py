@@ -1,7 +1,8 @@
 """(Run, Evidence, Verdict) → one narrow flag per arm, which is all that an automatic observation is.
 
-The arms in the prompt come first, in the inventory's order, then those left out. A flag says whether the arm
-was in (`INCLUDED`), recognised (`REFERENCED`) and learned from (`OBSERVED`).
+The arms in the prompt come first, in the inventory's order, then those by name, then those left out. A flag says
+whether the arm was in (`INCLUDED`), recognised (`REFERENCED`) and learned from (`OBSERVED`). An arm that was there by
+name (`NAMED`) is in from the call that found it on, and nothing is learned: that it was used is why it is in.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from core.records.evidence import Evidence
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.run import Run
 from core.records.verdict import Verdict
 
 _LEARNED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED | OBSERVED, INCLUDED | REFERENCED | OBSERVED]))
 _RECORDED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED, INCLUDED | REFERENCED]))
+_BY_NAME: Final = bytes.maketrans(b"\0\1", bytes([NAMED, NAMED | INCLUDED | REFERENCED]))
 
 
 def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
@@ -30,19 +32,21 @@ def observe(run: Run, evidence: Evidence, verdict: Verdict) -> bytes:
     >>> list(flags), [reward_of_flag(flag) for flag in flags]
     ([7, 5, 0], [1.0, 0.0, None])
     """
-    included = bytes(evidence.referenced).translate(_LEARNED if verdict.observed else _RECORDED)
+    n_full = len(run.inventory.arms)
+    referenced = bytes(evidence.referenced)
+    included = referenced[:n_full].translate(_LEARNED if verdict.observed else _RECORDED)
     if run.unobserved and verdict.observed:
         unheard = frozenset(run.unobserved)
         included = bytes(
             flag & ~OBSERVED if arm.key in unheard else flag
             for arm, flag in zip(run.inventory.arms, included, strict=True)
         )
-    return included + bytes(len(run.excluded))
+    return included + referenced[n_full:].translate(_BY_NAME) + bytes(len(run.excluded))
 
 
 def outcome_arms(run: Run) -> tuple[str, ...]:
-    """Return the ids aligned with `observe`: the arms in the prompt, then the excluded ones."""
-    return (*[arm.key for arm in run.inventory.arms], *run.excluded)
+    """Return the ids aligned with `observe`: the arms in the prompt, those by name, and the excluded ones."""
+    return (*[arm.key for arm in run.inventory.offered], *run.excluded)
 
 
 def reward_of_flag(flag: int) -> float | None:

@@ -42,7 +42,10 @@ MENTIONS: Final[dict[Mode, Callable[[], Mentions]]] = {
 
 
 def detect(run: Run, mode: Mode = "standard", meta_tools: Collection[str] = ("message",)) -> Evidence:
-    """Return which arms of ``run.inventory`` were referenced, in its order.
+    """Return which arms of ``run.inventory`` were referenced, in the order of its offered arms.
+
+    An arm by name is found by a call of its name, or where the run says that it was loaded. A mention of its name is
+    no use of it.
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ def _from_calls(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     references = plan.references(run) if plan.reads_text else ()
     for index, _ in references:
         flags[index] = 1
+    if run.loaded:
+        references = (*references, *_loaded(run, flags))
     return Evidence(
         referenced=tuple(map(bool, flags)),
         references=tuple([reference for _, reference in references]) if references else (),
@@ -92,9 +97,17 @@ def _from_calls(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     )
 
 
+def _loaded(run: Run, flags: bytearray) -> Iterator[tuple[int, Reference]]:
+    """Flag the loaded arms; yield their references."""
+    for index, arm in enumerate(run.inventory.offered):
+        if arm.key in run.loaded:
+            flags[index] = 1
+            yield index, Reference(arm=arm.key, where="call")
+
+
 def _from_source(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Collection[str]) -> Evidence:
     """Return the source's own flags; without calls, its referenced tools are the known calls."""
-    arms = run.inventory.arms
+    arms = run.inventory.offered
     chosen = set(referenced)
     flags = tuple([arm.key in chosen for arm in arms])
     if run.calls:
@@ -164,12 +177,14 @@ def _plan_of(inventory: Inventory, mode: Mode) -> _Plan:
 
 
 def _plan(inventory: Inventory, mode: Mode) -> _Plan:
-    arms = inventory.arms
+    arms = inventory.offered
     plan = _Plan(bytearray(len(arms)), arms, MENTIONS[mode](), reads_spellings=mode == "standard")
     for index, arm in enumerate(arms):
         kind = arm.type
         if kind == "tool":
             plan.tools.setdefault(arm.name, []).append(index)
+        elif index >= len(inventory.arms):
+            continue  # by name
         elif kind == "section":
             plan.always[index] = 1
         else:

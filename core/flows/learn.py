@@ -17,7 +17,7 @@ from core.guard import guard
 from core.observe import observe
 from core.records.answers import RecordAnswer
 from core.records.evidence import Evidence, Reference
-from core.records.judged import INCLUDED, Judged
+from core.records.judged import INCLUDED, NAMED, Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
 from core.records.run import Phase, Run
@@ -27,7 +27,7 @@ from core.store.reads import run_of_uid
 from core.store.runs import add_runs
 from core.store.transaction import Transaction
 
-_IS_INCLUDED: Final = bytes(flag & INCLUDED for flag in range(256))
+_IS_FULL: Final = bytes(flag & INCLUDED and not flag & NAMED for flag in range(256))
 
 
 def judge(run: Run, settings: LearnerSettings, phase: Phase | None = None) -> Judged:
@@ -42,7 +42,7 @@ def judged_line(line: RunLine) -> Judged:
     run = line.run
     used = set(run.referenced or ())
     evidence = Evidence(
-        referenced=tuple(arm.key in used for arm in run.inventory.arms),
+        referenced=tuple(arm.key in used for arm in run.inventory.offered),
         references=line.references,
         n_calls=line.n_calls,
         n_real_calls=line.n_real_calls,
@@ -127,7 +127,7 @@ def _record(
             uid=judged.run.uid,
             outcome=judged.verdict.outcome,
             told=how,
-            observed=sum(judged.flags.translate(_IS_INCLUDED)) if judged.verdict.observed else 0,
+            observed=sum(judged.flags.translate(_IS_FULL)) if judged.verdict.observed else 0,
             not_offered=_most_called(judged) if judged.evidence.not_offered else (),
         )
         for judged, how in zip(batch, statuses, strict=True)

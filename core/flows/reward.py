@@ -170,7 +170,7 @@ def _moved(
     moved = sorted({arm_no for _, arm_no, _ in added.arms})
     present = dict(zip(moved, txn.current_epochs(moved), strict=True))
     rows = {arm_no: [*before[arm_no]] for arm_no in arm_nos}
-    for (_, arm_no, epoch), (_, pulls, _, success, failure) in added.arms.items():
+    for (_, arm_no, epoch), (_, pulls, _, success, failure, *_) in added.arms.items():
         if epoch == present[arm_no]:
             row = rows[arm_no]
             row[0] += success

@@ -32,6 +32,9 @@ left out.
 ``uid`` *            unique in the learner, 1 to 512 characters; the same uid again is the same run
 ``arms`` *           what was in the prompt: ids, or ``{"key", "token_cost", "label", "content", "prior"}``
                      (``content`` = a memory's text, which it is recognised by)
+``named``            arms that were there by name, as ``arms``; ``token_cost`` is that of the name or line. One
+                     that is called, loaded or ``referenced`` was found
+``loaded``           ids of such arms that the run found otherwise than by a call of their name
 ``excluded``         ids of arms that were left out
 ``calls``            the tools called, in order: names, or ``{"name", "metadata"}``
 ``texts``            what the agent wrote; read to recognise skills, files and memories, not stored
@@ -188,6 +191,7 @@ from core.records.verdict import Outcome
 NAME: Final = "armscope"
 
 _MAX_KNOWN: Final = 4096
+_NO_ARMS: Final = msgspec.Raw(b"")
 
 
 class _Arm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -209,6 +213,8 @@ class _Run(
 ):
     uid: str
     arms: msgspec.Raw
+    named: msgspec.Raw = _NO_ARMS
+    loaded: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     calls: tuple[Label | Call, ...] = ()
     texts: tuple[str, ...] = ()
@@ -315,16 +321,19 @@ class _Inventories:
     """Inventories by their JSON, arms by their id: checked once, however many lines repeat them."""
 
     def __init__(self) -> None:
-        self._inventories: dict[tuple[bytes, InventoryKind], Inventory] = {}
+        self._inventories: dict[tuple[bytes, bytes, InventoryKind], Inventory] = {}
         self._arms: dict[str, Arm] = {}
 
-    def inventory(self, raw: bytes, kind: InventoryKind) -> Inventory:
-        known = self._inventories.get((raw, kind))
+    def inventory(self, raw: bytes, named: bytes, kind: InventoryKind) -> Inventory:
+        known = self._inventories.get((raw, named, kind))
         if known is None:
-            known = Inventory(kind=kind, arms=tuple([self._arm(arm) for arm in _ARMS.decode(raw)]))
+            known = Inventory(kind=kind, arms=self._arms_of(raw), named=self._arms_of(named or b"[]"))
             _make_room(self._inventories)
-            self._inventories[raw, kind] = known
+            self._inventories[raw, named, kind] = known
         return known
+
+    def _arms_of(self, raw: bytes) -> tuple[Arm, ...]:
+        return tuple([self._arm(arm) for arm in _ARMS.decode(raw)])
 
     def _arm(self, arm: str | _Arm) -> Arm:
         if isinstance(arm, _Arm):
@@ -342,7 +351,7 @@ class _Inventories:
         return known
 
 
-def _make_room(known: dict[tuple[bytes, InventoryKind], Inventory] | dict[str, Arm]) -> None:
+def _make_room(known: dict[tuple[bytes, bytes, InventoryKind], Inventory] | dict[str, Arm]) -> None:
     if len(known) >= _MAX_KNOWN:
         known.clear()
 
@@ -379,7 +388,7 @@ class RunDecoder:
 
 
 def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:
-    run = _run(line, inventories.inventory(bytes(line.arms), line.inventory))
+    run = _run(line, inventories.inventory(bytes(line.arms), bytes(line.named), line.inventory))
     if line.outcome is None:
         return run
     if line.references:
@@ -420,6 +429,7 @@ def _run(line: _Run, inventory: Inventory) -> Run:
         reward=line.reward,
         calls=tuple([Call(name=call) if isinstance(call, str) else call for call in line.calls]),
         texts=line.texts,
+        loaded=line.loaded,
         excluded=line.excluded,
         referenced=line.referenced,
         not_offered=line.not_offered,
@@ -442,7 +452,7 @@ def _ended(text: str) -> tuple[int, bool]:
 def _check_references(references: Sequence[Reference], inventory: Inventory) -> None:
     """Check that references name included arms, one each."""
     named = [reference.arm for reference in references]
-    foreign = set(named).difference([arm.key for arm in inventory.arms])
+    foreign = set(named).difference([arm.key for arm in inventory.offered])
     if foreign:
         raise Flaw(f"has a reference to an arm that was not in the prompt, {shown(min(foreign))}")
     if len(set(named)) != len(named):
@@ -483,7 +493,9 @@ def _written(line: LedgerLine | Run) -> ContentLine | _Run | dict[str, object]:
 def _written_run(run: Run) -> _Run:
     return _Run(
         uid=run.uid,
-        arms=msgspec.Raw(_ENCODER.encode([_written_arm(arm) for arm in run.inventory.arms])),
+        arms=_written_arms(run.inventory.arms),
+        named=_written_arms(run.inventory.named) if run.inventory.named else _NO_ARMS,
+        loaded=run.loaded,
         excluded=run.excluded,
         calls=tuple([call if call.metadata else call.name for call in run.calls]),
         texts=run.texts,
@@ -513,6 +525,10 @@ def _written_run(run: Run) -> _Run:
         prompt=run.prompt,
         reply=run.reply,
     )
+
+
+def _written_arms(arms: Sequence[Arm]) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode([_written_arm(arm) for arm in arms]))
 
 
 def _written_arm(arm: Arm) -> str | _Arm:

@@ -16,12 +16,15 @@ lifetime. Older lines lack it, so five minutes are assumed. A sub-agent's respon
 (``isSidechain``), in notices (``agent_progress``), or in a file of their own, ``agent-*.jsonl``. They go to the bill
 of the run whose call started it (`core.formats.sub_agents`).
 
-The inventory is what the session calls, unless its lines of deferred tools (``deferred_tools_delta``) list all that
-it calls: then they are the tools on offer, and declare it.
+The inventory in full is what the session calls, or what a person supplied. Deferred tools (``deferred_tools_delta``)
+and listed skills (``skill_listing``) are there by name, from the line that lists them. A call of such a tool, or a
+load of such a skill (`core.formats.by_name`), puts it in full in the later runs of the session. So does a command
+that a person typed, in its own run already. ``removedNames`` take a tool out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +33,7 @@ from typing import Final
 
 import msgspec
 
+from core.formats.by_name import ByName, Offer
 from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
@@ -37,7 +41,6 @@ from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import Prompt, Session, read_named
 from core.formats.strict import UNDECODABLE
 from core.formats.sub_agents import Response, SubAgents, alone
-from core.formats.tools import inferred
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent
 from core.records.limits import Label, Millis, Tokens
@@ -48,7 +51,7 @@ NAME: Final = "claude-code"
 _NOT_PROMPTS: Final = ("<local-command", "<bash-", "[Request interrupted")
 _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
-_DELTA: Final = b'"deferred_tools_delta"'
+_LISTS: Final = (b'"deferred_tools_delta"', b'"skill_listing"')
 _QUEUED: Final = b'"queued_command"'
 
 
@@ -104,6 +107,7 @@ class _Usage(msgspec.Struct, gc=False):
         )
 
 
+_NOTHING_OFFERED: Final = Offer()
 _NOT_SPLIT: Final = _Written()
 _LIFETIMES: Final = msgspec.json.Decoder(_Written | None)
 
@@ -166,13 +170,15 @@ class _CallLine(msgspec.Struct, gc=False):
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Delta(msgspec.Struct, rename="camel"):
-    """Tools that came on offer, or were taken away."""
+class _Listing(msgspec.Struct, rename="camel"):
+    """Deferred tools that came on offer or were taken away, or a list of skills."""
 
     type: str
     added_names: list[str] = []
+    added_lines: list[str] = []
     removed_names: list[str] = []
-    pending_mcp_servers: list[msgspec.Raw] | None = None
+    names: list[str] = []
+    content: str = ""
 
 
 class _Origin(msgspec.Struct):
@@ -217,6 +223,13 @@ class _Task(msgspec.Struct):
     prompt: str = ""
 
 
+class _Loaded(msgspec.Struct):
+    """Arguments of a call that loads a skill."""
+
+    skill: str | None = None
+    command: str | None = None
+
+
 class _Kind(msgspec.Struct, gc=False):
     type: str
 
@@ -224,11 +237,16 @@ class _Kind(msgspec.Struct, gc=False):
 _LINE: Final = msgspec.json.Decoder(_Line)
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _CALLS: Final = msgspec.json.Decoder(list[_CallLine] | _CallLine)
-_DELTAS: Final = msgspec.json.Decoder(_Delta)
+_LISTINGS: Final = msgspec.json.Decoder(_Listing)
 _QUEUE: Final = msgspec.json.Decoder(_Queued)
 _RESULTS: Final = msgspec.json.Decoder(_Result)
 _NOTICES: Final = msgspec.json.Decoder(_Notice)
 _TEXT: Final = msgspec.json.Decoder(str)
+_LOADED: Final = msgspec.json.Decoder(_Loaded)
+_LOADS: Final = frozenset(("Skill", "SlashCommand"))
+"""Tools that load a skill."""
+_COMMANDS: Final = ("<command-message>", "<command-name>")
+_COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
 _TASKS: Final = msgspec.json.Decoder(_Task)
 _STARTS: Final = frozenset(("Task", "Agent"))
 """Tools that start a sub-agent."""
@@ -333,9 +351,8 @@ def _identity(line: _Line, raw: bytes) -> str:
 
 @dataclass(slots=True)
 class _Prompt(Prompt):
-    """A prompt. ``offered`` are the deferred tools that lines name; None = no such line yet."""
+    """A prompt with the usages of its responses."""
 
-    offered: frozenset[str] | None = None
     usages: dict[str, tuple[str | None, _Usage]] = field(default_factory=dict)
 
     @property
@@ -372,8 +389,7 @@ class _Session(Session[_Prompt, _Line]):
     first: str | None = None
     sidechains: _Sidechains = field(default_factory=_Sidechains)
     _open: _Prompt | None = None
-    _offered: frozenset[str] | None = None
-    _is_pending: bool = False
+    _by_name: ByName = field(default_factory=ByName)
     _call_ids: set[str] = field(default_factory=set)
     _owners: dict[str, _Prompt] = field(default_factory=dict)
     _agents: SubAgents[_Prompt] = field(default_factory=SubAgents)
@@ -421,32 +437,14 @@ class _Session(Session[_Prompt, _Line]):
         return plain(self.id)
 
     def inventories(self, reading: Reading) -> Callable[[_Prompt], Inventory]:
-        if not self._is_declared():
-            return super().inventories(reading)
-        known: dict[frozenset[str], Inventory] = {}
-
-        def declared(prompt: _Prompt) -> Inventory:
-            offered = prompt.offered or frozenset()
-            if offered not in known:
-                known[offered] = Inventory(kind="declared", arms=inferred(offered).arms)
-            return known[offered]
-
-        return declared
-
-    def _is_declared(self) -> bool:
-        """Return whether the session lists all of its tools: no call contradicts it."""
-        replied = [prompt for prompt in self.prompts if prompt.n_replies]
-        return (
-            bool(replied)
-            and not self._is_pending
-            and all(
-                prompt.offered is not None and all(call.name in prompt.offered for call in prompt.calls)
-                for prompt in replied
-            )
-        )
+        whole = super().inventories(reading)
+        if not self._by_name.has_lists or not self.prompts:
+            return whole
+        in_full = whole(self.prompts[0])
+        return lambda prompt: self._by_name.inventory(in_full, prompt.offer or _NOTHING_OFFERED)
 
     def _begin(self, identity: str) -> _Prompt:
-        self._open = _Prompt(identity, offered=self._offered)
+        self._open = _Prompt(identity, offer=self._by_name.begin())
         self.prompts.append(self._open)
         return self._open
 
@@ -469,6 +467,8 @@ class _Session(Session[_Prompt, _Line]):
 
     def _add_prompt(self, line: _Line, raw: bytes, text: str) -> None:
         if text.strip() and not text.startswith(_NOT_PROMPTS):
+            for command in _COMMAND.findall(text) if text.startswith(_COMMANDS) else ():
+                self._by_name.add_load(command)
             opened = self._begin(_identity(line, raw))
             opened.last_time, opened.request = line.timestamp, text
 
@@ -535,8 +535,8 @@ class _Session(Session[_Prompt, _Line]):
         elif line.type == "tool_result":
             self._touch(line)
         elif line.type == "attachment":
-            if _DELTA in bytes(line.attachment):
-                self._add_offer(line)
+            if any(mark in bytes(line.attachment) for mark in _LISTS):
+                self._add_listing(line)
             elif _QUEUED in bytes(line.attachment):
                 self._add_queued(line, raw)
         else:
@@ -564,6 +564,9 @@ class _Session(Session[_Prompt, _Line]):
             if len(self._call_ids) == n_before:
                 return
         run.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+        self._by_name.add_call(name)
+        if name in _LOADS and (skill := _loaded(arguments)):
+            self._by_name.add_load(skill, run.offer)
         if name in _STARTS and identity is not None:
             self._agents.add_call(identity, run, _task_of(arguments))
 
@@ -646,19 +649,21 @@ class _Session(Session[_Prompt, _Line]):
                         self._add_sub_agent(line, raw, None)
             wanted = list(self._agents.unread) if found else []
 
-    def _add_offer(self, line: _Line) -> None:
+    def _add_listing(self, line: _Line) -> None:
+        """Add a list of names on offer. It is a fact: a reading without it is a shorter one."""
         try:
-            delta = _DELTAS.decode(line.attachment)
+            listing = _LISTINGS.decode(line.attachment)
         except UNDECODABLE:
-            self._is_pending = True  # its content is unknown
+            self.unknown.line("attachment")
             return
-        before = self._offered or frozenset()
-        self._offered = before.union(delta.added_names).difference(delta.removed_names)
-        self._is_pending = bool(delta.pending_mcp_servers)
-        if self._open is not None:
-            # What was on offer while a reply was being written was on offer in its run.
-            was = self._open.offered if self._open.n_replies else None
-            self._open.offered = self._offered if was is None else was | self._offered
+        self.n_facts += 1
+        if listing.type == "skill_listing":
+            self._by_name.add_skills(listing.names, listing.content)
+        elif listing.type == "deferred_tools_delta":
+            self._by_name.add_tools(listing.added_names, listing.added_lines)
+            self._by_name.remove_tools(listing.removed_names)
+        if self._open is not None and self._open.offer is not None:
+            self._by_name.update(self._open.offer, has_begun=self._open.n_replies > 0)
 
     def _add_failure(self, line: _Line) -> None:
         """The program says that the model could not be reached; a later reply makes up for it."""
@@ -676,6 +681,16 @@ class _Session(Session[_Prompt, _Line]):
         """A run ends with its last reply, tool result or notice, not with what the person did later."""
         if self._open is not None and line.timestamp is not None:
             self._open.last_time = line.timestamp
+
+
+def _loaded(arguments: msgspec.Raw) -> str:
+    """Return the skill or command that a call loads."""
+    try:
+        loaded = _LOADED.decode(arguments)
+    except UNDECODABLE:
+        return ""
+    words = (loaded.skill or loaded.command or "").split()
+    return words[0].removeprefix("/") if words else ""
 
 
 def _task_of(arguments: msgspec.Raw) -> str:

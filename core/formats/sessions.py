@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from core.errors import InvalidInput
+from core.formats.by_name import Offer
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
 from core.formats.line_order import Line, Order, in_order
 from core.formats.moments import utc_ms_of
@@ -31,7 +32,7 @@ _LINES_HELD: Final = 50_000
 @dataclass(slots=True)
 class Prompt(ABC):
     """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood, ``asked`` is
-    what the person wrote.
+    what the person wrote. ``offer`` is what it had by name, in formats that say so.
     """
 
     identity: str
@@ -46,6 +47,7 @@ class Prompt(ABC):
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
+    offer: Offer | None = None
 
     @property
     def reply(self) -> str | None:
@@ -153,6 +155,7 @@ class Session(Order, ABC, Generic[P, L]):
             duration_ms=prompt.duration_ms,
             prompt_chars=self.prompt_chars,
             calls=tuple(prompt.calls),
+            loaded=prompt.offer.loads(inventory) if prompt.offer else (),
             texts=tuple(prompt.texts),
             empty=prompt.n_replies == 0,
             prompt=prompt.request,

@@ -26,7 +26,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One flag per included arm, in the order of the run's inventory, and the references worth keeping.
+    """One flag per arm in full or by name, in the order of `Inventory.offered`, and the references worth keeping.
 
     ``n_calls`` counts every call; ``n_real_calls`` leaves meta tools out. ``not_offered`` names called tools
     outside the inventory: they make the run real but get no arm.

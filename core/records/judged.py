@@ -13,14 +13,16 @@ from core.records.verdict import Verdict
 INCLUDED: Final = 1
 REFERENCED: Final = 2
 OBSERVED: Final = 4
+NAMED: Final = 8
+"""The arm was in the prompt by name when the run began. One that the run found is INCLUDED from there on."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One run's automatic verdict.
 
-    ``flags`` holds one byte per arm of the run's inventory, in its order, then one per excluded arm. A byte is the
-    sum of INCLUDED, REFERENCED and OBSERVED. An automatic observation is worth 1.0 if the arm was referenced, else
-    0.0.
+    ``flags`` holds one byte per arm of the run's inventory, in the order of `Inventory.offered`, then one per
+    excluded arm. A byte is the sum of INCLUDED, REFERENCED, OBSERVED and NAMED. An automatic observation is worth 1.0
+    if the arm was referenced, else 0.0. Nothing is observed of an arm that was there by name.
     """
 
     run: Run

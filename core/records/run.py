@@ -110,18 +110,27 @@ def beyond(usage: Usage | None, rows: tuple[Spent, ...], model: str | None) -> t
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
-    """The arms that were in the prompt, and how that is known.
+    """The arms that were in the prompt in full, and how that is known; ``named`` were there by name.
 
-    Runs of one source share one Inventory object, so its ids are checked and looked up once.
+    The cost of an arm by name is that of its name or line. Runs of one source share one Inventory object, so its ids
+    are checked and looked up once.
     """
 
     kind: InventoryKind
     arms: tuple[Arm, ...]
+    named: tuple[Arm, ...] = ()
+
+    @property
+    def offered(self) -> tuple[Arm, ...]:
+        """The arms in full, then those by name."""
+        return self.arms + self.named if self.named else self.arms
 
     def __post_init__(self) -> None:
         force_setattr(self, "kind", one_of("An inventory's kind", self.kind, INVENTORY_KINDS))
         force_setattr(self, "arms", several("An inventory's arms", self.arms, Arm))
-        keys = [arm.key for arm in self.arms]
+        if self.named != ():
+            force_setattr(self, "named", several("An inventory's named arms", self.named, Arm))
+        keys = [arm.key for arm in self.offered]
         if len(set(keys)) != len(keys):
             twice = next(key for key in keys if keys.count(key) > 1)
             raise InvalidInput(
@@ -139,6 +148,7 @@ _TEXTS: Final = (
     ("excluded", None),
     ("referenced", None),
     ("unobserved", None),
+    ("loaded", None),
     ("not_offered", MAX_LABEL_CHARS),
 )
 
@@ -150,7 +160,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``rank`` is the length of that source; of two versions the higher rank is active. Times are milliseconds since
     1970 UTC. ``reward`` is the environment's own, on its own scale. ``referenced`` None = run the detectors; else the
     ids that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet;
-    only an offer (`OFFERED`) has any, and nothing is learned of them. ``empty`` marks a prompt without any answer.
+    only an offer (`OFFERED`) has any, and nothing is learned of them. ``loaded`` are arms by name that the run found
+    otherwise than by a call of their name: skills that it loaded. ``empty`` marks a prompt without any answer.
     ``prompt`` and ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be
     stored). Two versions that differ only in these two are the same. ``bill`` has the tokens by model and owner where
     the source names more than ``usage`` does; else the usage is the only row.
@@ -180,6 +191,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     referenced: tuple[str, ...] | None = None
     not_offered: tuple[Label, ...] = ()
     unobserved: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
     empty: bool = False
     selection: Selection | None = None
     prompt: str | None = None
@@ -194,6 +206,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self._check_arms()
         if self.unobserved:
             self._check_unobserved()
+        if self.loaded:
+            self._check_loaded()
 
     # Three methods, one pass: each value is asked for its exact type and limits, and only what is out of the
     # ordinary goes through a check, for there may be hundreds of thousands of runs.
@@ -262,7 +276,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f" (run {shown(self.uid)})"
 
     def _check_arms(self) -> None:
-        included = {arm.key for arm in self.inventory.arms}
+        included = {arm.key for arm in self.inventory.offered}
         for key in self.excluded:
             check_key(key)
             if key in included:
@@ -290,6 +304,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             raise InvalidInput(
                 f"An unobserved arm must have been in the prompt, got {shown(min(foreign))}{self._where}.",
                 next_step="Name it among the arms, or leave it out.",
+            )
+
+    def _check_loaded(self) -> None:
+        foreign = set(self.loaded).difference(arm.key for arm in self.inventory.named)
+        if foreign:
+            raise InvalidInput(
+                f"A loaded arm must have been in the prompt by name, got {shown(min(foreign))}{self._where}.",
+                next_step="Name it among the arms by name, or leave it out.",
             )
 
     def _check_selection(self, selection: Selection, known: set[str]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from core.columns import DECLARED_COIN, HELD_COIN, UNKNOWN
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN, GREATEST
@@ -125,14 +125,15 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
 
 
 def _add_outcome(rollup: Rollup, arm_no: int, epoch: int, at_ms: int | None, flags: int) -> None:
-    if not flags & INCLUDED:
+    if not flags & (INCLUDED | NAMED):
         return
     key = (hour_of(at_ms), arm_no, epoch)
     if flags & OBSERVED:
-        rollup.add(key, 1, 1, 0, *automatic(flags))
+        rollup.add(key, 1, 1, 0, *automatic(flags), 0, 0)
         rollup.saw(arm_no, epoch, at_ms)
     else:
-        rollup.add(key, 1, 0, 0, 0, 0)
+        named = flags & NAMED != 0
+        rollup.add(key, flags & INCLUDED, 0, 0, 0, 0, int(named), int(named and flags & REFERENCED != 0))
 
 
 def _rollup_ledger(
@@ -175,7 +176,18 @@ def automatic(flags: int) -> tuple[int, int]:
 
 # Writing
 
-ARM_SUMS: Final = ("inclusions", "pulls", "part_micro", "success_micro", "failure_micro")
+ARM_SUMS: Final = (
+    "inclusions",
+    "pulls",
+    "part_micro",
+    "success_micro",
+    "failure_micro",
+    "n_named",
+    "n_loaded",
+)
+"""Sums of an arm, in the order of `Rollup.arms`."""
+SUM_OF_ARM: Final = ", ".join(f"sum({name})" for name in ARM_SUMS)
+_NOTHING: Final = (0,) * len(ARM_SUMS)
 HOUR_KEY: Final = ("hour", "arm_no", "epoch")
 DAY_KEY: Final = ("arm_no", "epoch", "day")
 
@@ -285,9 +297,8 @@ def _apply_posteriors(facts: Facts, rollup: Rollup, epochs: Mapping[int, int]) -
     """UPDATE, because an upsert's CHECK reads the difference."""
     moved: dict[int, tuple[int, ...]] = {}
     for (_, arm_no, epoch), sums in rollup.arms.items():
-        inclusions, pulls, part, _, _ = sums
-        more = seen_increase(inclusions, pulls, part)
-        amounts = (*sums, more) if epoch == epochs[arm_no] else (0, 0, 0, 0, 0, more)
+        more = seen_increase(sums)
+        amounts = (*sums, more) if epoch == epochs[arm_no] else (*_NOTHING, more)
         before = moved.get(arm_no)
         moved[arm_no] = amounts if before is None else tuple(map(add, before, amounts))
     rows = [
@@ -303,9 +314,10 @@ _MOVED: Final = {
 }
 
 
-def seen_increase(inclusions: int, pulls: int, part: int) -> int:
-    """Return the increase of an arm's ``seen``: only 0 has a meaning, and none of the three falls below."""
-    return inclusions + pulls + part
+def seen_increase(sums: Sequence[int]) -> int:
+    """Return the increase of an arm's ``seen`` by its sums: only 0 has a meaning, and none of them falls below."""
+    inclusions, pulls, part, _, _, named, _ = sums
+    return inclusions + pulls + part + named
 
 
 OVERWEIGHT: Final = (
@@ -343,19 +355,19 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
     sums: dict[tuple[int, int], Row] = {
         (arm_no, epoch): tuple(amounts)
         for arm_no, epoch, *amounts in txn.connection.rows_in(
-            "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro),"
-            " sum(failure_micro) FROM arm_day WHERE learner_id = ? AND arm_no IN ({}) GROUP BY arm_no, epoch",
+            f"SELECT arm_no, epoch, {SUM_OF_ARM} FROM arm_day WHERE learner_id = ? AND arm_no IN ({{}})"
+            " GROUP BY arm_no, epoch",
             [txn.learner_id],
             sorted(arm_nos),
         )
     }
     rows = [
-        (epoch, *sums.get((arm_no, epoch), (0, 0, 0, 0, 0)), txn.learner_id, arm_no)
+        (epoch, *sums.get((arm_no, epoch), _NOTHING), txn.learner_id, arm_no)
         for arm_no, epoch in epochs.items()
     ]
     txn.connection.many(
-        "UPDATE posterior SET epoch = ?, inclusions = ?, pulls = ?, part_micro = ?, success_micro = ?,"
-        " failure_micro = ? WHERE learner_id = ? AND arm_no = ?",
+        f"UPDATE posterior SET epoch = ?, {', '.join(f'{name} = ?' for name in ARM_SUMS)}"
+        " WHERE learner_id = ? AND arm_no = ?",
         rows,
     )
     rebase(txn, list(arm_nos))

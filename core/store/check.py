@@ -11,14 +11,14 @@ from typing import Final, NamedTuple, TypeVar
 from core.episodes import totals_of
 from core.errors import InvalidInput
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED
+from core.records.judged import INCLUDED, NAMED, OBSERVED
 from core.records.observation import Amount, plain_reward
 from core.records.run import OFFERED
 from core.records.times import iso
 from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.bills import wrong_bills
-from core.store.caches import CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
+from core.store.caches import ARM_SUMS, CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
 from core.store.contradicted import unknown_numbers, unlike_digests, unlike_facts, unlike_log, unlike_sources
 from core.store.crediting import credited_observations, due
 from core.store.damage import damage, guarded, quick_check
@@ -171,10 +171,12 @@ def _shown(value: object) -> str:
     return "nothing" if value is None else str(value)
 
 
+_ARM_SUMS: Final = ", ".join(ARM_SUMS)
+
+
 def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
     rows = snapshot.connection.rows(
-        "SELECT hour, arm_no, epoch, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_hour"
-        " WHERE learner_id = ?",
+        f"SELECT hour, arm_no, epoch, {_ARM_SUMS} FROM arm_hour WHERE learner_id = ?",
         [snapshot.learner_id],
     )
     return {row[:3]: list(row[3:]) for row in rows}
@@ -182,8 +184,7 @@ def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
 
 def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
     rows = snapshot.connection.rows(
-        "SELECT arm_no, epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
-        " WHERE learner_id = ?",
+        f"SELECT arm_no, epoch, day, {_ARM_SUMS} FROM arm_day WHERE learner_id = ?",
         [snapshot.learner_id],
     )
     return {row[:3]: list(row[3:]) for row in rows}
@@ -199,8 +200,8 @@ def _stored_usage(snapshot: Snapshot, unit: str) -> dict[UsageHour, list[int]]:
 
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
     rows = snapshot.connection.rows(
-        "SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, inclusions, pulls, part_micro,"
-        " success_micro, failure_micro, seen, last_at_ms FROM posterior WHERE learner_id = ?",
+        f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {_ARM_SUMS}, seen, last_at_ms FROM posterior"
+        " WHERE learner_id = ?",
         [snapshot.learner_id],
     )
     return {row[0]: row[1:] for row in rows}
@@ -218,10 +219,10 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
         )
     )
     snapshot.epochs.load(row[0] for row in arms)
-    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(ARM_SUMS))
     ever: dict[int, int] = defaultdict(int)
     for (_, arm_no, epoch), amounts in rollup.arms.items():
-        ever[arm_no] += seen_increase(*amounts[:3])
+        ever[arm_no] += seen_increase(amounts)
         for index, amount in enumerate(amounts):
             sums[arm_no, epoch][index] += amount
     newest = newest_observations(snapshot, [row[0] for row in arms])
@@ -260,7 +261,7 @@ def _undone(snapshot: Snapshot) -> dict[object, object]:
 
 
 def _flags(snapshot: Snapshot) -> Iterator[Difference]:
-    """Check that outcomes are observed exactly where their run is observed and included the arm.
+    """Check that outcomes are observed exactly where their run is observed and included the arm in full.
 
     Arms of an offer may be without a report.
     """
@@ -268,7 +269,8 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
         " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " WHERE o.learner_id = ? AND coalesce(r.revision, 0) <= ?"
-        f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed' AND o.flags & {INCLUDED} <> 0)"
+        f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed'"
+        f" AND o.flags & {INCLUDED | NAMED} = {INCLUDED})"
         f" AND (o.flags & {OBSERVED} <> 0 OR coalesce(r.format, '') <> ?)",
         [snapshot.learner_id, snapshot.revision, OFFERED],
     ):

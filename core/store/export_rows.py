@@ -9,7 +9,7 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.records.arm import Arm, Prior
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, PlacedLine, RunLine
 from core.records.run import Inventory, Run, Usage
 from core.store.engine.words import ACTIVE
@@ -91,22 +91,19 @@ class _Runs:
         keys = [self._keys[arm_no] for arm_no in version.arm_nos]
         outcomes = list(zip(keys, version.flags, version.costs, strict=True))
         plain = {name: columns[name] for name in _PLAIN}
-        arms = [
-            Arm(key=key, token_cost=None if cost == UNKNOWN else cost)
-            for key, flags, cost in outcomes
-            if flags & INCLUDED
-        ]
+        arms = _arms(outcomes, INCLUDED)
+        inventory = {"kind": columns["inventory"], "arms": arms, "named": _arms(outcomes, NAMED)}
         return msgspec.convert(
             {
                 **plain,
                 "uid": uid,
                 "rank": rank,
-                "inventory": msgspec.convert({"kind": columns["inventory"], "arms": arms}, Inventory),
+                "inventory": msgspec.convert(inventory, Inventory),
                 "ended_at_ms": columns["at_ms"],
                 "naive_time": bool(columns["naive_time"]),
                 "run_class": columns["class"],
                 "usage": _usage(columns),
-                "excluded": [key for key, flags, _ in outcomes if not flags & INCLUDED],
+                "excluded": [key for key, flags, _ in outcomes if not flags & (INCLUDED | NAMED)],
                 "referenced": [key for key, flags, _ in outcomes if flags & REFERENCED],
                 "not_offered": msgspec.json.decode(str(columns["not_offered"] or "[]")),
                 "unobserved": _unobserved(columns, outcomes),
@@ -116,6 +113,15 @@ class _Runs:
             },
             Run,
         )
+
+
+def _arms(outcomes: Sequence[tuple[str, int, int]], state: int) -> tuple[Arm, ...]:
+    """Return the arms that were in full (`INCLUDED`) or by name (`NAMED`) when the run began."""
+    return tuple(
+        Arm(key=key, token_cost=None if cost == UNKNOWN else cost)
+        for key, flags, cost in outcomes
+        if flags & NAMED == state & NAMED and flags & state
+    )
 
 
 _PLAIN: Final = (
@@ -136,7 +142,7 @@ def _unobserved(columns: Columns, outcomes: Sequence[tuple[str, int, int]]) -> l
     """Return included arms of an observed run without a report of their use."""
     if columns["outcome"] != "observed":
         return []
-    return [key for key, flags, _ in outcomes if flags & INCLUDED and not flags & OBSERVED]
+    return [key for key, flags, _ in outcomes if flags & (INCLUDED | NAMED | OBSERVED) == INCLUDED]
 
 
 def _usage(columns: Columns) -> Usage | None:

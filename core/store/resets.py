@@ -46,7 +46,7 @@ def add_reset(
     )
     txn.connection.run(
         "UPDATE posterior SET epoch = ?, success_micro = 0, failure_micro = 0, pulls = 0, part_micro = 0,"
-        " inclusions = 0, last_at_ms = -1 WHERE learner_id = ? AND arm_no IN"
+        " inclusions = 0, n_named = 0, n_loaded = 0, last_at_ms = -1 WHERE learner_id = ? AND arm_no IN"
         " (SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?)",
         [txn.revision, txn.learner_id, txn.learner_id, number],
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, Floats, Ints, log_micro, token_bucket
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.observation import Kind, part_micro
 from core.records.times import DAY_HOURS, HOUR_MS
 
@@ -68,7 +68,8 @@ class RunFacts(NamedTuple):
 class Rollup:
     """Sums by arm, epoch and hour, and by hour and kind of run.
 
-    ``arms`` values are [inclusions, pulls, part of a pull, success, failure]; ``usage`` values follow the columns of
+    ``arms`` values are [inclusions, pulls, part of a pull, success, failure, runs by name, of these those that loaded
+    it]; ``usage`` values follow the columns of
     ``usage_hour``; ``last`` holds the time of the newest counted observation of an arm in an epoch.
     """
 
@@ -78,17 +79,19 @@ class Rollup:
         self.last: dict[tuple[int, int], int] = {}
 
     def add(self, key: ArmHour, *amounts: int) -> None:
-        """Add [inclusions, pulls, part of a pull, success, failure] at one place."""
+        """Add the amounts of `Rollup.arms` at one place."""
         sums = self.arms.get(key)
         if sums is None:
             self.arms[key] = list(amounts)
             return
-        inclusions, pulls, part, success, failure = amounts
+        inclusions, pulls, part, success, failure, named, loaded = amounts
         sums[0] += inclusions
         sums[1] += pulls
         sums[2] += part
         sums[3] += success
         sums[4] += failure
+        sums[5] += named
+        sums[6] += loaded
 
     def saw(self, arm_no: int, epoch: int, at_ms: int | None) -> None:
         """Note that an observation of this time counts."""
@@ -100,13 +103,13 @@ class Rollup:
     ) -> None:
         """Add one row of the ledger; its amounts are success and failure."""
         part = part_micro(kind, pulls, sum(amounts))
-        self.add(key, 0, pulls, part, *amounts)
+        self.add(key, 0, pulls, part, *amounts, 0, 0)
         if pulls or part:  # a carried belief may be all seed and no pull
             self.saw(key[1], key[2], at_ms)
 
     def correct(self, key: ArmHour, amounts: tuple[int, int], instead_of: tuple[int, int]) -> None:
         """Let success and failure count in the place of others; that is no pull."""
-        self.add(key, 0, 0, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1])
+        self.add(key, 0, 0, 0, amounts[0] - instead_of[0], amounts[1] - instead_of[1], 0, 0)
         if not any(self.arms[key]):
             del self.arms[key]
 
@@ -122,12 +125,14 @@ class Rollup:
 
         ``last_at_ms`` is the end of the newest of them that was observed.
         """
-        for arm_no, epoch, (n_in, n_observed, n_used) in zip(arm_nos, epochs, _counted(flags), strict=True):
+        for arm_no, epoch, counts in zip(arm_nos, epochs, _counted(flags), strict=True):
+            n_in, n_observed, n_used, n_named, n_loaded = counts
             key = (hour, arm_no, epoch)
+            amounts = (n_in, n_observed, 0, n_used * MICRO, (n_observed - n_used) * MICRO, n_named, n_loaded)
             if key in self.arms:
-                self.add(key, n_in, n_observed, 0, n_used * MICRO, (n_observed - n_used) * MICRO)
-            elif n_in:
-                self.arms[key] = [n_in, n_observed, 0, n_used * MICRO, (n_observed - n_used) * MICRO]
+                self.add(key, *amounts)
+            elif n_in or n_named:
+                self.arms[key] = list(amounts)
             if n_observed:
                 self.saw(arm_no, epoch, last_at_ms)
 
@@ -174,13 +179,10 @@ class Rollup:
                 if any(sums)
             }
         days: dict[ArmDay, list[int]] = {}
-        for (hour, arm_no, epoch), (inclusions, pulls, part, success, failure) in self.arms.items():
-            sums = days.setdefault((arm_no, epoch, hour // DAY_HOURS), [0, 0, 0, 0, 0])
-            sums[0] += inclusions
-            sums[1] += pulls
-            sums[2] += part
-            sums[3] += success
-            sums[4] += failure
+        for (hour, arm_no, epoch), amounts in self.arms.items():
+            key = (arm_no, epoch, hour // DAY_HOURS)
+            sums = days.get(key)
+            days[key] = list(amounts) if sums is None else list(map(add, sums, amounts))
         return {key: sums for key, sums in days.items() if any(sums)}
 
     def usage_days(self) -> dict[UsageHour, list[int]]:
@@ -200,20 +202,29 @@ class Rollup:
         return rest
 
 
-def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int]]:
-    """Return how often each key was included, observed, and observed and referenced."""
+def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int, int, int]]:
+    """Return how often each key was included, observed, observed and referenced, by name, and loaded by name."""
     if len(flags) == 1:  # arrays pay from about five runs on
         return [_COUNTS[flag] for flag in flags[0]]
     table = np.frombuffer(b"".join(flags), dtype=np.uint8).reshape(len(flags), -1)
     included = np.count_nonzero(table & INCLUDED, axis=0).tolist()
     observed = np.count_nonzero(table & OBSERVED, axis=0).tolist()
     rewarded = np.count_nonzero((table & _REWARDED) == _REWARDED, axis=0).tolist()
-    return zip(included, observed, rewarded, strict=True)
+    named = np.count_nonzero(table & NAMED, axis=0).tolist()
+    loaded = np.count_nonzero((table & _LOADED) == _LOADED, axis=0).tolist()
+    return zip(included, observed, rewarded, named, loaded, strict=True)
 
 
 _REWARDED: Final = OBSERVED | REFERENCED
+_LOADED: Final = NAMED | REFERENCED
 _COUNTS: Final = tuple(
-    (int(flag & INCLUDED > 0), int(flag & OBSERVED > 0), int(flag & _REWARDED == _REWARDED))
+    (
+        int(flag & INCLUDED > 0),
+        int(flag & OBSERVED > 0),
+        int(flag & _REWARDED == _REWARDED),
+        int(flag & NAMED > 0),
+        int(flag & _LOADED == _LOADED),
+    )
     for flag in range(256)
 )
 

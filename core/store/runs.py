@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from core.errors import Conflict
 from core.records.answers import Recorded
-from core.records.judged import OBSERVED, Judged
+from core.records.judged import Judged
 from core.records.kept_texts import StoredTexts, pair_of
 from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
@@ -206,7 +206,7 @@ def _rollup_group(
     times = [
         member.run.ended_at_ms
         for member in members
-        if member.run.ended_at_ms is not None and max(member.flags) & OBSERVED
+        if member.run.ended_at_ms is not None and member.verdict.observed
     ]
     rollup.add_outcomes(
         arm_nos,

@@ -28,6 +28,7 @@ from core.store.caches import (
     ARM_SUMS,
     DAY_KEY,
     HOUR_KEY,
+    SUM_OF_ARM,
     USAGE_KIND,
     adding,
     apply_posteriors,
@@ -433,8 +434,7 @@ class Standing:
         txn.connection.run(_ADD_HOURS, key)
         txn.connection.run(_ADD_DAYS, key)
         rows = txn.connection.rows(
-            "SELECT arm_no, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro), sum(failure_micro)"
-            " FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
+            f"SELECT arm_no, {SUM_OF_ARM} FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
             key,
         )
         epochs = txn.current_epochs([row[0] for row in rows])

@@ -117,6 +117,11 @@ def _part() -> Column[int]:
     return _int("part_micro", default=0)
 
 
+def _by_name() -> tuple[Column[int], ...]:
+    """Return the columns of runs that had an arm by name, and of those of them that found it."""
+    return _int("n_named", default=0), _int("n_loaded", default=0)
+
+
 def _changed() -> Column[int]:
     """Return the column of the revision that changed a row last; lists continue by it."""
     return _int("changed", default=0)
@@ -1111,10 +1116,13 @@ posterior = _clustered(
     _int("failure_micro", default=0),
     _int("pulls", default=0),
     _int("inclusions", default=0),
-    _int("seen", default=0),  # inclusions, pulls and parts of all epochs: 0 hides an undeclared arm
+    _int(
+        "seen", default=0
+    ),  # inclusions, pulls, parts and runs by name of all epochs: 0 hides an undeclared arm
     _int("epoch", default=0),
     _int("last_at_ms", default=-1),
     _part(),
+    *_by_name(),
     CheckConstraint(
         "base_alpha_micro > 0 AND base_beta_micro > 0 AND success_micro >= 0 AND failure_micro >= 0 "
         "AND pulls >= 0 AND inclusions >= 0 AND seen >= 0",
@@ -1134,6 +1142,7 @@ arm_hour = _clustered(
     _int("success_micro"),  # of one hour; may be negative where a later correction took a success away
     _int("failure_micro"),
     _part(),
+    *_by_name(),
 )
 
 arm_day = _clustered(
@@ -1147,6 +1156,7 @@ arm_day = _clustered(
     _int("success_micro"),
     _int("failure_micro"),
     _part(),
+    *_by_name(),
 )
 
 
@@ -1201,6 +1211,7 @@ staged_hour = _clustered(
     _int("success_micro"),
     _int("failure_micro"),
     _part(),
+    *_by_name(),
 )
 
 staged_day = _clustered(
@@ -1214,6 +1225,7 @@ staged_day = _clustered(
     _int("success_micro"),
     _int("failure_micro"),
     _part(),
+    *_by_name(),
 )
 
 staged_usage = _usage("staged_usage", "hour")

@@ -170,7 +170,7 @@ def version_of(
     references = evidence.references
     selection = run.selection
     numbers = (
-        dict(zip((arm.key for arm in run.inventory.arms), arm_nos, strict=True))
+        dict(zip((arm.key for arm in run.inventory.offered), arm_nos, strict=True))
         if references or selection
         else {}
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -197,43 +196,3 @@ def test_calls_that_are_lines_of_their_own_are_read(tmp_path: Path, made: Json) 
     (run,) = runs(read(put(tmp_path, session.bytes())))
     assert [(call.name, call.metadata) for call in run.calls] == [("Bash", '{"command": "ls"}')]
     assert run.inventory.arms[0].key == "tool:exec:Bash"
-
-
-# --- tools that a session tells of ------------------------------------------------------------------------
-
-
-def delta(session: Session, *added: str, **fields: object) -> Session:
-    attachment = {"type": "deferred_tools_delta", "addedNames": list(added), "removedNames": [], **fields}
-    return session.line("attachment", attachment=attachment)
-
-
-def offered(session: Session, folder: Path) -> list[tuple[str, list[str]]]:
-    return [
-        (run.inventory.kind, [arm.name for arm in run.inventory.arms])
-        for run in runs(read(put(folder, session.bytes())))
-    ]
-
-
-def test_a_list_of_deferred_tools_declares_the_inventory_where_it_is_complete(tmp_path: Path) -> None:
-    session = delta(Session().prompt("go"), "Read", "Bash", "mcp__x__find").reply(use("Read", "t1"))
-    assert offered(session, tmp_path) == [("declared", ["Bash", "Read", "mcp__x__find"])]
-    session.prompt("more")
-    delta(session, "Write", removedNames=["Bash"]).reply(use("Write", "t2"), id="m2")
-    first, second = offered(session, tmp_path)
-    assert (first[1], second[1]) == (["Bash", "Read", "mcp__x__find"], ["Read", "Write", "mcp__x__find"])
-    delta(session, "Late").reply(text("done"), id="m3")
-    assert offered(session, tmp_path)[1][1] == ["Late", "Read", "Write", "mcp__x__find"]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: delta(Session().prompt("go"), "Bash").reply(use("Read", "t1")),
-        lambda: Session().prompt("go").reply(use("Read", "t1")),
-        lambda: delta(Session().prompt("go").reply(use("Read", "t1")), "Write"),
-        lambda: delta(Session().prompt("go"), "Read", pendingMcpServers=["x"]).reply(use("Read", "t1")),
-        lambda: delta(Session().prompt("go"), "Read", addedNames=7).reply(use("Read", "t1")),
-    ],
-)
-def test_a_list_that_is_not_complete_declares_nothing(tmp_path: Path, make: Callable[[], Session]) -> None:
-    assert offered(make(), tmp_path) == [("inferred", ["Read"])]

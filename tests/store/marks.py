@@ -35,10 +35,10 @@ MARKS: dict[str, Marks] = {
         "learner_id arm_no key type label token_cost declared prior_alpha_micro prior_beta_micro",
     ),
     "arm_day": Marks(
-        "learner_id arm_no epoch day inclusions pulls success_micro failure_micro part_micro",
+        "learner_id arm_no epoch day inclusions pulls success_micro failure_micro part_micro n_named n_loaded",
     ),
     "arm_hour": Marks(
-        "learner_id hour arm_no epoch inclusions pulls success_micro failure_micro part_micro",
+        "learner_id hour arm_no epoch inclusions pulls success_micro failure_micro part_micro n_named n_loaded",
     ),
     "audit": Marks(
         "learner_id audit_no actor action act detail at_ms revision",
@@ -178,7 +178,7 @@ MARKS: dict[str, Marks] = {
     "posterior": Marks(
         (
             "learner_id arm_no base_alpha_micro base_beta_micro success_micro failure_micro pulls "
-            "inclusions seen epoch last_at_ms part_micro"
+            "inclusions seen epoch last_at_ms part_micro n_named n_loaded"
         ),
     ),
     "provenance": Marks(
@@ -270,11 +270,11 @@ MARKS: dict[str, Marks] = {
     ),
     "staged_day": Marks(
         "learner_id",
-        "epoch arm_no day inclusions pulls success_micro failure_micro part_micro",
+        "epoch arm_no day inclusions pulls success_micro failure_micro part_micro n_named n_loaded",
     ),
     "staged_hour": Marks(
         "learner_id",
-        "epoch hour arm_no inclusions pulls success_micro failure_micro part_micro",
+        "epoch hour arm_no inclusions pulls success_micro failure_micro part_micro n_named n_loaded",
     ),
     "staged_provenance": Marks(
         "learner_id",

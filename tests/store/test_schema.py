@@ -259,6 +259,11 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 _BACK_TO_0021 = (
     *(f"DROP VIEW {view.name}" for view in VIEWS),
+    *(
+        f"ALTER TABLE {table} DROP COLUMN {name}"
+        for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day")
+        for name in ("n_named", "n_loaded")
+    ),
     "DROP INDEX ix_run_named",
     *(
         statement

@@ -87,7 +87,7 @@ def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Pat
 
 
 def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> None:
-    context = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0, 0)")
+    context = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0, 0, 0, 0)")
     ((_, difference),) = queries.verify(context).differences
     assert (difference.table, difference.recomputed) == ("arm_hour", "nothing")
 

@@ -1,0 +1,146 @@
+"""Arms that a session has by name: deferred tools and listed skills, and how they come into its prompt in full.
+
+A name is on offer from the line that lists it. A call of the tool, or a load of the skill, finds it: it is in full in
+the later runs of the session, until it is taken away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.errors import InvalidArm
+from core.records.arm import Arm, quarter_up, skill_key, tool_key
+from core.records.run import Inventory
+
+_ENTRY: Final = re.compile(r"^- .*(?:\n(?!- ).*)*", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Offer:
+    """Offer of one run: ids that it has by name, those of them that are in full already, and those that it loads.
+
+    ``listed`` are all ids that a line has named by then, those that were taken away too.
+    """
+
+    keys: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
+    loaded: set[str] = field(default_factory=set)
+
+    def loads(self, inventory: Inventory) -> tuple[str, ...]:
+        """Return the arms by name that the run loads."""
+        return tuple(arm.key for arm in inventory.named if arm.key in self.loaded) if self.loaded else ()
+
+
+@dataclass
+class ByName:
+    """State of a session: arms on offer by name with the cost of the name, and all that was called or loaded.
+
+    ``_inferred`` are arms that were called before a line named them: until then they were in full like all others.
+    """
+
+    _named: dict[str, Arm] = field(default_factory=dict)
+    _ever: dict[str, Arm] = field(default_factory=dict)
+    _called: set[str] = field(default_factory=set)
+    _loaded: set[str] = field(default_factory=set)
+    _inferred: set[str] = field(default_factory=set)
+    _held: dict[tuple[frozenset[str], ...], Inventory] = field(default_factory=dict)
+
+    @property
+    def has_lists(self) -> bool:
+        """True if any arm was on offer by name."""
+        return bool(self._ever)
+
+    def add_tools(self, names: Sequence[str], lines: Sequence[str] = ()) -> None:
+        """Add deferred tools. One costs its line, where the list has one for each, else its name."""
+        has_lines = len(lines) == len(names)
+        for at, name in enumerate(names):
+            text = lines[at] if has_lines and name in lines[at] else name
+            self._add(_tool_key(name), text, is_known=name in self._called)
+
+    def remove_tools(self, names: Iterable[str]) -> None:
+        """Take tools away; one that comes back is there by name again."""
+        for name in names:
+            self._named.pop(_tool_key(name) or "", None)
+            self._called.discard(name)
+
+    def add_skills(self, names: Iterable[str], text: str) -> None:
+        """Add listed skills; each costs its entry in the text of the list."""
+        entries = {entry[2:].split(": ", 1)[0].strip(): entry.rstrip() for entry in _ENTRY.findall(text)}
+        for name in names:
+            key = _skill_key(name)
+            self._add(key, entries.get(name, f"- {name}"), is_known=key in self._loaded)
+
+    def _add(self, key: str | None, text: str, *, is_known: bool) -> None:
+        if key is not None:
+            arm = self._ever.get(key)
+            if arm is None:
+                arm = self._ever[key] = Arm(key=key, token_cost=quarter_up(len(text)))
+                if is_known:
+                    self._inferred.add(key)
+            self._named[key] = arm
+
+    def add_call(self, name: str) -> None:
+        """Add a call of a tool."""
+        self._called.add(name)
+
+    def add_load(self, skill: str, offer: Offer | None = None) -> None:
+        """Add a load of a skill: by the run of an offer, or by the person whose prompt comes next."""
+        key = _skill_key(skill)
+        if key is not None:
+            self._loaded.add(key)
+            if offer is not None:
+                offer.loaded.add(key)
+
+    def begin(self) -> Offer:
+        """Return the offer of a run that begins."""
+        return Offer(frozenset(self._named), self._in_full, frozenset(self._ever))
+
+    def update(self, offer: Offer, *, has_begun: bool) -> None:
+        """Update the offer of the open run: what was there while a reply was being written was there in its run."""
+        now = frozenset(self._named)
+        offer.listed = frozenset(self._ever)
+        if not has_begun:
+            offer.keys, offer.known = now, self._in_full
+        else:
+            offer.known |= self._in_full - offer.keys
+            offer.keys |= now
+
+    @property
+    def _in_full(self) -> frozenset[str]:
+        if not self._named:
+            return frozenset()
+        called = {key for name in self._called if (key := _tool_key(name))}
+        return frozenset(self._named).intersection(called | self._loaded)
+
+    def inventory(self, in_full: Inventory, offer: Offer) -> Inventory:
+        """Return the inventory of a run; ``in_full`` is that of its session without any list of names."""
+        named, own = offer.keys - offer.known, (offer.keys, offer.known, offer.listed)
+        held = self._held.get(own)
+        if held is None:
+            without = offer.listed.union(self._ever.keys() - self._inferred) - offer.known
+            full = [arm for arm in in_full.arms if arm.key not in without]
+            others = [Arm(key=key) for key in sorted(offer.known.difference(arm.key for arm in full))]
+            held = self._held[own] = Inventory(
+                kind=in_full.kind,
+                arms=(*full, *others),
+                named=tuple(self._ever[key] for key in sorted(named)),
+            )
+        return held
+
+
+def _tool_key(name: str) -> str | None:
+    try:
+        return tool_key(name)
+    except InvalidArm:
+        return None
+
+
+def _skill_key(name: str) -> str | None:
+    try:
+        return skill_key(name)
+    except InvalidArm:
+        return None

@@ -1,0 +1,23 @@
+"""Counts of runs that had an arm by name, and of those that found it.
+
+Revision ID: 0028
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0028"
+down_revision = "0027"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the columns. No arm was by name in any run so far."""
+    for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
+        for name in ("n_named", "n_loaded"):
+            op.add_column(
+                table, sa.Column(name, sa.BigInteger(), nullable=False, server_default=sa.text("0"))
+            )
