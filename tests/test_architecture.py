@@ -565,7 +565,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 8_855,
     "core/statistics": 11_870,
-    "core/store": 26_800,
+    "core/store": 27_150,
     "dashboard": 4_620,
     "dashboard/app_pages": 1_290,
     "dashboard/figures": 4_620,

@@ -19,12 +19,19 @@ from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.bills import wrong_bills
 from core.store.caches import ARM_SUMS, CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
-from core.store.contradicted import unknown_numbers, unlike_digests, unlike_facts, unlike_log, unlike_sources
-from core.store.crediting import credited_observations, due
+from core.store.contradicted import (
+    unknown_numbers,
+    unlike_digests,
+    unlike_facts,
+    unlike_log,
+    unlike_namings,
+    unlike_sources,
+)
+from core.store.crediting import credited_observations, due, unlike_evaluations
 from core.store.damage import damage, guarded, quick_check
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
-from core.store.episodes import episode_digest, episode_plans, read_episodes
+from core.store.episodes import episode_digest, episode_plans, read_episodes, unlike_recorded
 from core.store.evaluations import EVALUATION_KEY, counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.holds import unlike_holds
@@ -95,6 +102,9 @@ def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: 
         ("learner", _gaps(snapshot)),
         ("run", unlike_digests(snapshot, taken)),
         ("provenance", unlike_sources(snapshot)),
+        ("provenance", unlike_namings(snapshot)),
+        ("observation", unlike_evaluations(snapshot)),
+        ("episode", unlike_recorded(snapshot)),
         ("learner", unknown_numbers(snapshot)),
         ("learner", unlike_facts(snapshot)),
         ("audit", unlike_log(snapshot)),
@@ -107,6 +117,7 @@ def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: 
 def installation_differences(snapshot: Snapshot) -> Iterator[Difference]:
     """Yield differences of the installation's members, tokens, webhooks and log, and learners without their names."""
     yield from guarded("learner_name", _unnamed(snapshot))
+    yield from guarded("learner", _hidden(snapshot))
     for listed in (_counters(snapshot), _gaps(snapshot), _chain(snapshot)) if snapshot.exists else ():
         yield from guarded("learner", listed)
 
@@ -117,6 +128,23 @@ def _unnamed(snapshot: Snapshot) -> Iterator[Difference]:
         " ON n.learner_id = l.learner_id AND n.name = l.name WHERE n.name IS NULL"
     ):
         yield Difference("learner_name", name, "another number", str(number))
+
+
+def _hidden(snapshot: Snapshot) -> Iterator[Difference]:
+    """Find learners that no list shows: only an import in progress makes one without a revision."""
+    for name, revision in snapshot.connection.rows(
+        "SELECT name, revision FROM learner WHERE revision < 1 AND (staged_import_no = 0 OR chain_head IS NOT NULL)"
+    ):
+        yield Difference("learner", name or "the installation", f"revision {revision}", "1 or more")
+    for row in snapshot.connection.rows(
+        "SELECT origin, created_at_ms, settings, sticky, digest_key FROM learner WHERE learner_id = 0"
+    ):
+        if row != _INSTALLATION:
+            yield Difference("learner", "the installation", str(row), str(_INSTALLATION))
+
+
+_INSTALLATION: Final = ("", 0, "{}", "run", "")
+"""Columns that only learners use: origin, time, settings, kind of session, key of digests."""
 
 
 def _chain(snapshot: Snapshot) -> Iterator[Difference]:
@@ -490,17 +518,37 @@ def _in_force(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 def _shared(snapshot: Snapshot) -> Iterator[Difference]:
-    """Check that the observations of a credit are its reward, each by its weight."""
-    for number, success, failure, reward in snapshot.connection.each(
-        "SELECT c.episode_credit_no, b.success_micro, b.failure_micro, c.reward FROM observation b"
+    """Check that the observations of a credit are its reward, each by its weight, and that the weights are one whole.
+
+    An imported credit may lack arms of runs that the export left out.
+    """
+    weights: dict[int, list[int]] = defaultdict(list)
+    rules: dict[int, str] = {}
+    imported: set[int] = set()
+    for number, rule, reward, import_no, success, failure, is_of_act in snapshot.connection.each(
+        "SELECT c.episode_credit_no, c.rule, c.reward, c.import_no, b.success_micro, b.failure_micro,"
+        " b.actor = c.actor AND b.at_ms = c.at_ms FROM observation b"
         " JOIN episode_credit c ON c.learner_id = b.learner_id AND c.episode_credit_no = b.episode_credit_no"
         " WHERE b.learner_id = ? AND b.episode_credit_no <> 0",
         [snapshot.learner_id],
     ):
+        weights[number].append(success + failure)
+        rules[number] = rule
+        imported |= {number} if import_no else set()
         amount = Amount.of(reward or 0.0, success + failure)
         if amount.success_micro != success:
             expected = plain_reward(success, success + failure)
             yield Difference("episode_credit", str(number), f"reward {reward}", f"about {expected}")
+        if not is_of_act:
+            yield Difference(
+                "observation", f"credit {number}", "another actor or time", "those of the credit"
+            )
+    for number, shares in weights.items():
+        is_partial = number in imported and (rules[number] == "step" or max(shares) < MICRO // len(shares))
+        if sum(shares) > MICRO or (sum(shares) < MICRO and not is_partial):
+            yield Difference(
+                "episode_credit", str(number), f"weights that add up to {sum(shares)}", str(MICRO)
+            )
 
 
 def _standing(stands: bool, revision: int) -> str:
@@ -545,6 +593,7 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
         )
         if row is not None and row[0] < row[1]:
             yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
+    yield from _unlike_staged(snapshot)
     for table in [name for name in NUMBERED if "revision" in metadata.tables[name].columns]:
         row = snapshot.connection.row(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
@@ -552,6 +601,25 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
         )
         if row is not None and row[0] is not None and row[0] > snapshot.revision:
             yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")
+
+
+def _unlike_staged(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that an import in progress has its number and arms, and lies beyond the learner's revision."""
+    row = snapshot.connection.row(
+        "SELECT next_import_no, next_arm_no, (SELECT coalesce(max(arm_no), 0) FROM staged_arm"
+        " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1",
+        [snapshot.learner_id],
+    )
+    if row is None or not snapshot.staged.import_no:
+        return
+    for name, number, highest in (("import", row[0], snapshot.staged.import_no), ("arm", row[1], row[2])):
+        if number <= highest:
+            yield Difference("learner", f"next_{name}_no", str(number), f"{highest + 1} or more")
+    if snapshot.revision >= snapshot.staged.revision:
+        revision = snapshot.staged.revision
+        yield Difference(
+            "learner", "revision", str(snapshot.revision), f"less than {revision}, of the staged import"
+        )
 
 
 _GAPLESS: Final = tuple(name for name in NUMBERED if name not in {*TAKEN, "link"})

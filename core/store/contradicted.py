@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.records.arm import arm_type
+from core.records.layer import adapter_uri, layer_uid
 from core.records.verification import Difference
 from core.store.caches import CHUNK
 from core.store.engine import Row
@@ -121,6 +122,15 @@ def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
             "provenance", f"{kind} {number}", "a version", "none: only runs and episodes have any"
         )
 
+    for run_no, stored, first in snapshot.connection.rows(
+        "SELECT r.run_no, r.import_no, p.import_no FROM run r"
+        " JOIN provenance p ON p.learner_id = r.learner_id AND p.kind = 'run' AND p.no = r.run_no"
+        " WHERE r.learner_id = ?1 AND r.import_no <> p.import_no AND NOT EXISTS (SELECT 1 FROM provenance s"
+        " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = p.no AND s.revision < p.revision) LIMIT 100",
+        [snapshot.learner_id],
+    ):
+        yield Difference("run", str(run_no), f"import {stored}", f"import {first}, its first source")
+
 
 def _is_erased(erased: Erased, uid: str, version: Version) -> bool:
     session = version.columns[_SESSION]
@@ -174,6 +184,88 @@ def unknown_numbers(snapshot: Snapshot) -> Iterator[Difference]:
             [snapshot.learner_id],
         ):
             yield Difference(table, column, f"{parent} {number}", "an existing row")
+
+
+# Sources that only name a layer or execution
+
+_NAMES: Final = (
+    ("layer", "evaluation", "layer_no"),
+    ("execution", "evaluation", "execution_no"),
+    ("layer", "choice", "layer_no"),
+    ("execution", "choice", "first_no"),
+    ("execution", "choice", "second_no"),
+)
+"""Facts that name a layer or execution: its kind, their table and column."""
+_NAMINGS: Final = " UNION ALL ".join(
+    f"SELECT '{kind}' AS kind, t.{column} AS no, coalesce(s.import_no, t.import_no) AS import_no,"
+    f" coalesce(s.revision, t.revision) AS revision FROM {table} t LEFT JOIN provenance s"
+    f" ON s.learner_id = t.learner_id AND s.kind = '{table}' AND s.no = t.{table}_no"
+    f" WHERE t.learner_id = ?1 AND t.{column} <> 0"
+    for kind, table, column in _NAMES
+)
+_PAIRED: Final = (
+    "SELECT 'layer' AS kind, t.layer_no AS no, p.import_no AS import_no, p.revision AS revision"
+    " FROM training_pair t JOIN provenance p"
+    " ON p.learner_id = t.learner_id AND p.kind = 'execution' AND p.no = t.execution_no AND p.import_no > 0"
+    " JOIN layer l ON l.learner_id = t.learner_id AND l.layer_no = t.layer_no"
+    f" WHERE t.learner_id = ?1 AND {_DESCRIBES} AND l.uid <> ?"
+)
+"""Layers of pairs that imports brought; the learner's own layer has none of them as its source."""
+_QUEUED: Final = " UNION ALL ".join(
+    f"SELECT '{kind}' AS kind, i.{kind}_no AS no, q.import_no AS import_no,"
+    " coalesce(p.revision, q.revision) AS revision FROM review_item i"
+    " JOIN review_queue q ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
+    " LEFT JOIN provenance p ON p.learner_id = q.learner_id AND p.kind = 'review_queue'"
+    " AND p.no = q.review_queue_no AND p.import_no = q.import_no WHERE i.learner_id = ?1 AND q.import_no > 0"
+    for kind in ("layer", "execution")
+)
+"""Items of a queue, which the import that made it names. Another import of the queue doesn't."""
+Naming = tuple[str, int, int]
+"""Kind and number of a layer or execution, and the import that names it (0 = none)."""
+
+
+def unlike_namings(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that a source that only names a layer or execution has a fact that names it, and no fact lacks one.
+
+    A line of a file that names nothing more leaves no other trace.
+    """
+    named: dict[Naming, set[int]] = defaultdict(set)
+    queued: dict[Naming, set[int]] = defaultdict(set)
+    own_layer = layer_uid(adapter_uri(snapshot.name))
+    for revisions, sql, values in (
+        (named, _NAMINGS, ()),
+        (named, _PAIRED, (own_layer,)),
+        (queued, _QUEUED, ()),
+    ):
+        for kind, no, import_no, revision in snapshot.connection.rows(sql, [snapshot.learner_id, *values]):
+            revisions[kind, no, import_no].add(revision)
+    begun: dict[int, int] = dict(
+        snapshot.connection.rows(
+            "SELECT import_no, revision FROM import WHERE learner_id = ?", [snapshot.learner_id]
+        )
+    )
+    known: set[Naming] = set()
+    for kind, no, import_no, revision, is_described in snapshot.connection.rows(
+        f"SELECT kind, no, import_no, revision, CASE WHEN {_DESCRIBES} THEN 1 ELSE 0 END FROM provenance p"
+        " WHERE learner_id = ? AND kind IN ('layer', 'execution')",
+        [snapshot.learner_id],
+    ):
+        naming = kind, no, import_no
+        known.add(naming)
+        facts = named.get(naming, set()) | queued.get(naming, set())
+        if import_no == 0:
+            fits = bool(facts) and revision == min(facts)
+        else:
+            fits = revision in facts if facts else revision >= begun.get(import_no, revision + 1)
+        if not is_described and not fits:
+            yield Difference("provenance", _shown(naming), f"revision {revision}", "that of its fact")
+    for naming in named.keys() - known:
+        yield Difference("provenance", _shown(naming), "nothing", "a source")
+
+
+def _shown(naming: Naming) -> str:
+    kind, no, import_no = naming
+    return f"{kind} {no}, " + (f"import {import_no}" if import_no else "recorded directly")
 
 
 # Small facts that follow from others

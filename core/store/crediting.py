@@ -19,6 +19,7 @@ from core.evaluate import grader_kind
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED
 from core.records.observation import Amount
+from core.records.verification import Difference
 from core.store.caches import CHUNK, apply, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
@@ -209,6 +210,28 @@ def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[CreditKe
         (evaluation_no, arm_no): (number, Due(*share) if standing else None)
         for number, evaluation_no, arm_no, standing, *share in rows
     }
+
+
+def unlike_evaluations(facts: Facts) -> Iterator[Difference]:
+    """Check that observations of evaluations have their actor, time and reward, and weigh no more than their credit.
+
+    That holds for inactive ones too. Their weights are those of the time when they were active.
+    """
+    for number, success, failure, actor, at_ms, outcome, score, by, judged_ms, most in facts.connection.each(
+        "SELECT b.observation_no, b.success_micro, b.failure_micro, b.actor, b.at_ms, e.outcome, e.score, e.actor,"
+        " e.at_ms, c.weight_micro FROM observation b"
+        " JOIN evaluation e ON e.learner_id = b.learner_id AND e.evaluation_no = b.evaluation_no"
+        " LEFT JOIN credit c ON c.learner_id = b.learner_id AND c.evaluation_no = b.evaluation_no"
+        " AND c.arm_no = b.arm_no WHERE b.learner_id = ? AND b.evaluation_no <> 0",
+        [facts.learner_id],
+    ):
+        weight = success + failure
+        stored, expected = (
+            (success, failure, actor, at_ms),
+            (*_amounts(outcome, score, weight), by, judged_ms),
+        )
+        if stored != expected or most is None or weight > most:
+            yield Difference("observation", str(number), str(stored), f"{expected} of {most} at most")
 
 
 def _stand_down(txn: Transaction, numbers: Sequence[int]) -> None:

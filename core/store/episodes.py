@@ -29,6 +29,7 @@ from core.episodes import EpisodeTotals, after, totals_of
 from core.errors import Conflict, InvalidInput, StoreUnusable
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
+from core.records.verification import Difference
 from core.store.caches import CHUNK
 from core.store.engine.words import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
 from core.store.environments import (
@@ -475,6 +476,22 @@ def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
         [facts.learner_id, import_no],
     )
     return [number for (number,) in rows]
+
+
+def unlike_recorded(facts: Facts) -> Iterator[Difference]:
+    """Check that directly recorded versions of episodes have the number and digest of their steps."""
+    for number, rank, digest, line, *version in facts.connection.rows(
+        f"SELECT p.no, p.rank, p.digest, p.{_SOURCE[-1]}, (SELECT count(*) FROM step s"
+        " WHERE s.learner_id = p.learner_id AND s.episode_no = p.no), e.digest FROM provenance p"
+        " JOIN episode e ON e.learner_id = p.learner_id AND e.episode_no = p.no"
+        " WHERE p.learner_id = ? AND p.kind = 'episode' AND p.import_no = 0",
+        [facts.learner_id],
+    ):
+        telling = None if line is None else _Telling.of(_DECODER.decode(line))
+        expected = tuple(version) if telling is None else (telling.rank, telling.digest)
+        if (rank, digest) != expected:
+            stored = f"steps and digest {(rank, digest)}"
+            yield Difference("provenance", f"episode {number}", stored, str(expected))
 
 
 # Reading

@@ -36,6 +36,7 @@ from core.store.caches import (
     rollup_facts,
     stage,
 )
+from core.store.chain import sum_of
 from core.store.engine import Connection, Database
 from core.store.engine.words import BY_RUN, RUNS_BY_UID
 from core.store.imports import reopen_import
@@ -371,6 +372,7 @@ def _is_spoken_of(part: Part, run_no: int) -> bool:
 
 
 def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None) -> None:
+    before = _deferred(txn, "run_no", waiting.run_no)
     txn.connection.run(
         "INSERT INTO staged_provenance (learner_id, run_no, stretch, rank, trace, digest, counted)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
@@ -378,8 +380,29 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
         " WHERE (excluded.rank, excluded.trace) > (staged_provenance.rank, staged_provenance.trace)",
         [txn.learner_id, *waiting],
     )
+    _count_deferred(txn, before, _deferred(txn, "run_no", waiting.run_no))
     if version is not None:
         shelve(txn, [(waiting.run_no, waiting.digest, version)])
+
+
+def _deferred(txn: Transaction, column: str, value: int) -> list[StagedAttribution]:
+    return [
+        StagedAttribution(*row)
+        for row in txn.connection.rows(
+            "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
+            f" WHERE learner_id = ? AND {column} = ? ORDER BY run_no",
+            [txn.learner_id, value],
+        )
+    ]
+
+
+def _count_deferred(
+    txn: Transaction, before: Sequence[StagedAttribution], after: Sequence[StagedAttribution]
+) -> None:
+    """Count waiting sources in the sum of the import, so that a change of one until it settles is found."""
+    sums = [sum_of(txn.chain.key, "staged_provenance", rows) for rows in (before, after)]
+    with txn.chain.staging():
+        txn.chain.move(sums[1] - sums[0])
 
 
 # Activation
@@ -447,14 +470,8 @@ class Standing:
     def _attribute(self, segment: int) -> dict[Counted, int]:
         """Attribute what waits of a stretch; it is the little that changes what stood."""
         txn = self._txn
-        waiting = [
-            StagedAttribution(*row)
-            for row in txn.connection.rows(
-                "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
-                " WHERE learner_id = ? AND stretch = ? ORDER BY run_no",
-                [txn.learner_id, segment],
-            )
-        ]
+        waiting = _deferred(txn, "stretch", segment)
+        _count_deferred(txn, waiting, [])
         now = {
             row[0]: row[1:]
             for row in txn.connection.rows_in(

@@ -297,6 +297,8 @@ def describe_execution(
         )
     _note(txn, "execution", number, import_no, _DESCRIBED)
     _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
+    if import_no and not line.pairs:
+        name_again(txn, {"layer": _layers_of(txn, number)}, import_no)
     recompute_subjects(txn, "execution", [number])
     return number
 
@@ -393,6 +395,14 @@ def _put_pairs(
                 response,
             ],
         )
+
+
+def _layers_of(txn: Transaction, number: int) -> list[int]:
+    rows = txn.connection.rows(
+        "SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?",
+        [txn.learner_id, number],
+    )
+    return [layer_no for (layer_no,) in rows]
 
 
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:

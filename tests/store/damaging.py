@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Column, LargeBinary, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,13 +29,16 @@ from core.flows.tokens import create_token
 from core.flows.traces import take_spans
 from core.formats import open_sources
 from core.records.arm import Arm
-from core.records.learner import INSTALLATION
+from core.records.learner import INSTALLATION, LearnerSettings
 from core.records.review import QueueAsks
+from core.store.chain import unpacked
 from core.store.check import contradictions, differences, installation_differences
 from core.store.damage import damage, guarded
 from core.store.draws import Draws, unlike_draws
 from core.store.engine import Connection
-from core.store.transaction import Snapshot
+from core.store.links import last_link
+from core.store.tables import metadata
+from core.store.transaction import TAKEN, Snapshot
 from tests.flows.events import PLAYED
 from tests.flows.reviewers import QUEUE
 from tests.flows.test_erase import planted_world
@@ -41,6 +46,7 @@ from tests.flows.test_traces import sent
 from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.formats.test_otlp import AGENT
 from tests.store import everything
+from tests.store.marks import MARKS
 from tests.store.worlds import lines_file, run_line, told_context
 
 Value = Any
@@ -50,6 +56,7 @@ _FILES = ("lively", "judged", "review", "a", "people", "alerts", "credited elsew
 
 
 _FEW = 3
+_OF_ANOTHER_ROW = 0.5
 
 
 class _Undo(Exception):
@@ -93,19 +100,39 @@ def waiting(folder: Path) -> Context:
     hold(made, QUEUE, 1)
     skip(made, QUEUE, 1, later=True)
     hold(made, QUEUE, 1)
-    arms = [f"tool:other:{name}" for name in ("a", "b", "staged")]
-    runs = [run_line(uid, rank=3, arms=arms) for uid in ("known", *(f"new {number}" for number in range(5)))]
-    steps = import_in_steps(
-        replace(made, pace=IN_PARTS), open_sources([lines_file(folder / "staged", *runs)])
-    )
-    next(steps)
-    next(steps)
-    _STAGED.append(steps)
+    _STAGED.append(_begun(made, folder))
     return made
 
 
-_STAGED: list[object] = []
+def _begun(context: Context, folder: Path) -> Iterator[object]:
+    """Begin an import in parts, of a known run and of new ones."""
+    arms = [f"tool:other:{name}" for name in ("a", "b", "staged")]
+    runs = [run_line(uid, rank=3, arms=arms) for uid in ("known", *(f"new {number}" for number in range(5)))]
+    file = lines_file(folder / "staged", *runs)
+    steps = import_in_steps(replace(context, pace=IN_PARTS), open_sources([file]))
+    next(steps)
+    next(steps)
+    return steps
+
+
+def staged(folder: Path) -> tuple[Context, Iterator[object]]:
+    """A learner with an import in progress, and the steps that settle it."""
+    folder.mkdir()
+    context = replace(context_at(folder / "a.db"), clock=count(START_MS, 60_000).__next__)
+    record(context, run_of("known"))
+    return context, _begun(context, folder)
+
+
+_STAGED: list[Iterator[object]] = []
 """Imports that stay as they are: one that is ended takes its rows back."""
+
+
+def end(contexts: Sequence[Context]) -> None:
+    """End the imports in progress, and close the databases."""
+    while _STAGED:
+        _STAGED.pop().close()  # type: ignore[attr-defined]
+    for context in contexts:
+        context.store.close()
 
 
 def places(context: Context, table: Table) -> Iterator[Place]:
@@ -125,10 +152,30 @@ def places(context: Context, table: Table) -> Iterator[Place]:
             yield Place(table, column, tuple(values[name] for name in keys), values[column.name])
 
 
+def rows_of(context: Context, table: Table) -> list[dict[str, Value]]:
+    """All rows of a table."""
+    names = [column.name for column in table.columns]
+    listed = ", ".join(f'"{name}"' for name in names)
+    with context.store.database.reading() as connection:
+        rows = connection.rows(f'SELECT {listed} FROM "{table.name}"')
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def drawn(contexts: Sequence[Context], dice: Random) -> tuple[Context, Place]:
+    """Draw a value: of a world, a table, a row and a column."""
+    while True:
+        context, table = dice.choice(contexts), dice.choice(metadata.sorted_tables)
+        if rows := rows_of(context, table):
+            row, column = dice.choice(rows), dice.choice(list(table.columns))
+            key = tuple(row[one.name] for one in table.primary_key.columns)
+            return context, Place(table, column, key, row[column.name])
+
+
 def other(place: Place, known: Sequence[Value], dice: Random) -> Value:
-    """Another value that the column could hold: one of another row's, where there is one."""
+    """Another value that the column could hold: that of another row, or one of no row."""
     others = sorted((one for one in known if one != place.value), key=repr)
-    if others and not place.column.primary_key:
+    is_document = str(place.value)[:1] in {"{", "["}  # of which a changed letter is found too easily
+    if others and not place.column.primary_key and (is_document or dice.random() < _OF_ANOTHER_ROW):
         return dice.choice(others)
     value, kind = place.value, place.column.type
     if isinstance(kind, LargeBinary):
@@ -158,15 +205,86 @@ def changed(connection: Connection, place: Place, value: Value) -> bool:
     return connection.n_changed(sql, [(value, *place.key)]) == 1
 
 
-def finds(context: Context, place: Place, dice: Random) -> bool | None:
-    """Whether verify finds the value changed; None where the database refuses the change."""
+class Tried(NamedTuple):
+    """A changed value: whether verify finds it (None: the database refuses it), and if not, a reason if any."""
+
+    value: Value
+    is_found: bool | None
+    excuse: str | None
+
+
+def tried(context: Context, place: Place, dice: Random) -> Tried:
+    """Change a value, ask verify, and take it back."""
     column, table = place.column.name, place.table.name
+    values: list[Value] = []
 
     def change(connection: Connection) -> bool:
         known = [one for (one,) in connection.rows(f'SELECT DISTINCT "{column}" FROM "{table}"')]
-        return changed(connection, place, other(place, known, dice))
+        values.append(other(place, known, dice))
+        return changed(connection, place, values[-1])
 
-    return _checked(context, change)
+    is_found = _checked(context, change)
+    return Tried(values[-1], is_found, excuse(context, place, values[-1]) if is_found is False else None)
+
+
+_OF_RUNS = ("run", "outcome", "evidence", "decision", "spent", "version")
+_HIGHER = ("revision", *(f"next_{name}_no" for name in TAKEN))
+"""Counters that an import which never settles may also leave too high."""
+
+
+def excuse(context: Context, place: Place, value: Value) -> str | None:
+    """Return why a change that verify does not find changes nothing of a settled act; None if it does."""
+    table, column = place.table.name, place.column.name
+    if column in MARKS[table].plain.split():
+        return "work in progress"
+    with context.store.database.reading() as connection:
+        if table in _OF_RUNS and _is_staged(connection, place):
+            return "staged"
+        if table == "learner" and column in _HIGHER and value > place.value:
+            return "a counter that went up"
+        if table == "learner" and _means_the_same(connection, place, value):
+            return "the same in other words"
+        if table == "observation" and column in {"success_micro", "failure_micro"}:
+            return "a weight that is not in force" if _is_inactive(connection, place) else None
+    return None
+
+
+def _is_staged(connection: Connection, place: Place) -> bool:
+    """Return whether a row is of a run that an import has staged: beyond the learner's revision."""
+    row = connection.row(
+        "SELECT r.revision > l.revision FROM run r JOIN learner l ON l.learner_id = r.learner_id"
+        " WHERE r.learner_id = ? AND r.run_no = ?",
+        list(place.key[:2]),
+    )
+    return row is not None and bool(row[0])
+
+
+def _means_the_same(connection: Connection, place: Place, value: Value) -> bool:
+    """Return whether settings or a sum are equal when read, or no digest has used a key yet."""
+    if place.column.name == "settings":
+        before, after = (
+            msgspec.json.decode(one, type=LearnerSettings, strict=False) for one in (place.value, value)
+        )
+        return bool(before == after)
+    if place.column.name == "chain_sum":
+        return unpacked(place.value) == unpacked(value)
+    return place.column.name == "chain_key" and last_link(connection, place.key[0]) is None
+
+
+def _is_inactive(connection: Connection, place: Place) -> bool:
+    """Return whether an observation follows from an evaluation and is inactive: it is recomputed before it counts."""
+    row = connection.row(
+        "SELECT 1 FROM observation WHERE learner_id = ? AND observation_no = ?"
+        " AND evaluation_no <> 0 AND standing = 0",
+        list(place.key),
+    )
+    return row is not None
+
+
+def change_for_good(context: Context, place: Place, dice: Random) -> None:
+    """Change a value past all flows, unless the database refuses it."""
+    with suppress(ArmscopeError, SQLAlchemyError):
+        context.store.database.write(lambda one: changed(one, place, other(place, (), dice)))
 
 
 def changed_and_checked(context: Context, sql: str) -> bool | None:
@@ -211,7 +329,9 @@ def outcomes(contexts: Sequence[Context], table: Table, most: int) -> dict[str, 
     for context in there[:most]:
         for number, place in enumerate(places(context, table)):
             dice = Random(f"{table.name} {place.column.name} {number}")
-            found[place.column.name].append(finds(context, place, dice))
+            result = tried(context, place, dice)
+            is_excused = result.excuse not in {None, "work in progress"}
+            found[place.column.name].append(None if is_excused else result.is_found)
     return found
 
 

@@ -20,8 +20,8 @@ MARKS: dict[str, Marks] = {
         "learner_id adapter_no uri name version",
     ),
     "agent_session": Marks(
-        "learner_id agent_session_no uid",
-        "name started_ms ended_ms",
+        "learner_id agent_session_no",
+        "uid name started_ms ended_ms",
     ),
     "alert": Marks(
         "learner_id alert_no",
@@ -131,9 +131,10 @@ MARKS: dict[str, Marks] = {
             "next_layer_no next_execution_no next_rubric_no next_evaluation_no next_choice_no "
             "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
-            "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no"
+            "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
+            "staged_import_no"
         ),
-        "token staged_import_no staged_revision staged_parts staged_sum",
+        "token staged_revision staged_parts staged_sum",
     ),
     "learner_name": Marks(
         "learner_id name",
