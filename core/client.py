@@ -61,6 +61,7 @@ _ROUTES: Final[Mapping[str, str]] = {
     "record": "runs",
     "record_step": "steps",
     "redo": "redo",
+    "repair": "repairs",
     "reset": "resets",
     "reward": "rewards",
     "reward_batch": "rewards:together",

@@ -144,6 +144,7 @@ class AsyncLearnerProtocol(Protocol):
     note = _awaited(LearnerProtocol.note)
     erase = _awaited(LearnerProtocol.erase)
     reset = _awaited(LearnerProtocol.reset)
+    repair = _awaited(LearnerProtocol.repair)
     undo = _awaited(LearnerProtocol.undo)
     redo = _awaited(LearnerProtocol.redo)
     change = _awaited(LearnerProtocol.change)

@@ -43,6 +43,7 @@ from core.records.answers import (
     EraseAnswer,
     ExportAnswer,
     RecordAnswer,
+    RepairAnswer,
     ResetAnswer,
     ScaleAnswer,
     SettingAnswer,
@@ -671,6 +672,21 @@ class LearnerProtocol(Protocol):
                     next_step=f"Leave {name} out to reset every arm.",
                 )
         return self._call("reset", ResetAnswer, **scope, target=target, reason=reason, key=key)
+
+    def repair(
+        self,
+        *,
+        arms: Sequence[str],
+        since: str,
+        until: str | None = None,
+        reason: str | None = None,
+        key: str | None = None,
+    ) -> RepairAnswer:
+        """Take back every automatic observation of arms in a span; a repeat under ``key`` counts once.
+
+        Times are ISO 8601 in UTC. Observations by people, graders and episode credits are kept.
+        """
+        return self._call("repair", RepairAnswer, arms=arms, since=since, until=until, reason=reason, key=key)
 
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Undo a reward, reset, import, setting, note or undo."""

@@ -437,6 +437,13 @@ VERBS: Final = (
         document="core.doors.documents:act",
     ),
     Verb(
+        name="repair",
+        action="reset",
+        flow="core.flows.repair:repair",
+        example={"arms": ["tool:web:search"], "since": "2026-01-31T08:00:00Z", "reason": "detector repaired"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
         name="queues",
         action="read",
         flow="core.flows.queues:queues",

@@ -27,7 +27,7 @@ from core.records.batch import (
     key_of_line,
     refused,
 )
-from core.records.judged import OBSERVED, REFERENCED
+from core.records.judged import OBSERVATION, REFERENCED
 from core.records.limits import one_of
 from core.records.observation import reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue
@@ -334,7 +334,7 @@ def _order(
     run = records.run(line.run)
     flags = admit(order, run, records.known.flags.get((run.run_no, arm_no)))
     refuse_newer(records.facts, order, run, arm_no)
-    is_correction = order.correct or (line.kind is None and bool(flags & OBSERVED))
+    is_correction = order.correct or (line.kind is None and bool(flags & OBSERVATION))
     if not is_correction:
         return order
     first = corrected.setdefault((run.run_no, arm_no), number)

@@ -48,6 +48,7 @@ from core.store.export_rows import arm_lines, run_lines
 from core.store.ledger import all_reward_lines
 from core.store.lines import fact_lines
 from core.store.reads import arm_columns, totals
+from core.store.repairs import retracted_arms
 from core.store.subjects import execution_lines, layer_lines
 from core.store.transaction import Snapshot
 
@@ -231,8 +232,8 @@ class OpenClawView:
                 yield trace_of(line.run)
 
     def _corrected(self) -> dict[str, frozenset[str]]:
-        """Return the arms of each run with an active correction."""
-        arms: dict[str, frozenset[str]] = {}
+        """Return the arms of each run with an active correction, or whose observation a repair takes back."""
+        arms = retracted_arms(self._snapshot)
         for _, line in all_reward_lines(self._snapshot):
             if isinstance(line, RewardLine) and line.observation == "correction" and not line.undone:
                 run = line.context.run or ""

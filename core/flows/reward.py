@@ -13,7 +13,7 @@ from core.flows.context import Context
 from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.batch import BatchLine
-from core.records.judged import INCLUDED, OBSERVED
+from core.records.judged import INCLUDED, OBSERVATION
 from core.records.observation import Amount
 from core.records.parameters import ArmKey, Reason, RequestKey, RewardOutcomeName, RewardValue
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
@@ -237,7 +237,7 @@ def admit(order: RewardOrder, run: RunMatch, flags: int | None) -> int:
     """Return the flags of the arm in the run; raises `NotApplicable` if the run does not admit the reward."""
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(order.arm, run.run_no)
-    if order.correct and not flags & OBSERVED:
+    if order.correct and not flags & OBSERVATION:
         raise NotApplicable(
             f"Run {run.run_no} was not observed, so there is no automatic reward of {order.arm} to correct.",
             next_step="Send it as feedback instead.",

@@ -134,6 +134,22 @@ class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     to: Target
 
 
+class RepairAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A repair: the number of observations that it took back, ``referenced`` of them used, and their arms.
+
+    ``corrected`` observations in the span stay as people corrected them. ``until_ms`` None = the span has no end.
+    """
+
+    id: str
+    learner: str
+    since_ms: int
+    until_ms: int | None
+    observation_count: int
+    referenced: int
+    corrected: int
+    arm_ids: tuple[str, ...]
+
+
 class SettingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A changed setting; ``id`` is the act for `undo`, None where the value was active already."""
 

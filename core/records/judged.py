@@ -15,6 +15,10 @@ REFERENCED: Final = 2
 OBSERVED: Final = 4
 NAMED: Final = 8
 """The arm was in the prompt by name when the run began. One that the run found is INCLUDED from there on."""
+RETRACTED: Final = 16
+"""Takes the position of OBSERVED in the database while a repair takes the observation back."""
+OBSERVATION: Final = OBSERVED | RETRACTED
+"""Bits of an observation, whether it counts or not."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):

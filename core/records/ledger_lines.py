@@ -213,6 +213,54 @@ class ResetLine(
             check_key(key)
 
 
+class RepairLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="repair",
+):
+    """Automatic observations of some arms in a span, taken back.
+
+    ``outcomes`` has a text per run's uid, with a character per arm: 1 = referenced, 0 = not, - = not taken back.
+    ``reports`` are ids of reports of agents. ``observations`` counted when it was made.
+
+    >>> RepairLine(id="r1", arms=("tool:fs:Read",), since_ms=0, until_ms=9, outcomes={"run-1": "0"}).undone
+    False
+    """
+
+    id: str
+    arms: tuple[str, ...]
+    since_ms: Millis
+    until_ms: Millis
+    observations: Count = 0
+    outcomes: dict[str, str] = {}
+    reports: tuple[str, ...] = ()
+    reason: str | None = None
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_reason(self.reason)
+        check_storable(by=self.by)
+        for key in self.arms:
+            check_key(key)
+        for run, marks in self.outcomes.items():
+            check_storable(run=run)
+            if len(marks) != len(self.arms) or not {*marks} <= {*"01-"}:
+                raise InvalidInput(
+                    f"Outcomes of a repair must have one of 0, 1 and - per arm, got {marks[:40]!r} (id {self.id!r}).",
+                    next_step=f"Give {len(self.arms)} characters, in the order of arms.",
+                )
+        for report in self.reports:
+            check_storable(report=report)
+
+
 class NoteLine(
     msgspec.Struct,
     frozen=True,
@@ -292,6 +340,7 @@ def carried_prefix(arm: str) -> str:
 FactLine = (
     RewardLine
     | ResetLine
+    | RepairLine
     | NoteLine
     | RubricLine
     | EvaluationLine

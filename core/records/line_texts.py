@@ -13,7 +13,15 @@ from msgspec.structs import replace
 from core.records.episode import Episode
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, without_texts
 from core.records.evidence import Reference
-from core.records.ledger_lines import LearnerLine, LedgerLine, NoteLine, ResetLine, RewardLine, RunLine
+from core.records.ledger_lines import (
+    LearnerLine,
+    LedgerLine,
+    NoteLine,
+    RepairLine,
+    ResetLine,
+    RewardLine,
+    RunLine,
+)
 from core.records.queue_lines import SkippedLine
 
 LEFT_OUT: Final = "left out"
@@ -33,7 +41,7 @@ def line_without_texts(line: LedgerLine) -> LedgerLine:
             stripped = _run_without(line)
         case RewardLine() if line.context.reason is not None:
             stripped = replace(line, context=replace(line.context, reason=None))
-        case ResetLine():
+        case ResetLine() | RepairLine():
             stripped = replace(line, reason=None)
         case NoteLine():
             stripped = replace(line, text=None, key=None)

@@ -18,7 +18,7 @@ import msgspec
 
 from core.columns import DECLARED_COIN, HELD_COIN, UNKNOWN
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, RETRACTED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN, GREATEST
@@ -146,6 +146,7 @@ def _rollup_ledger(
     """Return the sums of observations about active runs, in the runs' epochs.
 
     Of several corrections the latest counts, as its difference from the observation, in the hour of its submission.
+    Where a repair took the observation back, the correction counts as a whole.
     """
     corrections: dict[tuple[int, int], Row] = {}
     for row in ledger:
@@ -162,6 +163,8 @@ def _rollup_ledger(
         if flags & OBSERVED:
             key = (hour_of(row[6]), arm_no, facts.epochs.of(arm_no, revisions[run_no]))
             rollup.correct(key, (row[3], row[4]), automatic(flags))
+        elif flags & RETRACTED:
+            _add_observation(rollup, row, facts.epochs.of(arm_no, revisions[run_no]))
 
 
 def _add_observation(rollup: Rollup, row: Row, epoch: int) -> None:

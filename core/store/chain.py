@@ -93,6 +93,10 @@ ENCODINGS: Final[Mapping[int, Mapping[str, str]]] = {
         "reply": "kind no key payload answer",
         "reset": "reset_no uid target scope actor reason n_arms at_ms import_no revision",
         "reset_arm": "reset_no arm_no",
+        "repair": (
+            "repair_no uid since_ms until_ms actor reason n_arms n_observations at_ms import_no revision"
+        ),
+        "retraction": "run_no arm_no observation_no repair_no referenced",
         "setting": "setting_no name value before actor at_ms revision",
         "import": "import_no actor summary at_ms revision",
         "undo": "undo_no kind no actor at_ms revision",

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from core.episodes import totals_of
 from core.errors import InvalidInput
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVED
+from core.records.judged import INCLUDED, NAMED, OBSERVATION, RETRACTED
 from core.records.observation import Amount, plain_reward
 from core.records.run import OFFERED
 from core.records.times import iso
@@ -50,7 +50,7 @@ from core.store.settings import folded_settings
 from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
 from core.store.tables import ACTS, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
-from core.store.version import session_key
+from core.store.version import UNLIKE_RETRACTED, session_key
 
 Key = TypeVar("Key")
 _EVER: Final = 1 << 62
@@ -70,6 +70,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("hold", (Difference("hold", *map(_shown, one)) for one in unlike_holds(snapshot))),
         ("undone", _acts(snapshot)),
         ("outcome", _flags(snapshot)),
+        ("outcome", _retracted(snapshot)),
         ("observation", _weighed(snapshot)),
         ("run", _in_sessions(snapshot)),
         ("run", _billed(snapshot)),
@@ -297,14 +298,24 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
         " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " WHERE o.learner_id = ? AND coalesce(r.revision, 0) <= ?"
-        f" AND (o.flags & {OBSERVED} <> 0) <> (coalesce(r.outcome, '') = 'observed'"
+        f" AND (o.flags & {OBSERVATION} <> 0) <> (coalesce(r.outcome, '') = 'observed'"
         f" AND o.flags & {INCLUDED | NAMED} = {INCLUDED})"
-        f" AND (o.flags & {OBSERVED} <> 0 OR coalesce(r.format, '') <> ?)",
+        f" AND (o.flags & {OBSERVATION} <> 0 OR coalesce(r.format, '') <> ?)",
         [snapshot.learner_id, snapshot.revision, OFFERED],
     ):
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
         )
+
+
+def _retracted(snapshot: Snapshot) -> Iterator[Difference]:
+    """Check that outcomes are marked exactly where an active repair takes them back."""
+    for run_no, arm_no, flags in snapshot.connection.rows(
+        f"SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND {UNLIKE_RETRACTED} LIMIT 100",
+        [snapshot.learner_id],
+    ):
+        marked = flags & RETRACTED != 0
+        yield Difference("outcome", f"run {run_no}, arm {arm_no}", f"taken back: {marked}", str(not marked))
 
 
 def _weighed(snapshot: Snapshot) -> Iterator[Difference]:

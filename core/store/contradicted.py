@@ -20,7 +20,7 @@ from core.store.erased import Erased
 from core.store.reads import numbered_runs
 from core.store.tables import ACTS, metadata
 from core.store.transaction import TEXTS_OF_DETAILS, Snapshot
-from core.store.version import COLUMNS, SPENT_COLUMNS, Version, load
+from core.store.version import AS_JUDGED, COLUMNS, SPENT_COLUMNS, Version, load
 
 Rows = Mapping[int, Sequence[Row]]
 _SESSION: Final = COLUMNS.index("session")
@@ -64,7 +64,7 @@ def _unlike_runs(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased) -> 
         version = Version(
             columns=tuple(columns),
             arm_nos=tuple(row[0] for row in rows),
-            flags=bytes(row[1] for row in rows),
+            flags=bytes(row[1] for row in rows).translate(AS_JUDGED),
             costs=tuple(row[2] for row in rows),
             evidence=_plain(evidence.get(run_no, ())),
             decisions=_plain(decisions.get(run_no, ())),
@@ -144,7 +144,7 @@ _PARENTS: Final[Mapping[str, str]] = {
         f"{name}_no": name
         for name in (
             *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
-            *("reset", "review_queue"),
+            *("reset", "repair", "review_queue"),
         )
     },
     "first_no": "execution",
@@ -156,6 +156,7 @@ _OTHER_PARENTS: Final[Mapping[str, str]] = {
     "review_repeat.second_no": "evaluation",
     "evaluation.supersedes": "evaluation",
     "layer_quality.last_no": "evaluation",
+    "retraction.observation_no": "observation",
 }
 
 
@@ -328,6 +329,10 @@ _SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "reset": (
         "SELECT reset_no, n_arms, scope, target, reason FROM reset WHERE learner_id = ? AND reset_no IN ({})",
         ("arms", "scope", "to", "reason"),
+    ),
+    "repair": (
+        "SELECT repair_no, n_arms, n_observations, reason FROM repair WHERE learner_id = ? AND repair_no IN ({})",
+        ("arms", "observations", "reason"),
     ),
     "rubric": (
         "SELECT rubric_no, version FROM rubric WHERE learner_id = ? AND rubric_no IN ({})",

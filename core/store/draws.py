@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from core.packing import belief_digest, coin_and_draws
-from core.records.judged import INCLUDED, OBSERVED
+from core.records.judged import INCLUDED, OBSERVATION, RETRACTED
 from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic
 from core.store.engine.words import ACTIVE
@@ -192,8 +192,9 @@ class _Beliefs:
             run_nos,
         ):
             flags_of[run_no, arm_no] = revision, flags
-            if flags & OBSERVED:
+            if flags & OBSERVATION:
                 yield arm_no, self._epochs.of(arm_no, revision), revision, *automatic(flags)
+        retracted = _retracted(snapshot, run_nos)
         corrected: dict[tuple[int, int], tuple[int, int]] = {}
         for run_no, arm_no, kind, success, failure, revision in snapshot.connection.rows_in(
             "SELECT run_no, arm_no, kind, success_micro, failure_micro, revision FROM observation"
@@ -203,14 +204,39 @@ class _Beliefs:
             run_nos,
         ):
             of_run, flags = flags_of.get((run_no, arm_no), (0, 0))
-            if not flags or (kind == "correction" and not flags & OBSERVED):
+            if not flags or (kind == "correction" and not flags & OBSERVATION):
                 continue
             before = (0, 0)
             if kind == "correction":
-                before = corrected.get((run_no, arm_no), automatic(flags))
+                if (
+                    retracted.get((run_no, arm_no), revision) >= revision
+                ):  # a repair after it takes back nothing
+                    retracted.pop((run_no, arm_no), None)
+                    before = automatic(flags)
+                before = corrected.get((run_no, arm_no), before)
                 corrected[run_no, arm_no] = success, failure
             epoch = self._epochs.of(arm_no, of_run)
             yield arm_no, epoch, max(revision, of_run), success - before[0], failure - before[1]
+        for (run_no, arm_no), revision in retracted.items():
+            of_run, flags = flags_of[run_no, arm_no]
+            success, failure = automatic(flags)
+            epoch = self._epochs.of(arm_no, of_run)
+            yield arm_no, epoch, max(revision, of_run), -success, -failure
+
+
+def _retracted(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Return the revision of the first repair that takes back what a run observed of an arm, by (run, arm)."""
+    rows = snapshot.connection.rows_in(
+        "SELECT t.run_no, t.arm_no, p.revision FROM retraction t"
+        " JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+        " JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
+        " JOIN outcome o ON o.learner_id = t.learner_id AND o.run_no = t.run_no AND o.arm_no = t.arm_no"
+        f" WHERE t.learner_id = ? AND t.observation_no = 0 AND p.undone = 0 AND p.{ACTIVE} AND r.{ACTIVE}"
+        f" AND r.revision <= ? AND o.flags & {RETRACTED} <> 0 AND t.run_no IN ({{}}) ORDER BY p.revision DESC",
+        [snapshot.learner_id, snapshot.revision],
+        run_nos,
+    )
+    return {(run_no, arm_no): revision for run_no, arm_no, revision in rows}
 
 
 def _summed(events: list[tuple[int, int, int]]) -> _Sums:

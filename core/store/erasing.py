@@ -47,6 +47,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     # what people wrote: goes with what it is about, or that it names; a person's name in it becomes a number
     "observation.reason": "words",
     "reset.reason": "words",
+    "repair.reason": "words",
     "note.text": "words",
     "evaluation.feedback": "words",
     "choice.feedback": "words",
@@ -87,6 +88,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     # persons
     "observation.actor": "name",
     "reset.actor": "name",
+    "repair.actor": "name",
     "note.actor": "name",
     "setting.actor": "name",
     "import.actor": "name",
@@ -145,7 +147,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("evaluation.rubric", "evaluation.outcome", "evaluation.mover", "choice.uid", "choice.chosen"),
             *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
             *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
-            *("reply.kind", "reset.uid", "reset.target", "reset.scope", "setting.name"),
+            *("reply.kind", "reset.uid", "reset.target", "reset.scope", "repair.uid", "setting.name"),
             *("learner.sticky", "hold.class", "hold.seed", "hold.choice"),
             *("offer.class", "offer.choice", "agent_session.uid", "trace.uid", "trace.said"),
             *("span.trace", "span.uid", "learner.digest_key", "environment.name"),
@@ -191,6 +193,7 @@ _NAMED_IN: Final = [place for place, how in REACHED.items() if how in {"words", 
 _KEYS: Final[Mapping[str, str]] = {
     "observation": "observation_no",
     "reset": "reset_no",
+    "repair": "repair_no",
     "note": "note_no",
     "evaluation": "evaluation_no",
     "choice": "choice_no",
@@ -206,6 +209,7 @@ _KEYS: Final[Mapping[str, str]] = {
 _ACTS: Final[Mapping[str, str]] = {
     "observation": "reward",
     "reset": "reset",
+    "repair": "repair",
     "note": "note",
     "evaluation": "evaluation",
     "choice": "choice",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from core.records.episode import Scale, ScaleLine
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
-from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, ResetLine, RewardLine
+from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, RepairLine, ResetLine, RewardLine
 from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
@@ -34,6 +34,7 @@ from core.store.evaluations import (
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
 from core.store.notes import note_lines, note_reply, note_text, read_note
 from core.store.queues import queue_lines, read_queue, read_skip, skip_lines
+from core.store.repairs import moving_repair, read_repair, repair_lines
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
 from core.store.rubrics import read_rubric, rubric_lines
@@ -133,6 +134,14 @@ _ALL: Final = (
         lines=reset_lines,
         read=read_reset,
         is_boundary=True,
+    ),
+    Exchanged(
+        table="repair",
+        example="repair-1",
+        moving=moving_repair,
+        line=RepairLine(id="elsewhere/repair-1", arms=(_ARM,), since_ms=0, until_ms=1),
+        lines=repair_lines,
+        read=read_repair,
     ),
     Fact(table="import", example="import-1"),
     Fact(table="setting", example="setting-2", moving=moving_setting),

@@ -11,7 +11,7 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED
+from core.records.judged import INCLUDED, OBSERVATION, RETRACTED
 from core.records.ledger_lines import (
     PlacedLine,
     RewardContext,
@@ -23,9 +23,10 @@ from core.records.ledger_lines import (
 )
 from core.records.observation import Amount, Kind, reward_of, whole_pulls
 from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
-from core.store.caches import apply, automatic, mark_observations, mark_runs, shifting
+from core.store.caches import apply, automatic, mark_observations, mark_runs, refresh_last, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
+from core.store.provenance import imported_reports
 from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
 from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
@@ -76,8 +77,8 @@ class Entry(NamedTuple):
     @property
     def counts(self) -> bool:
         """True if its run, if any, lets it count."""
-        needed = INCLUDED | OBSERVED if self.kind == "correction" else INCLUDED
-        return not self.run_no or self.flags & needed == needed
+        is_observed = self.kind != "correction" or self.flags & OBSERVATION != 0
+        return not self.run_no or (self.flags & INCLUDED != 0 and is_observed)
 
     @property
     def counted_pulls(self) -> int:
@@ -103,6 +104,8 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
     txn.connection.insert("observation", _ROW, txn.learner_id, chain.from_iterable(rows))
     apply(txn, rollup)
+    if any(entry.flags & RETRACTED and entry.kind == "correction" for entry in entries):
+        refresh_last(txn, {entry.arm_no for entry in entries})  # an earlier one may have been the newest
     return Added(numbers, rollup)
 
 
@@ -125,11 +128,18 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
         if entry.kind != "correction":
             rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
             continue
-        observed, about = automatic(entry.flags), (entry.run_no, entry.arm_no)
-        if about in standing:
-            before = standing[about]
-            rollup.correct((hour_of(before.at_ms), entry.arm_no, epoch), observed, before.amounts)
-        rollup.correct(key, amounts, observed)
+        about = (entry.run_no, entry.arm_no)
+        before = standing.get(about)
+        before_key = key if before is None else (hour_of(before.at_ms), entry.arm_no, epoch)
+        if entry.flags & RETRACTED:
+            rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
+            if before is not None:
+                rollup.retract(before_key, before.amounts)
+        else:
+            observed = automatic(entry.flags)
+            if before is not None:
+                rollup.correct(before_key, observed, before.amounts)
+            rollup.correct(key, amounts, observed)
         standing[about] = Correction(amounts, entry.at_ms)
     return rollup
 
@@ -176,7 +186,12 @@ def reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
     Rows of evaluations and credits are left out: those acts have lines of their own.
     """
-    return _lines(snapshot, " AND b.evaluation_no = 0 AND b.episode_credit_no = 0")
+    retracted = ", ".join(map(str, imported_reports(snapshot))) or "0"
+    return _lines(
+        snapshot,
+        " AND b.evaluation_no = 0 AND b.episode_credit_no = 0",
+        f" OR b.observation_no IN ({retracted})",
+    )
 
 
 def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
@@ -184,7 +199,7 @@ def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     return _lines(snapshot, "")
 
 
-def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
+def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLine]:
     unless, left_out = leaving_out("b.evaluation_no", snapshot.hidden)
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS since,"
@@ -195,7 +210,7 @@ def _lines(snapshot: Snapshot, which: str) -> Iterator[PlacedLine]:
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
-        f" WHERE b.learner_id = ?1 AND b.{ACTIVE} AND coalesce(r.standing, 1) = 1{which}{unless}"
+        f" WHERE b.learner_id = ?1 AND (b.{ACTIVE}{also}) AND coalesce(r.standing, 1) = 1{which}{unless}"
         " ORDER BY since, b.observation_no",
         [snapshot.learner_id, *left_out],
     ):

@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.replies import rivals
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
-from core.store.version import Version, keep, load, put, shelve
+from core.store.version import Version, keep, load, mark_retracted, put, shelve
 
 Numbered = tuple[str, int]
 """A fact, by its table and number."""
@@ -222,6 +223,7 @@ def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
     for plan, digest_now in plans:
         keep(txn, plan.run_no, digest_now)
         put(txn, plan.run_no, load(txn, plan.run_no, plan.digest))
+    mark_retracted(txn, [plan.run_no for plan, _ in plans])
 
 
 # What people did
@@ -238,9 +240,37 @@ def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dic
     Of facts under one key only the one that holds the key is active.
     """
     states = _standings(txn, table, own)
-    for number in outheld(txn, table, list(own)):
+    left = outheld(txn, table, list(own)) | (
+        retracted_reports(txn, list(own)) if table == "observation" else set()
+    )
+    for number in left:
         states[number] = False, states[number][1]
     return states
+
+
+def retracted_reports(facts: Facts, numbers: Sequence[int]) -> set[int]:
+    """Return those reports of agents in the ledger that an active repair takes back."""
+    rows = facts.connection.rows_in(
+        "SELECT t.observation_no FROM retraction t JOIN repair p"
+        " ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+        f" WHERE t.learner_id = ? AND p.undone = 0 AND p.{ACTIVE} AND t.observation_no <> 0"
+        " AND t.observation_no IN ({})",
+        [facts.learner_id],
+        numbers,
+    )
+    return {number for (number,) in rows}
+
+
+def imported_reports(facts: Facts) -> list[int]:
+    """Return the reports that repairs take back and that would be active without them."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT b.observation_no, b.import_no, b.revision FROM retraction t JOIN observation b"
+        " ON b.learner_id = t.learner_id AND b.observation_no = t.observation_no"
+        " WHERE t.learner_id = ? AND t.observation_no <> 0",
+        [facts.learner_id],
+    )
+    states = _standings(facts, "observation", {no: (import_no, revision) for no, import_no, revision in rows})
+    return [no for no, (is_active, _) in states.items() if is_active]
 
 
 def outheld(txn: Facts, table: str, numbers: Sequence[int]) -> set[int]:

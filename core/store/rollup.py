@@ -113,6 +113,12 @@ class Rollup:
         if not any(self.arms[key]):
             del self.arms[key]
 
+    def retract(self, key: ArmHour, amounts: tuple[int, int]) -> None:
+        """Remove one counted pull of these amounts."""
+        self.add(key, 0, -1, 0, -amounts[0], -amounts[1])
+        if not any(self.arms[key]):
+            del self.arms[key]
+
     def add_outcomes(
         self,
         arm_nos: Sequence[int],

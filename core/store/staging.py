@@ -55,7 +55,7 @@ from core.store.transaction import (
     Transaction,
     settings_of,
 )
-from core.store.version import BESIDE, Version, load, put, shelve, whole_version
+from core.store.version import BESIDE, Version, load, mark_retracted, put, shelve, whole_version
 
 Counted = Literal["new", "duplicate", "updated"]
 """As what a run is counted in the answer of an import."""
@@ -365,8 +365,9 @@ def _continued_runs(part: Part, run_nos: Sequence[int]) -> set[int]:
 
 def _is_spoken_of(part: Part, run_no: int) -> bool:
     row = part.connection.row(
-        f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0 LIMIT 1",
-        [part.learner_id, run_no],
+        f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ?1 AND run_no = ? AND run_no <> 0"
+        " UNION ALL SELECT 1 FROM retraction WHERE learner_id = ?1 AND run_no = ? LIMIT 1",
+        [part.learner_id, run_no, run_no],
     )
     return row is not None
 
@@ -621,6 +622,7 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
     )[0]
     if first[2] != digest:
         put(beyond, run_no, load(beyond, run_no, first[2]))
+        mark_retracted(beyond, [run_no])
     beyond.connection.run(
         "UPDATE run SET standing = 0, rank = ?, trace = ?, digest = ?, revision = ?"
         " WHERE learner_id = ? AND run_no = ?",

@@ -60,6 +60,7 @@ NUMBERED: Final = (
     "episode",
     "episode_credit",
     "link",
+    "repair",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -939,6 +940,35 @@ reset = _acts(
 )
 
 reset_arm = _clustered("reset_arm", _learner(), _key("reset_no"), _key("arm_no"))
+
+repair = _acts(
+    "repair",
+    _text("uid"),
+    _int("since_ms"),
+    _int("until_ms"),  # without it
+    _text("actor"),
+    _text("reason"),
+    _int("n_arms"),
+    _int("n_observations"),  # that counted when it was made
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    act="repair",
+    keyed=True,
+)
+
+retraction = _clustered(
+    "retraction",  # automatic observations that repairs take back, while the run's outcome is the same
+    _bulk_learner(),
+    _key("run_no"),
+    _key("arm_no"),
+    _key("observation_no"),  # 0: the run's own; else a report in the ledger
+    _key("repair_no"),
+    _int("referenced"),  # the outcome that the repair read
+    Index("ix_retraction_repair", "learner_id", "repair_no"),
+    _partial("ix_retraction_report", "observation_no", where="observation_no <> 0"),
+)
 
 setting = _acts(
     "setting",

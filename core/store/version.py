@@ -18,10 +18,11 @@ import msgspec
 from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
-from core.records.judged import OBSERVED, Judged
+from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
 from core.records.kept_texts import StoredTexts
 from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row
+from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.texts import drop_texts, read_texts, write_texts
 from core.store.transaction import Facts, Transaction
@@ -65,6 +66,8 @@ _N_SETTINGS_DEPENDENT: Final = 3
 """The last columns also say what the learner's settings made of the run."""
 
 _WITHOUT_OBSERVED: Final = bytes(byte & ~OBSERVED for byte in range(256))
+AS_JUDGED: Final = bytes(byte ^ OBSERVATION if byte & RETRACTED else byte for byte in range(256))
+"""Flags of outcomes as a version has them: repairs are no part of it."""
 
 
 session_of: Final = itemgetter(COLUMNS.index("class"), COLUMNS.index("session"), COLUMNS.index("choice"))
@@ -489,6 +492,28 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
     write_parts(txn, [(run_no, version)])
 
 
+_IS_RETRACTED: Final = (
+    "EXISTS (SELECT 1 FROM retraction t JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+    " WHERE t.learner_id = outcome.learner_id AND t.run_no = outcome.run_no AND t.arm_no = outcome.arm_no"
+    f" AND t.observation_no = 0 AND t.referenced = (outcome.flags & {REFERENCED}) / {REFERENCED}"
+    f" AND p.undone = 0 AND p.{ACTIVE})"
+)
+"""SQL condition: a repair takes back what a run observed of an arm, as the run is now."""
+_RETRACTED_BIT: Final = f"CASE WHEN {_IS_RETRACTED} THEN {RETRACTED} ELSE {OBSERVED} END"
+UNLIKE_RETRACTED: Final = f"flags & {OBSERVATION} <> 0 AND flags & {OBSERVATION} <> {_RETRACTED_BIT}"
+"""SQL condition: an outcome does not have the bit that repairs give it."""
+
+
+def mark_retracted(facts: Facts, run_nos: Sequence[int]) -> None:
+    """Mark what active repairs take back of runs, and unmark the rest."""
+    facts.connection.run_in(
+        f"UPDATE outcome SET flags = flags - (flags & {OBSERVATION}) + {_RETRACTED_BIT}"
+        f" WHERE learner_id = ? AND {UNLIKE_RETRACTED} AND run_no IN ({{}})",
+        [facts.learner_id],
+        run_nos,
+    )
+
+
 def read_version(facts: Facts, run_no: int) -> Version:
     """The version of a run that its rows hold; without its texts, which `whole_version` has."""
     key = [facts.learner_id, run_no]
@@ -507,7 +532,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
         (
             columns,
             [row[0] for row in outcomes],
-            bytes(row[1] for row in outcomes),
+            bytes(row[1] for row in outcomes).translate(AS_JUDGED),
             [row[2] for row in outcomes],
             evidence,
             decisions,

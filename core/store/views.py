@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED
 from core.records.observation import SOURCE_OF
 from core.store.engine import Connection
 from core.store.engine.words import ACTIVE, BY_RUN
@@ -205,7 +205,7 @@ VIEWS: Final = (
         f" LEFT{_join('outcome', 'o', 'b', 'run_no', 'arm_no')}"
         f" WHERE b.undone = 0 AND b.{ACTIVE} AND b.revision <= l.revision"
         f" AND (b.run_no = 0 OR ({_ACTIVE_RUN} AND o.flags & {INCLUDED} <> 0))"
-        f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVED} <> 0"
+        f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVATION} <> 0"
         f" AND NOT {_CORRECTED} AND c.observation_no > b.observation_no)))",
         (
             _OF_RUNS,

@@ -57,6 +57,7 @@ def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> Wor
 _SUBJECT_CHARS: Final = 60
 _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "reward": ("gave", "reward", "rewards"),
+    "repair": ("made", "repair", "repairs"),
     "reset": ("made", "reset", "resets"),
     "undo": ("took back or restored", "act", "acts"),
     "import": ("made", "import", "imports"),
@@ -100,6 +101,12 @@ def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0
         case "reset":
             number = _int_of(detail, "arms")
             return f"reset {'arms' if number is None else wording.things(number, 'arm')}{_to(detail)}"
+        case "repair":
+            number, arms = _int_of(detail, "observations"), _int_of(detail, "arms")
+            of = Words("" if arms is None else f" of {wording.things(arms, 'arm')}")
+            return (
+                f"took back {'observations' if number is None else wording.things(number, 'observation')}{of}"
+            )
         case "undo":
             return _undo_of(detail, foreign)
         case "import":

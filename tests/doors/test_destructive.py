@@ -37,7 +37,7 @@ AT: Final = "/api/v1/learners/default"
 OPENCLAW: Final = "/__openclaw__/api/learning/reset"
 QORTEX: Final = "/v1/learning/reset"
 ERASABLE: Final = frozenset({"run", "session", "execution", "episode", "rater"})
-ALLOWED: Final = frozenset({"reset"})
+ALLOWED: Final = frozenset({"reset", "repair"})
 
 
 class World(NamedTuple):
@@ -131,6 +131,12 @@ _LISTS: Final[tuple[object, ...]] = (False, 0, ARM, {}, {"a": 1}, [None], [7], [
 _NO_NAMES: Final[tuple[object, ...]] = (*_LISTS, None, [])
 _RESET: Final = _taken("reset")
 _ACT: Final = frozenset({"act_id"})
+_SPAN: Final = {"arms": [ARM], "since": "2026-01-31"}
+_NO_SPANS: Final = {
+    "arms": _NO_NAMES,
+    "since": ("", "soon", "31 January", *_TEXTS),
+    "until": ("", "soon", "2026-01-30", *_TEXTS[1:]),
+}
 _SUMS: Final = {"episode": "sums/1", "environment": "sums"}
 _EXECUTION: Final = "11111111-2222-4333-8444-555555555555"
 _REVISION: Final = {
@@ -158,6 +164,10 @@ VERBS: Final[Mapping[str, Verb]] = {
     "HTTP reset": Verb(
         lambda _: {"arms": [ARM]}, _RESET, _posted(f"{AT}/resets"), {"arms": _NO_NAMES, "types": _NO_NAMES}
     ),
+    "HTTP repair": Verb(
+        lambda _: _SPAN, _taken("repair"), _posted(f"{AT}/repairs"), _NO_SPANS, ("arms", "since")
+    ),
+    "MCP repair": Verb(lambda _: _SPAN, _taken("repair") | {"learner"}, _tool("repair"), _NO_SPANS),
     "HTTP undo": Verb(
         lambda one: {"act_id": one.active}, _ACT, _posted(f"{AT}/undo"), {"act_id": _TEXTS[1:]}
     ),

@@ -28,6 +28,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "qortex_learning_session_start": {"session_name": "n"},
     "qortex_learning_session_end": {"session_id": "nobody's"},
     "qortex_learning_reset": {"learner": "default", "arm_ids": [ARM]},
+    "repair": {"arms": [ARM], "since": "2026-01-31"},
     "reward": {"uri": LAYER, "outcome": "success"},
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
@@ -108,7 +109,7 @@ def test_only_what_can_be_allowed_is(said: str) -> None:
     if said == "reset,":
         assert allowances(said) == {"reset"}
         return
-    with pytest.raises(InvalidInput, match="reset, export"):
+    with pytest.raises(InvalidInput, match="reset, repair, export"):
         allowances(said)
 
 

@@ -85,6 +85,10 @@ LINES: Mapping[str, Sequence[str]] = {
     "credit_episode": ["episodes", "credit", "sums/1", "--rule", "equal", "--yes"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "erase": ["erase", "--run", "request-1", "--yes"],
+    "repair": [
+        *("repair", "--arm", ARM, "--since", "2026-01-31T08:00:00Z"),
+        *("--reason", "detector repaired", "--yes"),
+    ],
     "reset": ["reset", "--type", "tool", "--to", "prior", "--reason", "detector repaired", "--yes"],
 }
 """Command lines of verbs whose options have other names than their fields; any other's follows from its example."""
@@ -137,6 +141,7 @@ FIELDS: Mapping[str, str] = {
     "evaluations": "wanted limit from to since",
     "agreement": "wanted",
     "note": "arm text key",
+    "repair": "arms since until reason key",
     "reset": "arms types target reason seen key",
     "queues": "undone",
     "add_queue": "name asks n_reviewers blind rubric controls control_share due_days token",

@@ -50,6 +50,14 @@ class Reset:
 
 
 @dataclass
+class Repair:
+    """What it read: each observation, by run and arm, and whether it was of use."""
+
+    read: dict[tuple[str, str], bool]
+    undone: bool = False
+
+
+@dataclass
 class Saying:
     """What an import (0 = recorded directly) said of an arm; None = nothing. By a line of its own it is named."""
 
@@ -67,6 +75,7 @@ class Model:
     tellings: dict[str, list[Telling]] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
     resets: list[Reset] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
     sayings: list[Saying] = field(default_factory=list)
     undone_imports: set[int] = field(default_factory=set)
 
@@ -131,7 +140,7 @@ class Model:
             if standing is None or arm not in standing[0].included or self.epoch(arm, standing[1]) != now:
                 continue
             inclusions += 1
-            if standing[0].observed:
+            if standing[0].observed and not self._is_taken_back(uid, arm, standing[0]):
                 value = self._value(uid, arm, standing[0])
                 alpha, beta, pulls = alpha + value, beta + 1 - value, pulls + 1
         for reward in self.rewards:
@@ -146,13 +155,41 @@ class Model:
         standing = self.standing(uid)
         return 0 if standing is None else standing[1]
 
-    def _value(self, uid: str, arm: str, telling: Telling) -> Fraction:
-        """What the arm earned in the run: by hand if corrected, else whether it was used."""
-        corrections = [
+    def observed(self, arms: set[str], uids: set[str]) -> dict[tuple[str, str], bool]:
+        """What runs that stand observed of arms, by hand or not, counted or not."""
+        told = {uid: self.standing(uid) for uid in uids}
+        return {
+            (uid, arm): arm in one[0].referenced
+            for uid, one in told.items()
+            if one and one[0].observed
+            for arm in arms & one[0].included
+        }
+
+    def counts_by_itself(self, uid: str, arm: str) -> bool:
+        """Whether the run's own observation of an arm counts: nobody corrected it, no repair took it back."""
+        standing = self.standing(uid)
+        return (
+            standing is not None
+            and not self._corrections(uid, arm)
+            and not self._is_taken_back(uid, arm, standing[0])
+        )
+
+    def _is_taken_back(self, uid: str, arm: str, telling: Telling) -> bool:
+        """A correction counts anyway; a repair takes back what it read, and nothing else."""
+        used = arm in telling.referenced
+        read = (one.read.get((uid, arm)) for one in self.repairs if not one.undone)
+        return used in read and not self._corrections(uid, arm)
+
+    def _corrections(self, uid: str, arm: str) -> list[Fraction]:
+        return [
             one.reward
             for one in self.rewards
             if one.correct and not one.undone and (one.run, one.arm) == (uid, arm)
         ]
+
+    def _value(self, uid: str, arm: str, telling: Telling) -> Fraction:
+        """What the arm earned in the run: by hand if corrected, else whether it was used."""
+        corrections = self._corrections(uid, arm)
         return corrections[-1] if corrections else Fraction(arm in telling.referenced)
 
     def _base(self, epoch: int) -> tuple[Fraction, Fraction]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED
 from core.records.times import HOUR_MS
 from core.records.view import View
 from core.statistics.sources import observed, sources
@@ -97,8 +97,9 @@ def recounted(snapshot: Snapshot, until_ms: int | None = None) -> dict[str, Part
             add(arm, OF_KIND[kind], 1, success, failure)
     for (run, arm), (_, _, _, success, failure, at_ms, _) in corrections.items():
         flag = flags[run, arm]
-        if flag & OBSERVED and epoch(arm, runs[run][0]) and (end_ms is None or at_ms < end_ms):
+        if flag & OBSERVATION and epoch(arm, runs[run][0]) and (end_ms is None or at_ms < end_ms):
             add(arm, "person", 1, success, failure)
+        if flag & OBSERVED and epoch(arm, runs[run][0]) and (end_ms is None or at_ms < end_ms):
             add(arm, "detector", -1, -MICRO * bool(flag & REFERENCED), -MICRO * (not flag & REFERENCED))
     return defaultdict(
         lambda: Parts(0, 0, {}),

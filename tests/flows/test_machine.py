@@ -27,21 +27,35 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownArm, UnknownRun
+from core.errors import ArmscopeError, Conflict, InvalidInput, NotApplicable, UnknownArm, UnknownRun
 from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
+from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
+from core.records.limits import LAST_MS
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
-from tests.flows.history import ARMS, described, folded, line_of, made_of, said, sayings_of, told_as, told_by
-from tests.flows.model import Model, Reset, Reward, Saying, Telling, Undos, in_millionths
+from core.records.times import iso
+from tests.flows.history import (
+    ARMS,
+    described,
+    folded,
+    line_of,
+    made_of,
+    said,
+    sayings_of,
+    time_of,
+    told_as,
+    told_by,
+)
+from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.sources import check_sources
-from tests.flows.world import context_at, memory_folder
+from tests.flows.world import START_MS, context_at, memory_folder
 from tests.store.viewed import check_views
 from tests.store.worlds import THIRDS, lines_file, part_line
 
@@ -96,6 +110,7 @@ class Machine(RuleBasedStateMachine):
         self.model, self.undos = Model(), Undos()
         self.rewards: dict[str, Reward] = {}
         self.resets: dict[str, Reset] = {}
+        self.repairs: dict[str, Repair] = {}
         self.imports: dict[str, int] = {}
         self.n_files = 0
         self.answers: dict[str, tuple[Content, RewardAnswer]] = {}
@@ -293,6 +308,32 @@ class Machine(RuleBasedStateMachine):
         self.model.resets.append(self.resets[act])
         return act
 
+    @rule(target=acts, arms=st.sets(st.sampled_from(ARMS), min_size=1), first=UIDS, last=st.none() | UIDS)
+    def repair(self, arms: set[str], first: str, last: str | None) -> Made:
+        """Runs that ended between two others; a run without a time is in no span."""
+        since, until = (None if one is None else time_of(one) for one in (first, last))
+        since, until = since or START_MS, until or LAST_MS
+        begin, end = iso(since) or "", iso(until)
+        times = {uid: time_of(uid) for uid in self.model.tellings}
+        inside = {uid for uid, at_ms in times.items() if at_ms is not None and since <= at_ms < until}
+        read = self.model.observed(arms, inside)
+        if since >= until:
+            refused: type[ArmscopeError] | None = InvalidInput
+        elif not arms <= self.model.posteriors().keys():
+            refused = UnknownArm
+        else:
+            counted = [one for one in read if self.model.counts_by_itself(*one)]
+            refused = None if counted else NotApplicable
+        if refused is not None:
+            with pytest.raises(refused):
+                repair(self.context, arms=sorted(arms), since=begin, until=end)
+            return multiple()
+        answer = repair(self.context, arms=sorted(arms), since=begin, until=end)
+        assert answer.observation_count == len(counted)
+        self.repairs[answer.id] = Repair(read)
+        self.model.repairs.append(self.repairs[answer.id])
+        return answer.id
+
     @rule(target=acts, act=acts)
     def undo(self, act: str) -> Made:
         """Anything, an undo too; what is undone already is answered as it was."""
@@ -329,6 +370,8 @@ class Machine(RuleBasedStateMachine):
             given.undone = self.undos.is_undone(act)
         for act, made in self.resets.items():
             made.undone = self.undos.is_undone(act)
+        for act, one in self.repairs.items():
+            one.undone = self.undos.is_undone(act)
         self.model.undone_imports = {no for act, no in self.imports.items() if self.undos.is_undone(act)}
 
     # What always holds
@@ -358,8 +401,12 @@ class Machine(RuleBasedStateMachine):
         other = context_at(self.place / "other.db")
         import_files(other, [self.place / "export"])
         told, here = described(other), described(self.context)
+        believed, here_believed = said(other), said(self.context)
+        verification = queries.verify(other)
         other.store.close()
         assert told == here
+        assert believed == here_believed
+        assert verification.clean, verification.differences
 
 
 def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:

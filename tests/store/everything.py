@@ -53,6 +53,7 @@ from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.pace import USUAL
 from core.flows.queries.episodes import hacked
 from core.flows.queues import add_queue, assign, propose_queue, rater_checks
+from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.restore import restore
 from core.flows.review import (
@@ -94,6 +95,7 @@ from core.records.rubric import Rubric
 from core.records.run import Inventory, Run
 from core.records.run_page import Cursor, Direction
 from core.records.run_query import rewards_of
+from core.records.times import iso
 from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
@@ -174,6 +176,7 @@ def do(context: Context, folder: Path) -> None:
     offer_and_hear(context)
     select_and_hold(replace(context, learner="holding", clock=count(START_MS + 9 * HOUR_MS, 60_000).__next__))
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
+    repair_and_read(context, folder)
     undo(context, change(context, "k", 5).id)
     spent = (Spent(model="small", input=5), Spent(model="large", owner="sub-agent", output=7))
     record(context, replace_fields(run_of("billed", at_ms=START_MS, model="small"), bill=spent))
@@ -600,6 +603,22 @@ def _in_steps(
         except StopIteration as end:
             return str(end.value.id)
         next(acts, lambda: None)()
+
+
+def repair_and_read(context: Context, folder: Path) -> None:
+    """A repair, previewed, keyed, undone and redone, with a correction of what it took back."""
+    since = iso(START_MS - HOUR_MS) or ""
+    preview = queries.preview_repair(context, [A, B], since)
+    answer = repair(context, arms=[A, B], since=since, key="repaired")
+    assert answer == repair(context, arms=[A, B], since=since, key="repaired")
+    assert (preview.n, preview.n_corrected) == (answer.observation_count, answer.corrected)
+    again = reward(context, B, 0.5, run="r", correct=True).id
+    undo(context, reward(context, B, 0.25, run="r", correct=True).id)
+    redo(context, undo(context, answer.id).undone)
+    undo(context, again)
+    assert queries.repairs(context)[0].id == answer.id
+    export_file(context, folder / "without repaired.json", "json")
+    undo(context, answer.id)
 
 
 def _use_up_the_room(context: Context) -> None:

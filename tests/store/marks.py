@@ -132,7 +132,7 @@ MARKS: dict[str, Marks] = {
             "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
-            "staged_import_no"
+            "staged_import_no next_repair_no"
         ),
         "token staged_revision staged_parts staged_sum",
     ),
@@ -190,6 +190,15 @@ MARKS: dict[str, Marks] = {
     ),
     "reset": Marks(
         ("learner_id reset_no uid target scope actor reason n_arms at_ms import_no revision standing undone"),
+    ),
+    "repair": Marks(
+        (
+            "learner_id repair_no uid since_ms until_ms actor reason n_arms n_observations at_ms import_no "
+            "revision standing undone"
+        ),
+    ),
+    "retraction": Marks(
+        "learner_id run_no arm_no observation_no repair_no referenced",
     ),
     "reset_arm": Marks(
         "learner_id reset_no arm_no",

@@ -258,6 +258,9 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 
 _BACK_TO_0021 = (
+    "DROP TABLE retraction",
+    "DROP TABLE repair",
+    "ALTER TABLE learner DROP COLUMN next_repair_no",
     *(f"DROP VIEW {view.name}" for view in VIEWS),
     *(
         f"ALTER TABLE {table} DROP COLUMN {name}"

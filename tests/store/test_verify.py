@@ -14,7 +14,7 @@ from core.flows.context import Context
 from core.store.rollup import USAGE_SUMS
 from tests.engine import content, copy_world, named, running
 from tests.flows.world import context_at
-from tests.store.worlds import lively_context, tell_parts, tell_twice
+from tests.store.worlds import lively_context, repair_some, tell_parts, tell_twice
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
     context = lively_context(folder)
     tell_twice(context, folder)
     tell_parts(context, folder)
+    repair_some(context, folder)
     assert queries.verify(context).clean
     context.store.close()
     path = named(context.store)
@@ -124,6 +125,14 @@ FACTS = {
     "a reset's moment": "UPDATE reset SET revision = revision - 1 WHERE reset_no = 2",
     "a reset's target": "UPDATE reset SET target = 'prior' WHERE reset_no = 2",
     "a reset's arm": "DELETE FROM reset_arm WHERE reset_no = 2 AND arm_no = 1",
+    "a repair that is active no more": "UPDATE repair SET standing = 0 WHERE repair_no = 1",
+    "an undone repair": "UPDATE repair SET undone = 0 WHERE undone = 1",
+    "a repair marked as undone": "UPDATE repair SET undone = 1 WHERE repair_no = 1",
+    "an outcome that a repair took back": "UPDATE outcome SET flags = flags - 4 WHERE flags & 8 <> 0",
+    "an outcome that none took back": "UPDATE outcome SET flags = flags + 4 WHERE flags & 12 = 4 AND arm_no = 1",
+    "the outcome that a repair read": "UPDATE retraction SET referenced = 1 - referenced",
+    "a retraction": "DELETE FROM retraction WHERE repair_no = 1",
+    "the retraction of a report": "DELETE FROM retraction WHERE observation_no <> 0",
     "an undone import": "UPDATE import SET undone = 0 WHERE undone = 1",
     "a note that stands no more": "UPDATE note SET standing = 0 WHERE note_no = 1",
     "an undone reward that stands no more": "UPDATE observation SET standing = 0 WHERE undone = 1",

@@ -10,6 +10,7 @@ from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.note import note
+from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
@@ -17,6 +18,7 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
+from core.records.times import iso
 from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 
 
@@ -61,8 +63,20 @@ def told_context(folder: Path) -> Context:
     context = lively_context(folder)
     tell_twice(context, folder)
     tell_parts(context, folder)
+    repair_some(context, folder)
     choose_in_sessions(context)
     return context
+
+
+def repair_some(context: Context, folder: Path) -> None:
+    """Repairs of runs and of a report: active, undone, and one whose run came again with another outcome."""
+    report = part_line(
+        "report", "tool:other:c", 1_000_000, observation="reported", at_ms=START_MS + 9 * HOUR_MS
+    )
+    import_files(context, [lines_file(folder / "before.jsonl", run_line("changes"), report)])
+    repair(context, arms=["tool:other:c"], since=iso(START_MS) or "", reason="broken detector")
+    undo(context, repair(context, arms=["tool:other:a"], since=iso(START_MS) or "").id)
+    import_files(context, [lines_file(folder / "changed.jsonl", run_line("changes", "abc", rank=5))])
 
 
 def tell_twice(context: Context, folder: Path) -> None:

@@ -23,7 +23,7 @@ def mcp(
     allow: Annotated[
         str | None,
         typer.Option(
-            "--allow", metavar="reset,export", help="What it may besides ingesting, reading, judging."
+            "--allow", metavar="reset,repair,export", help="What it may besides ingesting, reading, judging."
         ),
     ] = None,
 ) -> None:

@@ -418,6 +418,29 @@ class Series(TypedDict):
     points: tuple[Point, ...]
 
 
+class ArmEffectOfRepair(TypedDict):
+    """One arm in a repair's preview: observations that it would take back, and the belief now and afterwards."""
+
+    arm: str
+    observations: int
+    referenced: int
+    mean: float
+    mean_after: float
+    pulls: int
+    pulls_after: int
+    chance: float | None
+    chance_after: float | None
+
+
+class RepairEffect(TypedDict):
+    """Effect of a repair: the observations that it would take back, arm by arm."""
+
+    learner: str
+    observation_count: int
+    corrected: int
+    arms: tuple[ArmEffectOfRepair, ...]
+
+
 class ResetEffect(TypedDict):
     """Effect of a reset: the arms that it would reset, each with its pulls."""
 
@@ -527,6 +550,34 @@ def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
             reset_count=len(preview.columns),
             arm_ids=preview.columns.keys,
             pulls=preview.columns.n_pulls,
+        )
+    )
+
+
+def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
+    """Return what a repair would take back."""
+    request = cast("Any", parsed_input(verb("repair"), call, json_body(call.body)))
+    preview = queries.preview_repair(context, request.arms, request.since, request.until)
+    arms = tuple(
+        ArmEffectOfRepair(
+            arm=one.arm,
+            observations=one.n,
+            referenced=one.n_referenced,
+            mean=one.now.mean,
+            mean_after=one.after.mean,
+            pulls=one.now.pulls,
+            pulls_after=one.after.pulls,
+            chance=one.now.chance,
+            chance_after=one.after.chance,
+        )
+        for one in preview.arms
+    )
+    return document_answer(
+        RepairEffect(
+            learner=context.learner,
+            observation_count=preview.n,
+            corrected=preview.n_corrected,
+            arms=arms,
         )
     )
 
@@ -713,6 +764,18 @@ ROWS: Final = (
     _act("rewards:together", "reward_batch"),
     _act("notes", "note"),
     _act("evaluations", "evaluate"),
+    _act("repairs", "repair"),
+    _row(
+        "POST",
+        "repairs:preview",
+        _preview_repair,
+        RouteText(
+            id="preview_repair",
+            verb=verb("repair"),
+            answer=RepairEffect,
+            words="What a repair would take back, arm by arm; nothing is.",
+        ),
+    ),
     _act("resets", "reset"),
     _row(
         "POST",

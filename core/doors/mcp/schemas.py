@@ -154,4 +154,5 @@ RUNS: Final = _own(
         }
     },
 )
+REPAIR: Final = _own(("arms", "since"), **_filters("repair"))
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from core.doors import qortex
-from core.doors.mcp.schemas import EXPORT, OBJECT, REWARD, RUNS, UNDO, WHY, Schema, qortex_schema
+from core.doors.mcp.schemas import EXPORT, OBJECT, REPAIR, REWARD, RUNS, UNDO, WHY, Schema, qortex_schema
 from core.doors.service import Service
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
@@ -27,7 +27,7 @@ from core.records.limits import shown
 
 Arguments = Mapping[str, Any]
 Document = dict[str, Any]
-ALLOWABLE: Final = ("reset", "export")
+ALLOWABLE: Final = ("reset", "repair", "export")
 """Tools that an agent may call only if the server is started with ``--allow``."""
 Effect = Literal["reads", "adds", "corrects"]
 """What a call does to the data: nothing, a new row, or a change of what earlier rows mean."""
@@ -290,6 +290,17 @@ _TABLE: Final = (
         RUNS,
         _runs,
         _plainly,
+    ),
+    AgentTool(
+        "repair",
+        "reset",
+        "corrects",
+        "Take back every automatic observation of named arms in a span of time, such as those of a broken detector. "
+        "Observations by people and graders are kept. Nothing is deleted, and a person can take it back.",
+        REPAIR,
+        _object(_verb("repair", {name: name for name in REPAIR["properties"] if name != "learner"})),
+        _plainly,
+        allowed_as="repair",
     ),
     AgentTool(
         "undo",

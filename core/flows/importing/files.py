@@ -16,10 +16,12 @@ from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources
+from core.records.counts import number_of
 from core.records.import_answer import SHOWN, ImportAnswer
 from core.records.limits import shown
 from core.records.run import Phase, Unit
 from core.store.imports import begin_import, finish_import, reopen_import
+from core.store.repairs import changed_outcomes
 from core.store.staging import Spoiled
 from core.store.transaction import Detail, Transaction
 
@@ -176,7 +178,14 @@ def _act(
     known = None if continuing is None else reopen_import(txn, continuing)
     number = begin_import(txn, writer.import_no) if known is None else known.number
     counts, sources = reading.counts.copy(), opened.sources
+    before = changed_outcomes(txn)
     has_news = writer.finish(txn, reading, counts, number)
+    counts.remarks += [
+        f"{number_of(n - before.get(repair_no, 0), 'observation')} of repair-{repair_no} counted again: the runs "
+        "came with another outcome."
+        for repair_no, n in sorted(changed_outcomes(txn).items())
+        if n > before.get(repair_no, 0)
+    ]
     answer = counts.answer(number, sources)
     # A source that exists in another unit is refused, even if its episodes, which have no unit, are known.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)

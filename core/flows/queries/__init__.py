@@ -52,7 +52,7 @@ from core.flows.queries.evaluations import (
 from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Visibility, frame, revision, visibility
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import judged_arms, judged_posteriors, judgements
-from core.flows.queries.ledger import acts, changes, resets, rewards
+from core.flows.queries.ledger import acts, changes, repairs, resets, rewards
 from core.flows.queries.measures import BUCKETS, Budgets, Measures, Monitor, measures, n_denials
 from core.flows.queries.notes import notes
 from core.flows.queries.openclaw import (
@@ -72,6 +72,7 @@ from core.flows.queries.previews import (
     RewardPreview,
     preview_credit,
     preview_evaluation,
+    preview_repair,
     preview_reset,
     preview_reward,
 )

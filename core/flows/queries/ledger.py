@@ -12,11 +12,13 @@ from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.observation import Observation
 from core.records.parameters import completed
+from core.records.repair import Repair
 from core.records.reset import Reset
 from core.records.run_query import ChangeQuery, RewardQuery, dates_of, rewards_of
 from core.store import reads
 from core.store.reads.runs import find_run
 from core.store.reads.since import Position, after_of, mark_of
+from core.store.repairs import repairs as repairs_of
 
 
 def rewards(
@@ -46,6 +48,12 @@ def rewards(
             after=after_of(snapshot, query.get("since"), hidden),
         )
         return tuple(replace(row, mark=mark_of(snapshot, Position(row.revision, row.row_no))) for row in rows)
+
+
+def repairs(context: Context) -> tuple[Repair, ...]:
+    """List all repairs, newest first."""
+    with context.reading() as snapshot:
+        return repairs_of(snapshot)
 
 
 def resets(context: Context) -> tuple[Reset, ...]:

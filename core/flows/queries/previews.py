@@ -13,6 +13,7 @@ from core.flows.context import Context
 from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
+from core.flows.repair import RepairScope
 from core.flows.requests import unknown_arm
 from core.flows.reset import ResetScope
 from core.flows.reward import OrderFacts, known_of, run_of_order
@@ -21,6 +22,7 @@ from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationOutcome
+from core.records.judged import RETRACTED
 from core.records.judging import EvaluationAnswer
 from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
@@ -30,6 +32,7 @@ from core.statistics.inclusion import Chances
 from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.caches import automatic
+from core.store.repairs import AutomaticObservation
 from core.store.transaction import Snapshot, Transaction
 
 SHOWN_EFFECTS: Final = 10
@@ -274,6 +277,78 @@ def preview_reset(
     )
 
 
+class RepairedArm(NamedTuple):
+    """One arm in a repair's preview: counted observations in the span, and the belief now and afterwards.
+
+    ``n_earlier`` of them belong to an ended epoch, so the belief does not move with them.
+    """
+
+    arm: str
+    n: int
+    n_referenced: int
+    n_earlier: int
+    now: ArmBelief
+    after: ArmBelief
+
+
+class RepairPreview(NamedTuple):
+    """Effect of a repair. ``n_corrected`` observations in the span stay as people corrected them."""
+
+    since_ms: int
+    until_ms: int
+    n: int
+    n_corrected: int
+    arms: tuple[RepairedArm, ...]
+
+
+def preview_repair(
+    context: Context, arms: Sequence[str], since: str, until: str | None = None
+) -> RepairPreview:
+    """Return the effect of a repair, arm by arm; a span without observations has none."""
+    scope = RepairScope.of(arms, since, until)
+    with context.reading() as snapshot:
+        numbers, span = scope.observed(snapshot)
+        columns = reads.arm_columns(snapshot)
+        candidates = reads.candidates(snapshot, columns)
+        settings = snapshot.settings
+        snapshot.epochs.load(numbers.values())
+        counted = [
+            (one, snapshot.epochs.of(one.arm_no, one.revision) == snapshot.epochs.current(one.arm_no))
+            for one in span.counted
+        ]
+    keys = {number: key for key, number in numbers.items()}
+    after = _taken_back(
+        columns, [(columns.places[keys[one.arm_no]], one) for one, is_now in counted if is_now]
+    )
+    summaries = [summarise(one) for one in (columns, after)]
+    chances = [simulated(one, settings, candidates) for one in (columns, after)]
+    repaired = []
+    for key in scope.arms:
+        own = [(one, is_now) for one, is_now in counted if keys[one.arm_no] == key]
+        index = columns.places[key]
+        now, then = (
+            _arm_belief(one, summary, chance, index)
+            for one, summary, chance in zip((columns, after), summaries, chances, strict=True)
+        )
+        n_referenced = sum(one.success_micro > 0 for one, _ in own)
+        n_earlier = sum(not is_now for _, is_now in own)
+        repaired.append(RepairedArm(key, len(own), n_referenced, n_earlier, now, then))
+    return RepairPreview(scope.since_ms, scope.until_ms, len(counted), span.n_corrected, tuple(repaired))
+
+
+def _taken_back(columns: ArmColumns, observed: Sequence[tuple[int, AutomaticObservation]]) -> ArmColumns:
+    """Return the columns without these observations, each with the index of its arm."""
+    success, failure, pulls, part = (
+        getattr(columns, name).copy() for name in ("success_micro", "failure_micro", "pulls", "part_micro")
+    )
+    for index, one in observed:
+        success[index] -= one.success_micro
+        failure[index] -= one.failure_micro
+        pulls[index] -= one.pulls
+        part[index] -= 0 if one.pulls else one.success_micro + one.failure_micro
+    return replace(columns, success_micro=success, failure_micro=failure, pulls=pulls, part_micro=part)
+
+
 def _added(values: Ints, index: int, amount: int) -> Ints:
     changed = values.copy()
     changed[index] += amount
@@ -332,6 +407,8 @@ def _effect(
     if not order.correct:
         return RewardEffect(success, failure, 1, is_present)
     about = run.run_no, arm_no
+    if flags & RETRACTED and about not in standing:
+        return RewardEffect(success, failure, 1, is_present)
     instead_of = standing[about].amounts if about in standing else automatic(flags)
     return RewardEffect(success - instead_of[0], failure - instead_of[1], 0, is_present)
 

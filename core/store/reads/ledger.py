@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.observation import KINDS, Observation, Replacement, plain_reward
 from core.records.reset import Reset
 from core.records.run_query import EVERY_REWARD, RewardScope
@@ -148,15 +148,17 @@ _COUNTING: Final = (
     " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
     f" WHERE b.learner_id = ?1 AND b.undone = 0 AND b.{ACTIVE} AND b.revision <= ? AND {{condition}}"
     f" AND (b.run_no = 0 OR (r.{ACTIVE} AND r.revision <= ? AND o.flags & {INCLUDED} <> 0))"
-    f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVED} <> 0 AND NOT EXISTS (SELECT 1 FROM observation c"
+    f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVATION} <> 0 AND NOT EXISTS (SELECT 1 FROM observation c"
     f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no"
     f" AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no)))"
 )
 """Ledger rows that count. Of several corrections the latest counts, as in the caches."""
+_REWARDED: Final = OBSERVED | REFERENCED
 _SUMS: Final = (
-    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.referenced, a.arm_no FROM"
+    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.observed, s.referenced, a.arm_no FROM"
     " (SELECT b.arm_no, b.kind, {since} AS since, count(*) AS n, sum(b.success_micro) AS success,"
-    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {REFERENCED} <> 0 THEN 1 ELSE 0 END) AS referenced"
+    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {OBSERVED} <> 0 THEN 1 ELSE 0 END) AS observed,"
+    f" sum(CASE WHEN o.flags & {_REWARDED} = {_REWARDED} THEN 1 ELSE 0 END) AS referenced"
     f"{_COUNTING} GROUP BY b.arm_no, b.kind, {{since}}) s JOIN arm a ON a.learner_id = ?1 AND a.arm_no = s.arm_no"
 )
 """Sums of the rows that count, by arm and kind."""
@@ -175,9 +177,9 @@ def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None
         end_ms = until_ms // HOUR_MS * HOUR_MS
         values = [snapshot.learner_id, snapshot.revision, end_ms, snapshot.revision]
         rows = snapshot.connection.rows(_SUMS_UNTIL, values)
-        snapshot.epochs.load(row[7] for row in rows)
+        snapshot.epochs.load(row[8] for row in rows)
     sums = LedgerSums.none(len(columns))
-    for key, kind, since, n, success, failure, referenced, arm_no in rows:
+    for key, kind, since, n, success, failure, observed, referenced, arm_no in rows:
         index = columns.places.get(key)
         if index is None:
             continue
@@ -188,13 +190,14 @@ def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None
         sums.success_micro[at] += success
         sums.failure_micro[at] += failure
         if kind == "correction":
-            sums.replaced[index] += n
+            sums.replaced[index] += observed
             sums.replaced_successes[index] += referenced
     return sums
 
 
 _REPLACED: Final = (
-    f"CASE WHEN b.kind = 'correction' AND (o.flags & {REFERENCED}) {{is}} 0 THEN {MICRO} ELSE 0 END"
+    f"CASE WHEN b.kind = 'correction' AND (o.flags & {OBSERVED}) <> 0 AND (o.flags & {REFERENCED}) {{is}} 0"
+    f" THEN {MICRO} ELSE 0 END"
 )
 _GIVEN: Final = (
     f"SELECT b.arm_no, {{since}} AS since, b.at_ms / {HOUR_MS},"
@@ -319,7 +322,7 @@ def _observation(
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
     about = run_no == 0 or (bool(run_standing) and flags is not None and bool(flags & INCLUDED))
     if kind == "correction":
-        about = about and latest == number and bool((flags or 0) & OBSERVED)
+        about = about and latest == number and bool((flags or 0) & OBSERVATION)
     counts = bool(standing) and not undone and about
     weight = success + failure
     return Observation(
@@ -352,8 +355,7 @@ def _observation(
 def _moved(kind: str, success: int, failure: int, flags: int | None, posterior: Row) -> float:
     """Mean now less the mean without this observation (a correction gives way to the automatic one)."""
     alpha, beta, _ = posterior
-    automatic = 0
-    if kind == "correction":
+    if kind == "correction" and not (flags or 0) & RETRACTED:
         automatic = MICRO if (flags or 0) & REFERENCED else 0
         success, failure = success - automatic, failure - (MICRO - automatic)
     return float(alpha / (alpha + beta) - (alpha - success) / (alpha + beta - success - failure))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.errors import UnknownRun
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, OBSERVATION, REFERENCED
 from core.records.judging import Subject
 from core.records.review import ItemText, QueueAsks
 from core.records.run_page import Direction
@@ -145,7 +145,7 @@ def _references_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> lis
 
 
 def _where(where: str, flags: int) -> str:
-    if not flags & OBSERVED:
+    if not flags & OBSERVATION:
         return ""
     return where if flags & REFERENCED else "none"
 
@@ -246,7 +246,7 @@ def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " LEFT JOIN evidence v ON v.learner_id = b.learner_id AND v.run_no = b.run_no AND v.arm_no = b.arm_no"
         f" WHERE b.learner_id = ? AND b.run_no <> 0 AND b.undone = 0 AND b.{ACTIVE}"
-        f" AND b.kind IN ('feedback', 'correction', 'evaluation') AND o.flags & {OBSERVED} <> 0"
+        f" AND b.kind IN ('feedback', 'correction', 'evaluation') AND o.flags & {OBSERVATION} <> 0"
         f" ORDER BY b.observation_no DESC LIMIT {_CORRECTIONS}",
         [snapshot.learner_id],
     )

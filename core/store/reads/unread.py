@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED
+from core.records.judged import INCLUDED, OBSERVATION
 from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.tables import LISTED
 from core.store.transaction import Snapshot
@@ -43,7 +43,7 @@ REWARDS_READ: Final = (
     f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0"
     " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
     f" AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no) THEN 'replaced'\n"
-    f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVED} = 0 THEN 'no_observation'\n"
+    f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVATION} = 0 THEN 'no_observation'\n"
     " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"
     f" count(*), sum(CASE WHEN b.pulls > 0 OR b.kind = 'carried' THEN b.pulls * {MICRO}"
     " ELSE b.success_micro + b.failure_micro END)\n"

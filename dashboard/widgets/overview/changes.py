@@ -28,7 +28,7 @@ Kind = Literal["all", "rewards", "resets", "imports", "settings", "notes", "undo
 _KINDS: Final[dict[Kind, tuple[ActionName, ...]]] = {
     "all": (),
     "rewards": ("reward",),
-    "resets": ("reset",),
+    "resets": ("reset", "repair"),
     "imports": ("import",),
     "settings": ("setting",),
     "notes": ("note",),

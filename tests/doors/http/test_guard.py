@@ -334,6 +334,8 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "credits:preview": {"uid": "sums/1", "rule": "equal"},
         "notes": NOTE,
         "evaluations": {"subject": RUN, "outcome": "success"},
+        "repairs": {"arms": [ARM], "since": "2026-01-31"},
+        "repairs:preview": {"arms": [ARM], "since": "2026-01-31"},
         "resets": {},
         "resets:preview": {},
         "imports": {"kind": "run", "uid": "x", "arms": [ARM]},

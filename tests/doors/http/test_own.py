@@ -35,6 +35,7 @@ ACTS: Mapping[str, str] = {
     "reward_batch": "rewards:together",
     "evaluate": "evaluations",
     "note": "notes",
+    "repair": "repairs",
     "reset": "resets",
     "record_step": "steps",
     "mark_incomplete": "episodes:incomplete",

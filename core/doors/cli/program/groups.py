@@ -19,7 +19,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         *("status", "inventory", "savings", "posteriors", "arms", "runs", "run", "ledger", "episodes"),
         "report",
     ),
-    "Correct": ("reward", "note", "reset", "undo", "settings", "prune"),
+    "Correct": ("reward", "note", "repair", "reset", "undo", "settings", "prune"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
     "Select and exchange": ("select", "export", "api", "mcp", "mcp-proxy", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),

@@ -1,6 +1,6 @@
 """Counts of runs that had an arm by name, and of those that found it.
 
-Revision ID: 0028
+Revision ID: 0029
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0028"
-down_revision = "0027"
+revision = "0029"
+down_revision = "0028"
 branch_labels = None
 depends_on = None
 
