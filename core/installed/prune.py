@@ -17,6 +17,7 @@ from core.errors import ArmscopeError, InvalidInput, NotApplicable
 from core.installed import claude_code
 from core.installed.files import Shown
 from core.installed.json_text import Edit, canonical
+from core.installed.sessions import AGENT as CLAUDE_CODE
 from core.installed.settings_file import Plan, planned
 from core.records.arm import quarter_up
 from core.records.inventory import (
@@ -349,7 +350,7 @@ def _goes_out(home: Path, item: InstalledItem) -> PrunedItem | None:
 def _is_unused(plugin: str, inventory: MachineInventory) -> bool:
     parts = [one for one in inventory.items if one.item.plugin == plugin]
     return not any(
-        one.item.is_unseen or one.use is None or one.use.uses or one.use.elsewhere for one in parts
+        one.item.is_unrecorded or one.use is None or one.use.uses or one.use.elsewhere for one in parts
     )
 
 
@@ -357,7 +358,7 @@ def _whole(plugin: str, inventory: MachineInventory) -> PrunedItem:
     parts = [one.item for one in inventory.items if one.item.plugin == plugin]
     known = [one.carried for one in parts if one.carried is not None]
     return PrunedItem(
-        agent=claude_code.AGENT,
+        agent=CLAUDE_CODE,
         kind="plugin",
         name=plugin,
         state="out",
@@ -439,7 +440,7 @@ def _by_hand(_home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path
     return f"set {way.setting.replace('NAME', item.name)} to false by hand"
 
 
-_TARGETS: Final = {claude_code.AGENT: _claude_code, "Gemini CLI": _gemini, "opencode": _opencode}
+_TARGETS: Final = {CLAUDE_CODE: _claude_code, "Gemini CLI": _gemini, "opencode": _opencode}
 
 
 def _as_edit(item: InstalledItem, state: PrunedState, file: Path, edit: Edit) -> _Switched:
