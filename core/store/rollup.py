@@ -115,7 +115,7 @@ class Rollup:
 
     def retract(self, key: ArmHour, amounts: tuple[int, int]) -> None:
         """Remove one counted pull of these amounts."""
-        self.add(key, 0, -1, 0, -amounts[0], -amounts[1])
+        self.add(key, 0, -1, 0, -amounts[0], -amounts[1], 0, 0)
         if not any(self.arms[key]):
             del self.arms[key]
 
