@@ -138,7 +138,7 @@ def _hidden(snapshot: Snapshot) -> Iterator[Difference]:
     ):
         yield Difference("learner", name or "the installation", f"revision {revision}", "1 or more")
     for row in snapshot.connection.rows(
-        "SELECT origin, created_at_ms, settings, sticky, digest_key FROM learner WHERE learner_id = 0"
+        "SELECT origin, created_at_ms, settings, sticky, digest_key FROM learner WHERE learner_id = ?", [0]
     ):
         if row != _INSTALLATION:
             yield Difference("learner", "the installation", str(row), str(_INSTALLATION))
@@ -312,7 +312,7 @@ def _retracted(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that outcomes are marked exactly where an active repair takes them back."""
     for run_no, arm_no, flags in snapshot.connection.rows(
         f"SELECT run_no, arm_no, flags FROM outcome WHERE learner_id = ? AND {UNLIKE_RETRACTED} LIMIT 100",
-        [snapshot.learner_id],
+        [snapshot.learner_id] * 2,
     ):
         marked = flags & RETRACTED != 0
         yield Difference("outcome", f"run {run_no}, arm {arm_no}", f"taken back: {marked}", str(not marked))

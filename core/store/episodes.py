@@ -482,10 +482,10 @@ def unlike_recorded(facts: Facts) -> Iterator[Difference]:
     """Check that directly recorded versions of episodes have the number and digest of their steps."""
     for number, rank, digest, line, *version in facts.connection.rows(
         f"SELECT p.no, p.rank, p.digest, p.{_SOURCE[-1]}, (SELECT count(*) FROM step s"
-        " WHERE s.learner_id = p.learner_id AND s.episode_no = p.no), e.digest FROM provenance p"
+        " WHERE s.learner_id = ? AND s.episode_no = p.no), e.digest FROM provenance p"
         " JOIN episode e ON e.learner_id = p.learner_id AND e.episode_no = p.no"
         " WHERE p.learner_id = ? AND p.kind = 'episode' AND p.import_no = 0",
-        [facts.learner_id],
+        [facts.learner_id] * 2,
     ):
         telling = None if line is None else _Telling.of(_DECODER.decode(line))
         expected = tuple(version) if telling is None else (telling.rank, telling.digest)

@@ -494,14 +494,14 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
 
 _IS_RETRACTED: Final = (
     "EXISTS (SELECT 1 FROM retraction t JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
-    " WHERE t.learner_id = outcome.learner_id AND t.run_no = outcome.run_no AND t.arm_no = outcome.arm_no"
+    " WHERE t.learner_id = ? AND t.run_no = outcome.run_no AND t.arm_no = outcome.arm_no"
     f" AND t.observation_no = 0 AND t.referenced = (outcome.flags & {REFERENCED}) / {REFERENCED}"
     f" AND p.undone = 0 AND p.{ACTIVE})"
 )
-"""SQL condition: a repair takes back what a run observed of an arm, as the run is now."""
+"""SQL condition on a learner: a repair takes back what a run observed of an arm, as the run is now."""
 _RETRACTED_BIT: Final = f"CASE WHEN {_IS_RETRACTED} THEN {RETRACTED} ELSE {OBSERVED} END"
 UNLIKE_RETRACTED: Final = f"flags & {OBSERVATION} <> 0 AND flags & {OBSERVATION} <> {_RETRACTED_BIT}"
-"""SQL condition: an outcome does not have the bit that repairs give it."""
+"""SQL condition on a learner: an outcome does not have the bit that repairs give it."""
 
 
 def mark_retracted(facts: Facts, run_nos: Sequence[int]) -> None:
@@ -509,7 +509,7 @@ def mark_retracted(facts: Facts, run_nos: Sequence[int]) -> None:
     facts.connection.run_in(
         f"UPDATE outcome SET flags = flags - (flags & {OBSERVATION}) + {_RETRACTED_BIT}"
         f" WHERE learner_id = ? AND {UNLIKE_RETRACTED} AND run_no IN ({{}})",
-        [facts.learner_id],
+        [facts.learner_id] * 3,
         run_nos,
     )
 
