@@ -19,7 +19,7 @@ from core.store.engine import Row
 from core.store.erased import Erased
 from core.store.reads import numbered_runs
 from core.store.tables import ACTS, metadata
-from core.store.transaction import TEXTS_OF_DETAILS, Snapshot
+from core.store.transaction import TEXTS_OF_DETAILS, Facts, Snapshot
 from core.store.version import AS_JUDGED, COLUMNS, SPENT_COLUMNS, Version, load
 
 Rows = Mapping[int, Sequence[Row]]
@@ -46,20 +46,41 @@ _RUNS: Final = (
 def unlike_digests(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Difference]:
     """Check that runs and their inactive versions have the digests of what they say.
 
-    Erasing leaves the digest of the erased text, so that an import finds the same version.
+    Erasing leaves the digest of the erased text, so that an import finds the same version, and names what is left.
     """
     erased = Erased.of(snapshot.connection, snapshot.learner_id)
     for run_nos in numbered_runs(snapshot, CHUNK):
-        yield from _unlike_runs(snapshot, run_nos, erased)
-        yield from _unlike_versions(snapshot, run_nos, erased)
+        for one in contents(snapshot, run_nos):
+            if not one.is_whole and not _is_erased(erased, one):
+                table = "run" if one.trace is not None else "version"
+                yield Difference(table, f"run {one.run_no}", f"digest {one.digest}", str(one.stored))
         taken(len(run_nos))
 
 
-def _unlike_runs(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased) -> Iterator[Difference]:
-    outcomes, evidence, decisions, spent = (_by_run(snapshot, sql, run_nos) for sql in _PARTS)
-    for run_no, uid, trace, digest, *columns in snapshot.connection.rows_in(
-        _RUNS, [snapshot.learner_id], run_nos
-    ):
+class StoredVersion(NamedTuple):
+    """A run's version as it is stored, with the digests of its source's content. No ``trace``: it is inactive."""
+
+    run_no: int
+    uid: str
+    trace: int | None
+    digest: int
+    version: Version
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        return self.version.digests()
+
+    @property
+    def is_whole(self) -> bool:
+        """True if everything of the source's content is stored."""
+        trace, digest = self.stored
+        return digest == self.digest and self.trace in {None, trace}
+
+
+def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
+    """Yield the versions of runs, active and inactive."""
+    outcomes, evidence, decisions, spent = (_by_run(facts, sql, run_nos) for sql in _PARTS)
+    for run_no, uid, trace, digest, *columns in facts.connection.rows_in(_RUNS, [facts.learner_id], run_nos):
         rows = outcomes.get(run_no, ())
         version = Version(
             columns=tuple(columns),
@@ -70,33 +91,26 @@ def _unlike_runs(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased) -> 
             decisions=_plain(decisions.get(run_no, ())),
             spent=_plain(spent.get(run_no, ())),
         )
-        expected = version.digests()
-        if expected != (trace, digest) and not _is_erased(erased, uid, version):
-            yield Difference("run", str(run_no), f"digests {trace}, {digest}", "{}, {}".format(*expected))
+        yield StoredVersion(run_no, uid, trace, digest, version)
+    for run_no, digest, uid in facts.connection.rows_in(
+        "SELECT v.run_no, v.digest, r.uid FROM version v"
+        " JOIN run r ON r.learner_id = v.learner_id AND r.run_no = v.run_no"
+        " WHERE v.learner_id = ? AND v.run_no IN ({})",
+        [facts.learner_id],
+        run_nos,
+    ):
+        yield StoredVersion(run_no, uid, None, digest, load(facts, run_no, digest))
 
 
-def _by_run(snapshot: Snapshot, sql: str, run_nos: Sequence[int]) -> dict[int, list[Row]]:
+def _by_run(facts: Facts, sql: str, run_nos: Sequence[int]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = defaultdict(list)
-    for run_no, *row in snapshot.connection.rows_in(sql, [snapshot.learner_id], run_nos):
+    for run_no, *row in facts.connection.rows_in(sql, [facts.learner_id], run_nos):
         found[run_no].append(tuple(row))
     return found
 
 
 def _plain(rows: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(rows)
-
-
-def _unlike_versions(snapshot: Snapshot, run_nos: Sequence[int], erased: Erased) -> Iterator[Difference]:
-    for run_no, digest, uid in snapshot.connection.rows_in(
-        "SELECT v.run_no, v.digest, r.uid FROM version v"
-        " JOIN run r ON r.learner_id = v.learner_id AND r.run_no = v.run_no"
-        " WHERE v.learner_id = ? AND v.run_no IN ({})",
-        [snapshot.learner_id],
-        run_nos,
-    ):
-        version = load(snapshot, run_no, digest)
-        if (expected := version.digests()[1]) != digest and not _is_erased(erased, uid, version):
-            yield Difference("version", f"run {run_no}", f"digest {digest}", str(expected))
 
 
 _DESCRIBES: Final = "p.said > ''"
@@ -132,9 +146,10 @@ def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
         yield Difference("run", str(run_no), f"import {stored}", f"import {first}, its first source")
 
 
-def _is_erased(erased: Erased, uid: str, version: Version) -> bool:
-    session = version.columns[_SESSION]
-    return erased.has("run", uid) or (isinstance(session, str) and erased.is_number(session))
+def _is_erased(erased: Erased, one: StoredVersion) -> bool:
+    session = one.version.columns[_SESSION]
+    is_named = erased.has("run", one.uid) or (isinstance(session, str) and erased.is_number(session))
+    return is_named and erased.is_left(one.uid, one.digest, one.stored)
 
 
 # Numbers of other rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections import defaultdict
 from hashlib import blake2b
 from typing import Final, Literal
 
@@ -18,6 +19,7 @@ from core.records.evaluation_lines import ChoiceLine, EvaluationLine
 from core.records.ledger_lines import FactLine, RewardLine
 from core.records.line_texts import line_without_texts
 from core.store.engine import Connection
+from core.store.tables import insert_into
 
 Remembered = Literal["run", "execution", "episode", "session", "name", "rater", "task"]
 """``session``: its runs come without texts, and its name becomes a number; ``name``: only its name does. ``task``: no
@@ -28,6 +30,9 @@ _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _NUMBER_DIGITS: Final = 12
 _WORDS: Final = {"session": "session", "name": "session", "rater": "rater", "task": "erased-task"}
+REMEMBER: Final = insert_into("erased", "learner_id", "digest", "at_ms") + " ON CONFLICT DO NOTHING"
+_LEFT: Final = "left"
+"""Kind of the rows that name what is left of a version; no name becomes a number of it."""
 _TASK: Final = re.compile(r"erased-task-\d+")
 _NAMES: Final = ("by", "rater")
 
@@ -46,7 +51,12 @@ class Erased:
     def __init__(self, key: bytes | None = None, digests: frozenset[str] = frozenset()) -> None:
         self.key = key
         self._digests = digests
-        parts = [one.partition(" ") for one in digests]
+        self._left: dict[str, set[str]] = defaultdict(set)
+        for one in digests:
+            if one.startswith(f"{_LEFT} "):
+                _, version, content = one.split(" ")
+                self._left[version].add(content)
+        parts = [one.partition(" ") for one in digests if not one.startswith(f"{_LEFT} ")]
         self._numbers = {self._number(kind, number) for kind, _, number in parts}
         self._whole = {self._number(kind, number) for kind, _, number in parts if kind == "session"}
 
@@ -112,6 +122,23 @@ class Erased:
             or self.has("session", known)
             or known in self._whole
         )
+
+    def left_of(self, uid: str, digest: int, content: tuple[int, int]) -> str:
+        """Return a row that names what is left of a run's version after its words are gone.
+
+        ``digest`` is that of its source's content, and ``content`` are the digests of what is stored.
+        """
+        return " ".join((_LEFT, self._hashed(f"{uid}/{digest}"), self._hashed("{}/{}".format(*content))))
+
+    def is_left(self, uid: str, digest: int, content: tuple[int, int]) -> bool:
+        """Return whether this may be left of a version; of earlier erasures nothing is known."""
+        known = self._left.get(self._hashed(f"{uid}/{digest}"))
+        return known is None or self._hashed("{}/{}".format(*content)) in known
+
+    def _hashed(self, name: str) -> str:
+        assert self.key is not None  # noqa: S101 - the first erasure makes a key
+        data = f"{_LEFT}/{name}".encode("utf-8", "surrogatepass")
+        return blake2b(data, key=self.key, digest_size=_DIGEST_BYTES).hexdigest()
 
     def _number(self, kind: str, digest: str) -> str:
         return f"{_WORDS.get(kind, kind)}-{int(digest[:_NUMBER_DIGITS], 16)}"

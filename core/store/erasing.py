@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -17,15 +17,16 @@ import msgspec
 from core.errors import NotFound, UnknownExecution, UnknownRun
 from core.records.kept_texts import execution_uid
 from core.records.line_texts import LEFT_OUT
-from core.store.caches import mark_runs
+from core.store.caches import CHUNK, mark_runs
+from core.store.contradicted import contents
 from core.store.episodes import drop_tasks
-from core.store.erased import Erased, Remembered, new_key
+from core.store.erased import REMEMBER, Erased, Remembered, new_key
 from core.store.quality import fold_again
 from core.store.reads.runs import named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
-from core.store.tables import insert_into, marking
+from core.store.tables import marking
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped
@@ -227,7 +228,6 @@ _OF_FILES: Final[Mapping[str, object]] = {
 """Members of an import's answer that quote its files."""
 _SHORTEST_NAME: Final = 3
 """Shorter names would be found in words that mean something else."""
-_REMEMBER: Final = insert_into("erased", "learner_id", "digest", "at_ms") + " ON CONFLICT DO NOTHING"
 Rows = Sequence[tuple[Any, ...]]
 
 
@@ -385,7 +385,29 @@ def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
     }
     n_erased["session"] += _rename_sessions(txn, scope, sessions)
     mark_runs(txn, scope.runs)
+    _name_what_is_left(txn, scope, sessions)
     return n_erased
+
+
+def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> None:
+    """Name what is left of each version that lost its words, so that a later change of it is found."""
+    renamed_runs = txn.connection.rows_in(
+        "SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})",
+        [txn.learner_id],
+        sorted(sessions.values()),
+    )
+    archived = txn.connection.rows(
+        "SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id]
+    )
+    concerned = {*scope.runs, *(run_no for (run_no,) in (*renamed_runs, *(archived if sessions else ())))}
+    for run_nos in _chunks(sorted(concerned)):
+        left = [one for one in contents(txn, run_nos) if not one.is_whole]
+        rows = [txn.erased.left_of(one.uid, one.digest, one.stored) for one in left]
+        txn.connection.many(REMEMBER, [(txn.learner_id, row, txn.now_ms) for row in rows])
+
+
+def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (numbers[start : start + CHUNK] for start in range(0, len(numbers), CHUNK))
 
 
 def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
@@ -400,10 +422,10 @@ def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
 
 def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Erased:
     if txn.erased.key is None:
-        txn.connection.run(_REMEMBER, [txn.learner_id, new_key(), txn.now_ms])
+        txn.connection.run(REMEMBER, [txn.learner_id, new_key(), txn.now_ms])
         txn.erased = Erased.of(txn.connection, txn.learner_id)
     rows = [(txn.learner_id, txn.erased.digest(kind, name), txn.now_ms) for kind, name in named]
-    txn.connection.many(_REMEMBER, rows)
+    txn.connection.many(REMEMBER, rows)
     txn.erased = Erased.of(txn.connection, txn.learner_id)
     return txn.erased
 

@@ -16,6 +16,7 @@ from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
 from core.store.chain import columns_of
 from core.store.engine.words import RUNS_BY_UID
+from core.store.erased import REMEMBER
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede
@@ -138,8 +139,19 @@ def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
         stored = renamed(version, erased.session)
         if erased.takes(run.uid, run.session):
             stored = stripped(stored)
+        if stored != version:
+            _name_what_is_left(txn, run.uid, digests[1], stored)
         return _Telling(stored, *digests, stored != version or erased.takes(run.uid, run.session))
     return _Telling(version, *digests, is_stripped=False)
+
+
+def _name_what_is_left(txn: Transaction, uid: str, digest: int, stored: Version) -> None:
+    """Name what is stored of erased content that comes again; a part of an import waits until it settles."""
+    row = txn.erased.left_of(uid, digest, stored.digests())
+    if isinstance(txn, Part):
+        txn.stage.left.append(row)
+    else:
+        txn.connection.run(REMEMBER, [txn.learner_id, row, txn.now_ms])
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:

@@ -39,6 +39,7 @@ from core.store.caches import (
 from core.store.chain import sum_of
 from core.store.engine import Connection, Database
 from core.store.engine.words import BY_RUN, RUNS_BY_UID
+from core.store.erased import REMEMBER
 from core.store.imports import reopen_import
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, tellings_of
 from core.store.rollup import USAGE_SUMS, Rollup
@@ -80,9 +81,9 @@ class Stage:
     """An importer's state from part to part. ``continuing`` names the import that it continues.
 
     ``inventories`` are keyed by the id of an object that is held with them, as in `Transaction.inventory`.
-    ``has_texts``: some run has texts to store. ``told_again`` are known runs, by number, that came with texts; of
-    these ``is_filled`` had none. Each part returns a new stage and leaves the old one unchanged, so a failed part is
-    repeated from there.
+    ``has_texts``: some run has texts to store. ``known_with_texts`` are known runs, by number, that came with texts;
+    of these ``is_filled`` had none. ``left`` are rows about erased content that came again. Each part returns a new
+    stage and leaves the old one unchanged, so a failed part is repeated from there.
     """
 
     continuing: str | None = None
@@ -96,6 +97,7 @@ class Stage:
     has_texts: bool = False
     is_filled: bool = False
     known_with_texts: list[int] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     def copy(self) -> Stage:
         """The same, to be gone on with."""
@@ -107,6 +109,7 @@ class Stage:
             inventories=self.inventories.copy(),
             newest=self.newest.copy(),
             known_with_texts=self.known_with_texts.copy(),
+            left=self.left.copy(),
         )
 
 
@@ -446,6 +449,8 @@ class Standing:
         if self._stage.has_texts:
             note_staged_texts(self._txn, self._staged.import_no, self._staged.revision)
             note_texts(self._txn, self._stage.known_with_texts, self._staged.import_no)
+        for row in self._stage.left:
+            self._txn.connection.run(REMEMBER, [self._txn.learner_id, row, self._txn.now_ms])
         self._txn.chain.settle()
         self._txn.connection.run(
             "UPDATE learner SET staged_import_no = 0, staged_revision = 0, staged_parts = 0 WHERE learner_id = ?",

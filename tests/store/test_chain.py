@@ -30,6 +30,7 @@ from core.flows.note import note
 from core.flows.restore import restore
 from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
+from core.formats.armscope import write
 from core.records.reward import RewardOrder
 from core.records.times import iso
 from core.store import links
@@ -37,7 +38,7 @@ from core.store.chain import ENCODINGS, Link, head_of, held_links
 from core.store.store import Store
 from core.store.tables import ACTS
 from tests.engine import Cluster
-from tests.flows.test_erase import planted_world
+from tests.flows.test_erase import planted_world, run
 from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.store.postgres import address
 from tests.store.worlds import lines_file, run_line, told_context
@@ -195,6 +196,37 @@ def test_erased_rows_are_still_covered(tmp_path: Path) -> None:
     context = planted_world(tmp_path)
     erase(context, rater="Perdita")
     execute(context, "UPDATE note SET actor = 'Perdita' WHERE actor LIKE 'rater-%'")
+    assert not is_clean(context)
+
+
+LEFT = {
+    "calls": "UPDATE run SET n_calls = n_calls + 1 WHERE uid = 'request-9'",
+    "a channel": "UPDATE run SET channel = 'other' WHERE uid = 'request-9'",
+    "where an arm was referenced": (
+        "UPDATE evidence SET place = 'other' WHERE run_no = (SELECT run_no FROM run WHERE uid = 'request-9')"
+    ),
+}
+
+
+@pytest.mark.parametrize("named", [{"run": "request-9"}, {"session": "session-of-PLANTED"}])
+@pytest.mark.parametrize("what", LEFT)
+def test_what_is_left_of_an_erased_run_is_covered(tmp_path: Path, named: dict[str, str], what: str) -> None:
+    context = planted_world(tmp_path)
+    erase(context, **named)
+    assert is_clean(context)
+    execute(context, LEFT[what])
+    assert not is_clean(context)
+
+
+@pytest.mark.parametrize("is_in_parts", [False, True])
+def test_what_is_left_of_an_erased_run_that_comes_again_is_covered(tmp_path: Path, is_in_parts: bool) -> None:
+    context = planted_world(tmp_path)
+    erase(context, session="session-of-PLANTED")
+    longer = tmp_path / "longer.jsonl"
+    longer.write_bytes(b"".join(write([run(rank=7), run("request-11")])))
+    import_files(replace(context, pace=IN_PARTS) if is_in_parts else context, [longer])
+    assert is_clean(context)
+    execute(context, "UPDATE run SET prompt_chars = 77 WHERE uid = 'request-11'")
     assert not is_clean(context)
 
 
