@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
     from core.frames import RowList, RowTuple
+    from core.installed.answer import inventory
     from core.records.agreement import AgreementReport
     from core.records.answers import (
         BackupAnswer,
@@ -53,6 +54,14 @@ if TYPE_CHECKING:
     from core.records.episode_view import EpisodeView
     from core.records.evaluation_page import Evaluation, EvaluationFilter
     from core.records.import_answer import ImportAnswer
+    from core.records.inventory import (
+        CarriedAnswer,
+        CarriedItem,
+        InstalledItem,
+        ItemUse,
+        MachineInventory,
+        StoredInventory,
+    )
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.judging import EvaluationAnswer
     from core.records.learner import LearnerSettings, LearnerSummary
@@ -149,6 +158,15 @@ else:
             "EvaluationFilter",
         ),
         "core.records.import_answer": ("ImportAnswer",),
+        "core.installed.answer": ("inventory",),
+        "core.records.inventory": (
+            "CarriedAnswer",
+            "CarriedItem",
+            "InstalledItem",
+            "ItemUse",
+            "MachineInventory",
+            "StoredInventory",
+        ),
         "core.records.judgement": (
             "JudgedPosterior",
             "Judgement",
@@ -222,6 +240,8 @@ __all__ = [
     "BatchAnswer",
     "BatchLine",
     "Call",
+    "CarriedAnswer",
+    "CarriedItem",
     "Client",
     "CreditAnswer",
     "EnvironmentDesign",
@@ -236,7 +256,9 @@ __all__ = [
     "ExportAnswer",
     "Finding",
     "ImportAnswer",
+    "InstalledItem",
     "Inventory",
+    "ItemUse",
     "JudgedArm",
     "JudgedPosterior",
     "Judgement",
@@ -244,6 +266,7 @@ __all__ = [
     "LearnerProtocol",
     "LearnerSettings",
     "LearnerSummary",
+    "MachineInventory",
     "ModelComparison",
     "NoteAnswer",
     "Observation",
@@ -270,6 +293,7 @@ __all__ = [
     "Status",
     "Step",
     "StepAnswer",
+    "StoredInventory",
     "TrainingAnswer",
     "UndoAnswer",
     "Usage",
@@ -280,6 +304,7 @@ __all__ = [
     "continuous",
     "dense",
     "file_candidate",
+    "inventory",
     "learners",
     "lint",
     "memory_candidate",

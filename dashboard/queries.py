@@ -20,7 +20,7 @@ from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
 from core.flows.context import Context
 from core.flows.episode import preview_declare as preview_declared
-from core.flows.inventory import inventory as inventories_of
+from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
@@ -484,7 +484,7 @@ def imports() -> tuple[queries.PastImport, ...]:
 def inventories() -> tuple[StoredInventory, ...]:
     """Return what agents carry, by machine, the latest import first."""
     here = reading()
-    return cached("inventories", None, lambda: inventories_of(here.pages, limit=100))
+    return cached("inventories", None, lambda: carried(here.pages, limit=100).machines)
 
 
 def database() -> maintenance.DatabaseFacts:

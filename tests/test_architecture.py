@@ -551,11 +551,11 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_130,
+    "core": 6_155,
     "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 645,
-    "core/doors": 17_896,
+    "core/doors": 17_952,
     "core/explained": 530,
     "core/flows": 14_580,
     "core/formats": 13_800,

@@ -105,6 +105,12 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "claude-code sessions",
         "import Claude Code",
     ),
+    ("import", "What a machine carries"): (
+        "what do I carry",
+        "what do I use",
+        "unused skills",
+        "unused tools",
+    ),
     ("import", "What can be read"): ("formats", "file format", "which formats"),
     ("import", "Exports"): ("csv", "exports", "download my data"),
     ("import", "OpenTelemetry"): (

@@ -155,6 +155,7 @@ class AsyncLearnerProtocol(Protocol):
     why = _awaited(LearnerProtocol.why)
     evaluations = _awaited(LearnerProtocol.evaluations)
     agreement = _awaited(LearnerProtocol.agreement)
+    carried = _awaited(LearnerProtocol.carried)
     acts = _awaited(LearnerProtocol.acts)
     ledger = _awaited(LearnerProtocol.ledger)
     savings = _awaited(LearnerProtocol.savings)

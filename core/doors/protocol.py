@@ -64,6 +64,7 @@ from core.records.episode_view import EpisodeView
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter
 from core.records.import_answer import ImportAnswer
+from core.records.inventory import CarriedAnswer
 from core.records.judgement import JudgedPosterior, Judgement
 from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
@@ -749,6 +750,10 @@ class LearnerProtocol(Protocol):
     def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
         """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""
         return self._call("agreement", AgreementReport, wanted=wanted)
+
+    def carried(self, *, limit: int = 1) -> CarriedAnswer:
+        """Return what agents carry and what their sessions used, by machine, as its latest import read it."""
+        return self._call("carried", CarriedAnswer, limit=limit)
 
     def acts(self, limit: int = 50, **query: Unpack[ChangeQuery]) -> RowTuple[AuditEntry]:
         """Return the latest changes and their actors, newest first."""

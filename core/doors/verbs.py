@@ -423,6 +423,12 @@ VERBS: Final = (
         document="core.doors.documents:agreement",
     ),
     Verb(
+        name="carried",
+        action="read",
+        flow="core.flows.inventory:carried",
+        example={"limit": 1},
+    ),
+    Verb(
         name="note",
         action="reward",
         flow="core.flows.note:note",

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.records.inventory import MachineInventory, StoredInventory
+from core.records.inventory import CarriedAnswer, MachineInventory, StoredInventory
 from core.store.imports import keep_machine, machine_rows
 from core.store.transaction import Transaction
 
@@ -37,11 +37,11 @@ def keep_inventory(
     context.write("ingest", work, create=True)
 
 
-def inventory(
+def carried(
     context: Context,
     *,
     limit: Annotated[int, Meta(description="Number of machines, the latest first.", ge=1, le=100)] = 1,
-) -> tuple[StoredInventory, ...]:
+) -> CarriedAnswer:
     """List what agents carry and what their sessions used, by machine, as its latest import read it."""
     with context.reading() as snapshot:
         rows = machine_rows(snapshot)
@@ -55,4 +55,4 @@ def inventory(
         stored.append(
             StoredInventory(machine=row.name, by=row.actor, at_ms=row.at_ms, act=act, inventory=read)
         )
-    return tuple(stored[:limit])
+    return CarriedAnswer(machines=tuple(stored[:limit]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -44,6 +45,15 @@ def is_own(path: Path, home: Path) -> bool:
     """Return whether a path leads to sessions that agents keep below a home folder."""
     real = path.resolve()
     return any(real.is_relative_to((home / folder).resolve()) for folder in _OWN)
+
+
+def inventory(home: Path | None = None) -> MachineInventory:
+    """Return what the agents of this machine carry and what their sessions used; nothing is started or written.
+
+    Args:
+        home: Another home folder than the user's.
+    """
+    return machine_inventory(home or Path.home(), time.time_ns() // 1_000_000)
 
 
 def machine_inventory(home: Path, now_ms: int) -> MachineInventory:

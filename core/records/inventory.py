@@ -137,6 +137,12 @@ class StoredInventory(msgspec.Struct, frozen=True, kw_only=True):
     inventory: MachineInventory
 
 
+class CarriedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Inventories by machine, the latest import first; empty before the first import of own sessions."""
+
+    machines: tuple[StoredInventory, ...]
+
+
 def _without_paths(item: InstalledItem) -> InstalledItem:
     folder = None if item.project is None else item.project.rstrip("/").rpartition("/")[2]
     return replace(item, path="", project=folder, switch=None)

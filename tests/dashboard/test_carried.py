@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
 from core.flows.importing import import_files
-from core.flows.inventory import inventory, keep_inventory
+from core.flows.inventory import carried, keep_inventory
 from core.flows.undo import redo, undo
 from core.installed.answer import machine_inventory
 from core.records.inventory import MachineInventory
@@ -102,7 +102,7 @@ def test_each_machine_has_its_own_answer(open_page: Open, database: Path, tmp_pa
     context = sick(database, run_class="imported")
     keep_inventory(context, planted_home(tmp_path), machine="laptop")
     keep_inventory(context, machine_inventory(tmp_path / "nowhere", NOW_MS), machine="desktop")
-    newest, older = inventory(context, limit=9)
+    newest, older = carried(context, limit=9).machines
     assert newest.machine != older.machine
     assert "this machine" in open_page(machine=newest.machine).title[0].value
     assert "Of 2 loaded" in open_page(machine=older.machine).title[0].value
@@ -116,13 +116,13 @@ def test_an_answer_goes_and_comes_back_with_its_import(database: Path, tmp_path:
     act = import_files(context, [sessions]).id
     assert act is not None
     keep_inventory(context, answer, machine="laptop", act=act)
-    (stored,) = inventory(context)
+    (stored,) = carried(context).machines
     assert (stored.act, stored.by, stored.inventory.sentence) == (act, context.actor.name, answer.sentence)
     assert str(tmp_path) not in str(stored)
     assert "laptop" not in str(stored)
     undone = undo(context, act)
-    assert inventory(context) == ()
+    assert carried(context).machines == ()
     redo(context, undone.undone)
-    assert inventory(context) == (stored,)
+    assert carried(context).machines == (stored,)
     keep_inventory(context, answer, machine="laptop")  # an import without news
-    assert inventory(context)[0].act == act
+    assert carried(context).machines[0].act == act

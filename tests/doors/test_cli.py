@@ -44,6 +44,7 @@ OF_OTHER_COMMANDS = {
     "next_item",
     "rubrics",
     "add_rubric",
+    "carried",
     "members",
     "add_member",
     "invite_member",

@@ -92,6 +92,7 @@ ANSWERS: dict[str, Operation] = {
     "arms": lambda one: one.arms(),
     "evaluations": lambda one: one.evaluations(limit=2),
     "agreement": lambda one: one.agreement(),
+    "carried": lambda one: one.carried(),
     "acts": lambda one: one.acts(5),
     "ledger": lambda one: one.ledger(50),
     "savings": lambda one: one.savings(),

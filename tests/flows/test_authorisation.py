@@ -193,7 +193,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.pulls_needed": ("read", lambda context, _: queries.pulls_needed(context, width=0.2)),
     "queries.unread": ("read", lambda context, _: queries.unread(context)),
     "export.export_into": ("read", lambda context, _: export.export_into(context, io.BytesIO(), "-")),
-    "inventory.inventory": ("read", lambda context, _: inventory.inventory(context)),
     "inventory.keep_inventory": (
         "ingest",
         lambda context, folder: inventory.keep_inventory(context, machine_inventory(folder, 0), machine="m"),

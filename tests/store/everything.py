@@ -44,7 +44,7 @@ from core.flows.identity import (
 )
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
-from core.flows.inventory import inventory, keep_inventory
+from core.flows.inventory import carried, keep_inventory
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
 from core.flows.members import add_member, invite_member, members, remove_member, restore_member
@@ -168,7 +168,7 @@ def do(context: Context, folder: Path) -> None:
     undo(context, redo(context, undo(context, reward_batch(context, table).id).undone).id)
     for _ in range(2):
         keep_inventory(context, machine_inventory(folder / "no home", 0), machine="laptop")
-    assert len(inventory(context)) == 1
+    assert len(carried(context).machines) == 1
     assert queries.preview_batch(context, table).bad == {}
     with pytest.raises(Conflict):
         reward(context, A, 0.5, run="r", seen="reward-1")

@@ -8,31 +8,56 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import answer, command
+from core.doors.cli.program.app import answer, command, context_of
+from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table, time_words
+from core.doors.verbs import verb
 from core.records.arm import ESTIMATE_ERROR
 
 if TYPE_CHECKING:
-    from core.records.inventory import CarriedItem, MachineInventory
+    from core.records.inventory import CarriedAnswer, CarriedItem, MachineInventory
 
 
-@command(examples=["inventory", "inventory --all", "--json inventory"])
+@command(examples=["inventory", "inventory --all", "inventory --stored", "--json inventory"])
 def inventory(
     line: typer.Context,
     whole: Annotated[bool, typer.Option("--all", help="List used items, too.")] = False,
     home: Annotated[
         Path | None, typer.Option("--home", metavar="FOLDER", help="Another home folder than the user's.")
     ] = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Read what the latest imports stored, not this machine.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=100, help=words("carried", "limit"))
+    ] = 1,
 ) -> None:
     """Read what agents on this machine carry, and count what their sessions used.
 
     Nothing is started, fetched or written. A cost is about a quarter of the characters. An item that no session used
     may still be of use: the table has the number of sessions that had it on offer.
     """
+    if stored:
+        if home is not None:
+            raise typer.BadParameter("--home names a folder of this machine, which --stored does not read")
+        read: CarriedAnswer = verb("carried").call(context_of(line), limit=limit)
+        answer(line, read, lambda: _say_stored(read, whole=whole))
+        return
     from core.installed.answer import machine_inventory
 
     result = machine_inventory(home or Path.home(), time.time_ns() // 1_000_000)
     answer(line, result, lambda: _say(result, whole=whole))
+
+
+def _say_stored(read: CarriedAnswer, *, whole: bool) -> None:
+    for one in read.machines:
+        say(f"Read {time_words(one.at_ms)} UTC on a machine of {one.by}.")
+        _say(one.inventory, whole=whole)
+    if not read.machines:
+        say(
+            "No import of a machine's own sessions is stored.",
+            "Import them with: armscope import ~/.claude/projects",
+        )
 
 
 def _say(result: MachineInventory, *, whole: bool) -> None:

@@ -677,6 +677,7 @@ ROWS: Final = (
     _list("traces", _listed(_traces, str), verb("traces")),
     _list("rollouts", _listed(_rollouts, str), verb("rollouts")),
     _look("agreement", "agreement"),
+    _look("carried", "carried"),
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("environments/{environment}/findings", _findings, verb("lint")),
     _row(

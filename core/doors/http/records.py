@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BYTES: Final = "application/octet-stream"
 _REPORTS: Final = (
     *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
-    *("savings", "status", "episodes", "lint"),
+    *("savings", "status", "episodes", "lint", "carried"),
 )
 _IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "compare": ("environments/{environment}/models", {"environment": "environment"}),

@@ -133,6 +133,11 @@ WHY: Final = _own(
 )
 
 
+CARRIED: Final = _own(
+    (), limit=_integer(50) | {"minimum": 1, "maximum": 500, "description": "Number of items."}
+)
+
+
 def _filters(name: str) -> dict[str, Schema]:
     """Return the schemas of a verb's fields, by name."""
     kind = verb(name).input

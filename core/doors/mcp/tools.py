@@ -15,7 +15,18 @@ import msgspec
 import orjson
 
 from core.doors import qortex
-from core.doors.mcp.schemas import EXPORT, OBJECT, REPAIR, REWARD, RUNS, UNDO, WHY, Schema, qortex_schema
+from core.doors.mcp.schemas import (
+    CARRIED,
+    EXPORT,
+    OBJECT,
+    REPAIR,
+    REWARD,
+    RUNS,
+    UNDO,
+    WHY,
+    Schema,
+    qortex_schema,
+)
 from core.doors.service import Service
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
@@ -23,12 +34,15 @@ from core.flows.kairos import export_call, reward_call
 from core.formats.kairos import refusal
 from core.permissions import Action, may
 from core.records.actor import Actor, Grant
+from core.records.inventory import CarriedAnswer
 from core.records.limits import shown
+from core.records.times import iso
 
 Arguments = Mapping[str, Any]
 Document = dict[str, Any]
 ALLOWABLE: Final = ("reset", "repair", "export")
 """Tools that an agent may call only if the server is started with ``--allow``."""
+_MOST_CARRIED: Final = 500
 Effect = Literal["reads", "adds", "corrects"]
 """What a call does to the data: nothing, a new row, or a change of what earlier rows mean."""
 
@@ -230,6 +244,32 @@ def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
     return _undone(own, Actor(name=actor.name, role="review", token=actor.token), arguments)
 
 
+def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    """Return the latest machine's answer, with the items that no session used."""
+    operation, context = verb("carried"), service.context(actor, _learner_of(arguments))
+    answer: CarriedAnswer = operation.call(context)
+    if not answer.machines:
+        return {
+            "sentence": None,
+            "next": "Import sessions where the agents run: armscope import ~/.claude/projects",
+        }
+    limit = arguments.get("limit", 50)
+    if type(limit) is not int or not 1 <= limit <= _MOST_CARRIED:
+        raise InvalidInput(
+            f"limit must be a whole number from 1 to {_MOST_CARRIED}, got {shown(limit)}.",
+            next_step="Send fewer, or leave it out.",
+        )
+    (latest,) = answer.machines
+    unused = [one for one in latest.inventory.items if one.use is not None and not one.use.uses]
+    return {
+        "sentence": latest.inventory.sentence,
+        "notes": list(latest.inventory.notes),
+        "read_at": iso(latest.at_ms),
+        "not_used": [msgspec.to_builtins(one) for one in unused[:limit]],
+        "left_out": max(len(unused) - limit, 0),
+    }
+
+
 _TABLE: Final = (
     _qortex(
         "select",
@@ -301,6 +341,16 @@ _TABLE: Final = (
         _object(_verb("repair", {name: name for name in REPAIR["properties"] if name != "learner"})),
         _plainly,
         allowed_as="repair",
+    ),
+    AgentTool(
+        "carried",
+        "read",
+        "reads",
+        "What the agents of the user's machine carry in each session and never used: skills, tools and servers with "
+        "their tokens, and what is proposed. Not used does not mean of no use; only a person takes an item out.",
+        CARRIED,
+        _carried,
+        _plainly,
     ),
     AgentTool(
         "undo",

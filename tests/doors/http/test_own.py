@@ -52,7 +52,7 @@ PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "episode_list": ("episodes", {}),
 }
 """What is told of episodes: the route, and what its verb is asked with."""
-LOOKS = ("status", "traces", "rollouts", "settings", "agreement")
+LOOKS = ("status", "traces", "rollouts", "settings", "agreement", "carried")
 LISTS = ("posteriors", "arms", "runs", "evaluations", "acts", "audit")
 
 
