@@ -560,7 +560,7 @@ BUDGETS = {
     "core/flows": 14_580,
     "core/formats": 13_800,
     "core/guide": 390,
-    "core/installed": 3_020,
+    "core/installed": 3_060,
     "core/package": 70,
     "core/posterior": 620,
     "core/records": 8_990,

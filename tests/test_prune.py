@@ -54,7 +54,7 @@ class Home:
         offered = [*self.skills, "deploy", "kit:a", "kit:b"]
         for number in range(31):
             loads = [self.dice.choice(self.used)] if number else self.used
-            session = PlannedSession(f"s{number}", self.project, NOW_MS - number * DAY_MS // 2, offered)
+            session = PlannedSession(f"s{number}", self.project, NOW_MS - number * DAY_MS * 2, offered)
             session.tools, session.loads = ["mcp__web__a", "mcp__web__b"], loads
             write_session(self.path, session)
 
@@ -79,8 +79,10 @@ class Home:
             if path.is_file() and "edits" not in path.parts
         }
 
-    def prune(self, *wishes: Wish) -> Prune:
-        return pruned(self.path, machine_inventory(self.path, NOW_MS), wishes, NOW_MS)
+    def prune(self, *wishes: Wish, days: int = 0) -> Prune:
+        now_ms = NOW_MS + days * DAY_MS
+        earlier = records(self.path.parent / "edits")
+        return pruned(self.path, machine_inventory(self.path, now_ms), wishes, now_ms, earlier)
 
 
 def quarter(text: str) -> int:
@@ -107,7 +109,9 @@ def test_the_edits_have_the_effect_that_is_named_and_an_undo(seeds: range, tmp_p
         assert result.answer.saves == sum(quarter(lines[name]) - quarter(f"- {name}") for name in unused)
         names = {one.name: (one.parts, one.saves) for one in result.answer.only_out}
         assert names["kit@market"] == (2, quarter("- kit:a: does a") + quarter("- kit:b: does b"))
-        assert names["web"] == (1, None)
+        assert names["web"] == (2, 2 * quarter("mcp__web__a")), "its tools are by name"
+        assert names["gh"] == (1, None)
+        assert names.keys() == {"kit@market", "web", "gh"}
         record = make(result.plans, "prune", folder, NOW_MS)
         after = machine_inventory(home.path, NOW_MS)
         assert inventory.carried - after.carried == result.answer.saves + sum(result.answer.saves_in.values())
@@ -116,6 +120,8 @@ def test_the_edits_have_the_effect_that_is_named_and_an_undo(seeds: range, tmp_p
             "work/.claude/settings.local.json",
         }
         assert home.prune().answer.items == ()
+        later = {one.name: one.state for one in home.prune(days=31).answer.items}
+        assert later == dict.fromkeys(["deploy", *unused], "user only")
         seen = msgspec.json.encode(result.answer) + b"".join(path.read_bytes() for path in folder.iterdir())
         assert not [secret for secret in home.secrets if secret.encode() in seen]
         backs = [back for change in record.changes if (back := undone(change)) is not None]

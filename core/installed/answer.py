@@ -392,7 +392,7 @@ def _proposal(
     head = f"typed in {use.sessions:,}, loaded by the agent in 0" if is_users else "0"
     bound = f"{head} of {use.offered:,} sessions: at most {upper_bound(use.offered):.1%}"
     if item.switch is None:
-        return None, f"no setting of {item.agent} switches it; {bound}"
+        return None, f"no setting of {item.agent} puts it by name alone; {bound}"
     if item.switch.whole is not None:
         rest = "other parts of it are used" if is_plugin_used else "none of it is used"
         if item.is_unrecorded and not is_plugin_used:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import ArmscopeError, InvalidInput, NotApplicable
 from core.installed import claude_code
 from core.installed.files import Shown
 from core.installed.json_text import Edit, canonical
-from core.installed.sessions import AGENT as CLAUDE_CODE
-from core.installed.settings_file import Plan, planned
+from core.installed.sessions import AGENT
+from core.installed.settings_file import Plan, Record, planned
 from core.records.arm import quarter_up
 from core.records.inventory import (
     LEAST_AGE_MS,
@@ -222,9 +223,27 @@ class _Switched(NamedTuple):
     edit: Edit
 
 
-def pruned(home: Path, inventory: MachineInventory, wishes: Sequence[Wish], now_ms: int) -> Prune:
-    """Return the edits for the proposals of an inventory, or for the names that the user gave."""
+def pruned(
+    home: Path,
+    inventory: MachineInventory,
+    wishes: Sequence[Wish],
+    now_ms: int,
+    earlier: Iterable[Record] = (),
+) -> Prune:
+    """Return the edits for the proposals of an inventory, or for the names that the user gave.
+
+    Keys of a record younger than 30 days are not proposed again: the sessions before it had another setting.
+    """
+    recent = {
+        (change.path, back.keys)
+        for record in earlier
+        if record.undone_ms is None and now_ms - record.at_ms < LEAST_AGE_MS
+        for change in record.changes
+        for back in change.back
+    }
     switched = [*(_wished(home, inventory, wishes) if wishes else _proposed(home, inventory))]
+    if not wishes:
+        switched = [one for one in switched if (str(one.file), one.edit.keys) not in recent]
     by_file: dict[Path, list[_Switched]] = {}
     for one in {(one.file, one.edit.keys, canonical(one.edit.value)): one for one in switched}.values():
         by_file.setdefault(one.file, []).append(one)
@@ -241,7 +260,7 @@ def pruned(home: Path, inventory: MachineInventory, wishes: Sequence[Wish], now_
             plans.append(plan)
             news = {(one.keys, canonical(one.over[0] if one.over else one.value)) for one in plan.change.back}
             new_items = [one.item for one in group if (one.edit.keys, canonical(one.edit.value)) in news]
-            items += [_whole(one.name, inventory) if one.kind == "plugin" else one for one in new_items]
+            items += [_sized(one, inventory) for one in new_items]
     if problems and not plans:
         raise problems[0]
     unused = [] if wishes else [*_unused(inventory, now_ms)]
@@ -322,18 +341,23 @@ def _unused(inventory: MachineInventory, now_ms: int) -> Iterator[CarriedItem]:
 
 
 def _only_out(home: Path, unused: Iterable[CarriedItem], inventory: MachineInventory) -> Iterator[PrunedItem]:
-    plugins: set[str] = set()
-    for one in unused:
-        plugin = one.item.plugin
-        if plugin is not None and one.item.kind != "tool":
-            if plugin not in plugins and _is_unused(plugin, inventory):
-                plugins.add(plugin)
-                if _goes_out(home, one.item) is not None:
-                    yield _whole(plugin, inventory)
-        elif not isinstance(_switched(home, one.item, "by name"), _Switched):
-            item = _goes_out(home, one.item)
-            if item is not None:
-                yield item
+    listed: set[str | None] = set()
+    for one in sorted(unused, key=lambda one: one.item.kind == "tool"):
+        item = one.item
+        if item.kind == "tool":
+            if item.server in listed:
+                continue
+        elif item.plugin is not None:
+            if item.plugin in listed or not _is_unused(item.plugin, inventory):
+                continue
+            listed.add(item.plugin)
+        elif isinstance(_switched(home, item, "by name"), _Switched):
+            continue
+        elif item.kind == "server":
+            listed.add(claude_code.as_in_tools(item))
+        going = _goes_out(home, item)
+        if going is not None:
+            yield _sized(going, inventory)
 
 
 def _goes_out(home: Path, item: InstalledItem) -> PrunedItem | None:
@@ -354,17 +378,17 @@ def _is_unused(plugin: str, inventory: MachineInventory) -> bool:
     )
 
 
-def _whole(plugin: str, inventory: MachineInventory) -> PrunedItem:
-    parts = [one.item for one in inventory.items if one.item.plugin == plugin]
-    known = [one.carried for one in parts if one.carried is not None]
-    return PrunedItem(
-        agent=CLAUDE_CODE,
-        kind="plugin",
-        name=plugin,
-        state="out",
-        saves=sum(known) if known else None,
-        parts=len(parts),
-    )
+def _sized(item: PrunedItem, inventory: MachineInventory) -> PrunedItem:
+    """Return a plugin with the size of its parts, a server with that of its tools, or any other item."""
+    if item.kind not in {"plugin", "server"}:
+        return item
+    every = [one.item for one in inventory.items if one.item.agent == item.agent]
+    parts = [one for one in every if one.plugin == item.name and item.kind == "plugin"]
+    own = [one for one in every if (one.kind, one.name) == (item.kind, item.name)]
+    servers = {claude_code.as_in_tools(one) for one in (*parts, *own) if one.kind == "server"}
+    parts += [one for one in every if one.kind == "tool" and one.server in servers]
+    known = [one.carried for one in (*parts, *own) if one.carried is not None]
+    return replace(item, saves=sum(known) if known else None, parts=max(1, len(parts)))
 
 
 def _fixed(home: Path, unused: Iterable[CarriedItem]) -> Iterator[FixedItem]:
@@ -440,7 +464,7 @@ def _by_hand(_home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path
     return f"set {way.setting.replace('NAME', item.name)} to false by hand"
 
 
-_TARGETS: Final = {CLAUDE_CODE: _claude_code, "Gemini CLI": _gemini, "opencode": _opencode}
+_TARGETS: Final = {AGENT: _claude_code, "Gemini CLI": _gemini, "opencode": _opencode}
 
 
 def _as_edit(item: InstalledItem, state: PrunedState, file: Path, edit: Edit) -> _Switched:

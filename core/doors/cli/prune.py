@@ -102,10 +102,10 @@ def prune(
 def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool) -> None:
     from core.installed.answer import machine_inventory
     from core.installed.prune import pruned
-    from core.installed.settings_file import make
+    from core.installed.settings_file import make, records
 
     now_ms = time.time_ns() // 1_000_000
-    result = pruned(home, machine_inventory(home, now_ms), wishes, now_ms)
+    result = pruned(home, machine_inventory(home, now_ms), wishes, now_ms, records(edits_folder()))
     shown = result.answer
     if not yes and (not result.plans or not _has_person(line)):
         answer(line, shown, lambda: _say(shown))
