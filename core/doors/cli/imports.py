@@ -371,7 +371,10 @@ def _keep_carried(context: Context, result: ImportAnswer, paths: Sequence[Path])
     from core.flows.inventory import keep_inventory
 
     inventory = machine_inventory(home, context.clock())
-    words = [inventory.sentence, "See: armscope inventory"]
+    words = [
+        inventory.sentence,
+        "See: armscope inventory. Take out: armscope prune. Put back: armscope prune --undo",
+    ]
     try:
         keep_inventory(context, inventory, machine=platform.node(), act=result.id)
     except ArmscopeError as problem:  # the import itself is done

@@ -68,6 +68,8 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
     heads = ("agent", "kind", "name", "state", "tokens", "on offer", "used", "last use", "changed", "why")
     if rows:
         say_table(heads, rows, numbers=(4, 5, 6))
+    if any(one.proposal is not None for one in result.items):
+        say("Take out what is proposed: armscope prune. Put it back: armscope prune --undo")
     say(*result.notes, *result.unread, f"Tokens are about a quarter of the characters. {ESTIMATE_ERROR}")
 
 
