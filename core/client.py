@@ -180,7 +180,7 @@ class Client(LearnerProtocol):
                 "file": _pack(paths, body),
                 "tools_bytes": n_tools or None,
                 "tools_file": None,
-                "each_event": "true" if options["each_event"] else None,
+                **{name: "true" if options[name] else None for name in ("each_event", "preview")},
             }
             query = urlencode({key: value for key, value in fields.items() if value is not None})
             length = body.tell()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from decimal import Context, Decimal
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -43,7 +43,8 @@ class ArmColumns:
 
     ``prior_*`` is the arm's own prior, ``base_*`` the prior its epoch began with; both, like ``success`` and
     ``failure``, in millionths. ``pulls`` are whole; ``part_micro`` is what observations of weight below 1 add beyond
-    them, 0 to 999,999 millionths of a pull. ``token_cost`` and ``last_at_ms`` are -1 where unknown.
+    them, 0 to 999,999 millionths of a pull. ``token_cost`` and ``last_at_ms`` are -1 where unknown. ``n_named`` runs
+    had the arm by name, and ``n_loaded`` of them found it; 0 where not given.
     """
 
     keys: tuple[str, ...]
@@ -60,6 +61,13 @@ class ArmColumns:
     token_cost: Ints
     epoch: Ints
     last_at_ms: Ints
+    n_named: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    n_loaded: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        for name in ("n_named", "n_loaded"):
+            if len(getattr(self, name)) != len(self.keys):
+                object.__setattr__(self, name, np.zeros(len(self.keys), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.keys)

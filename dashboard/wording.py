@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from core.records.arm import ArmType, arm_type
+from core.records.judged import ArmState
 from core.records.posterior import BANDS, Band
 from core.records.times import DAY_MS, instant
 
@@ -437,6 +438,15 @@ def beta(alpha: float, beta_: float) -> Words:
     ('Beta(1, 1)', 'Beta(2.5, 1.25)')
     """
     return f"Beta({alpha:g}, {beta_:g})"
+
+
+def state(name: ArmState) -> Words:
+    """Return how an arm was in a prompt, with its mark.
+
+    >>> state("by name")
+    'by name'
+    """
+    return Words({"in full": "✓ in", "by name": "by name", "out": "× out"}[name])
 
 
 def band(name: Band) -> Words:

@@ -134,6 +134,7 @@ class ImportOptions(TypedDict):
     max_inflated_bytes: int | None
     max_rejected: int | None
     each_event: bool
+    preview: bool
 
 
 class TrainingRequest(TrainingOptions):
@@ -452,12 +453,13 @@ class LearnerProtocol(Protocol):
         max_inflated_bytes: int | None = None,
         max_rejected: int | None = None,
         each_event: bool = False,
+        preview: bool = False,
     ) -> ImportAnswer:
         """Import transcripts, recognised by their content, as one act; a repeat changes nothing.
 
         A packed file may hold ``max_inflated_bytes`` (default 4 GiB). A file is read past up to ``max_rejected``
         rejected lines in a row (default 100,000; 10,000 before its first good one). ``each_event`` counts every
-        rollout event, also where several repeat the reward of one message.
+        rollout event, also where several repeat the reward of one message. ``preview`` answers and writes nothing.
         """
         return self._import(
             [Path(path) for path in paths],
@@ -469,6 +471,7 @@ class LearnerProtocol(Protocol):
                 "max_inflated_bytes": max_inflated_bytes,
                 "max_rejected": max_rejected,
                 "each_event": each_event,
+                "preview": preview,
             },
         )
 

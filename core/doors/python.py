@@ -167,9 +167,8 @@ class Learner(LearnerProtocol):
         limits = resolve_name("core.formats:Limits").of(
             inflated_bytes=options["max_inflated_bytes"], rejected_lines=options["max_rejected"]
         )
-        return self._call(
-            "import",
-            ImportAnswer,
+        answer: ImportAnswer = verb("import").call(
+            self.context.for_rehearsal() if options["preview"] else self.context,
             paths=paths,
             format=options["format"],
             unit=options["unit"],
@@ -178,6 +177,7 @@ class Learner(LearnerProtocol):
             limits=limits,
             each_event=options["each_event"],
         )
+        return answer
 
     def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
         return self._call("export", ExportAnswer, target=file, format=format)

@@ -10,6 +10,7 @@ from core import explained
 from core.flows import queries
 from core.flows.context import Context
 from core.records.evidence import Where
+from core.records.judged import ArmState
 from core.records.observation import Observation
 from core.records.run_story import RunFacts
 from core.records.selection import Reason, Selection
@@ -33,10 +34,15 @@ class StorySelection(TypedDict):
 
 
 class StoryArm(TypedDict):
-    """An arm of a run, with why it was in or out, and what would have flipped that."""
+    """An arm of a run, with why it was in or out, and what would have flipped that.
+
+    ``loaded``: the run had it by name, and found it; from there on it was in full.
+    """
 
     arm: str
     in_prompt: bool
+    state: ArmState
+    loaded: bool
     reason: Reason | None
     why: str
     rank: int | None
@@ -126,6 +132,8 @@ def _arm(arm: queries.RunArm, story: queries.RunStory) -> StoryArm:
     return {
         "arm": arm.arm,
         "in_prompt": arm.in_prompt,
+        "state": arm.state,
+        "loaded": arm.loaded,
         "reason": arm.reason,
         "why": explained.why(arm),
         "rank": arm.rank,

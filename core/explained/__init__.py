@@ -7,6 +7,7 @@ from core.explained.arm import (
     NOT_OFFERED,
     NOT_WEIGHED,
     ONLY_CALLED,
+    by_name,
     chance_words,
     judgement,
     missing_noun,
@@ -27,6 +28,7 @@ from core.explained.run import (
     recorded,
     replaced,
     standing,
+    state,
     verdict,
     why,
 )

@@ -20,6 +20,8 @@ NOT_OFFERED: Final = "not offered lately"
 
 def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 - one a name
     """Return the judgement of an arm and its reason. ``since`` is its time, as the client writes times."""
+    if one.n_named and not one.inclusions:
+        return f"only {by_name(one.n_named, one.n_loaded)}"
     match one.name:
         case "poisoned" | "rival" | "drifting" | "rising":
             return _changed(one, since)
@@ -52,6 +54,15 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 -
             return f"{used_in(one)}; {NOT_WEIGHED}"
         case _:
             assert_never(one.name)
+
+
+def by_name(n_named: int, n_loaded: int) -> str:
+    """Return how often an arm was in a prompt by name, and found there.
+
+    >>> by_name(25, 0), by_name(1, 1)
+    ('by name in 25 runs, found in none', 'by name in 1 run, found in 1')
+    """
+    return f"by name in {number_of(n_named, 'run')}, found in {f'{n_loaded:,}' if n_loaded else 'none'}"
 
 
 def missing_noun(one: Judgement) -> str:

@@ -44,7 +44,7 @@ def verdict(story: RunStory) -> str:
         )
         return (
             f"Observed: {calls}, so every arm in the prompt was judged: {n_used:,} of {n_in:,} were referenced "
-            f"and got 1, the other {n_in - n_used:,} got 0.{after}"
+            f"and got 1, the other {n_in - n_used:,} got 0.{after}{_by_name(story)}"
         )
     why = {
         "conversational": "a run without one is conversation",
@@ -52,6 +52,14 @@ def verdict(story: RunStory) -> str:
         "error": "it failed before one",
     }
     return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
+
+
+def _by_name(story: RunStory) -> str:
+    if not story.n_named:
+        return ""
+    arms, were = number_of(story.n_named, "arm"), "was" if story.n_named == 1 else "were"
+    n_loaded = f"{story.n_loaded:,}" if story.n_loaded else "none"
+    return f" {arms} {were} there by name, and {n_loaded} of them found: nothing was learned of those."
 
 
 def bill(story: RunStory) -> str | None:
@@ -205,10 +213,17 @@ def _draws(needed: float, own: float, *, up: bool) -> str:
     return repr(needed)
 
 
+def state(arm: RunArm) -> str:
+    """Return how an arm was in the prompt."""
+    return {"in full": "in", "by name": "by name", "out": "out"}[arm.state]
+
+
 def evidence(arm: RunArm, story: RunStory) -> str:
     """Return how an arm was recognised, or that it was not."""
     if not arm.in_prompt:
         return NONE
+    if arm.loaded:
+        return "found by name"
     if arm.referenced:
         return NONE if arm.where is None else _WHERE[arm.where]
     return recognised(arm.arm, None, n_calls=story.facts.n_calls)
@@ -246,7 +261,7 @@ def recorded(arm: RunArm, story: RunStory) -> str:
     """Return the automatic reward of an arm in a run with its reason, and its correction."""
     corrections = [row for row in arm.by_hand if row.kind == "correction" and row.counts]
     if not arm.in_prompt:
-        return "left out"
+        return "by name" if arm.state == "by name" else "left out"
     words = "not judged" if arm.reward is None else f"automatic {_reward(arm.reward)}, {evidence(arm, story)}"
     return f"{words}; corrected to {_reward(corrections[0].reward)}" if corrections else words
 

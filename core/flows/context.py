@@ -148,7 +148,7 @@ class Context:
         return may(self.actor, action, None if action in OF_INSTALLATION else self.learner)
 
     def for_rehearsal(self) -> Context:
-        """Return a context whose installation acts are rolled back after they ran."""
+        """Return a context whose installation acts and imports are rolled back after they ran."""
         return replace(self, is_rehearsal=True)
 
     def permit(self, action: Action, *, create: bool = False) -> None:

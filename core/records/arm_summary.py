@@ -10,7 +10,10 @@ from core.records.posterior import BetaPair
 
 
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm in one line; ``token_cost`` None = unknown."""
+    """An arm in one line; ``token_cost`` None = unknown.
+
+    ``n_named`` runs had it by name, and ``n_loaded`` of them found it: they are no inclusions and no pulls.
+    """
 
     arm: str
     type: ArmType
@@ -18,6 +21,8 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     prior: BetaPair
     pulls: int
     inclusions: int
+    n_named: int = 0
+    n_loaded: int = 0
 
 
 class JudgedArm(ArmSummary, frozen=True, kw_only=True):

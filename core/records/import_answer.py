@@ -60,7 +60,8 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tool; by tool in ``not_offered_calls``, most frequent first. ``episodes``: attempts at an environment's tasks; of
     them ``episode_duplicates`` were known and ``episodes_updated`` known and shorter. ``ledger``: accepted acts of
     people (rewards, evaluations, resets, notes, ...), by kind in ``ledger_by``; of them ``ledger_duplicates`` were
-    known. ``ignored``: files that were not read, in ``unread`` by reason and ending. ``differences``: beliefs in a
+    known. ``only_named``: automatic observations that were taken back, by arm: the arm was in the run by name.
+    ``ignored``: files that were not read, in ``unread`` by reason and ending. ``differences``: beliefs in a
     file that do not follow from its own runs. ``notes``: unexpected treatments of the files. ``heads``: those of the
     chains of acts that exports of other learners name.
     """
@@ -80,6 +81,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rejected: tuple[RejectedLine, ...]
     rejected_count: int
     skipped_by: dict[SkipReason, int] = {}
+    only_named: dict[str, int] = {}
     ledger: int = 0
     ledger_duplicates: int = 0
     ledger_by: dict[str, int] = {}
@@ -102,6 +104,16 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
         if self.episodes:
             kinds.insert(0, number_of(self.episodes, "episode"))
         return ", ".join(kinds) or number_of(self.ledger, "fact")
+
+    @property
+    def taken_back(self) -> str | None:
+        """Observations of arms that were only named, in words; None for none."""
+        if not self.only_named:
+            return None
+        n, n_arms = sum(self.only_named.values()), len(self.only_named)
+        were, are = "was" if n_arms == 1 else "were", "is" if n == 1 else "are"
+        arms = f"{number_of(n_arms, 'arm')} that {were} only named"
+        return f"{number_of(n, 'observation')} of {arms} {are} taken back."
 
     @property
     def n_other_facts(self) -> int:
@@ -135,6 +147,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             unit=_names(earlier.unit, self.unit),
             skipped_by={reason: skipped_by[reason] for reason in SKIP_REASONS if skipped_by[reason]},
             ledger_by=dict(ledger_by),
+            only_named=dict(Counter(earlier.only_named) + Counter(self.only_named)),
             rejected=(*earlier.rejected, *rejected)[:SHOWN],
             rejected_count=earlier.rejected_count + self.rejected_count - len(self.rejected) + len(rejected),
             not_offered_calls=most_called(called),

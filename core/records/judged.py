@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -19,6 +19,27 @@ RETRACTED: Final = 16
 """Takes the position of OBSERVED in the database while a repair takes the observation back."""
 OBSERVATION: Final = OBSERVED | RETRACTED
 """Bits of an observation, whether it counts or not."""
+
+
+ArmState = Literal["in full", "by name", "out"]
+"""How an arm was in a run's prompt. A run that found an arm by name has it in full from there on."""
+
+
+STATES: Final[tuple[ArmState, ...]] = get_args(ArmState)
+
+
+def state_of(flags: int) -> ArmState:
+    """Return the state of an arm in a run.
+
+    >>> state_of(INCLUDED | OBSERVED), state_of(NAMED), state_of(0)
+    ('in full', 'by name', 'out')
+    """
+    return "in full" if flags & INCLUDED else "by name" if flags & NAMED else "out"
+
+
+def was_loaded(flags: int) -> bool:
+    """Return whether a run found an arm that it had by name."""
+    return flags & (NAMED | REFERENCED) == NAMED | REFERENCED
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):

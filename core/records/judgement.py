@@ -105,7 +105,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     ``others`` are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole
     number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists. ``n_observed`` runs
     were observed in its epoch, and ``n_referenced`` of them referenced it, corrected ones included. ``sources`` are
-    the parts of its belief, without empty ones.
+    the parts of its belief, without empty ones. ``n_named`` runs had it by name, and ``n_loaded`` of them found it.
     """
 
     arm: str
@@ -131,6 +131,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     effective_pulls: float | None = None
     judged_by: Interval | None = None
     called_only: bool = False
+    n_named: int = 0
+    n_loaded: int = 0
 
     @property
     def since_ms(self) -> int | None:

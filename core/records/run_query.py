@@ -22,7 +22,7 @@ from core.records.view import RunFilter, View
 Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
 SPANS: Final[tuple[Span, ...]] = get_args(Span)
 SPAN_DAYS: Final[Mapping[Span, int]] = {"7 days": 7, "30 days": 30, "90 days": 90}
-Part = Literal["any", "in", "out"]
+Part = Literal["any", "in", "named", "out"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 Listed = Literal["observed", "conversational", "aborted", "error", "passive"]
@@ -45,7 +45,9 @@ class RunQuery(TypedDict, total=False):
     status: Annotated[Status | Sequence[Status] | None, Meta(description="Only runs that ended so.")]
     outcome: Annotated[Listed | Sequence[Listed] | None, Meta(description="Only runs with this verdict.")]
     arm: Annotated[str | None, Meta(description="Only runs with this arm, in the prompt or left out.")]
-    part: Annotated[Part | None, Meta(description="The arm's part: in the prompt, or left out of it.")]
+    part: Annotated[
+        Part | None, Meta(description="The arm's part: in the prompt in full, by name, or left out.")
+    ]
     span: Annotated[
         Span | None, Meta(description="Only runs of the days before the newest one, or of the dates named.")
     ]

@@ -10,6 +10,7 @@ import msgspec
 
 from core.records.bill import Spent
 from core.records.evidence import Where
+from core.records.judged import ArmState
 from core.records.observation import Observation
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
 from core.records.selection import Reason, Selection
@@ -88,14 +89,15 @@ class ArmFlip:
 
 @dataclass(frozen=True, kw_only=True)
 class RunArm:
-    """One arm of a run.
+    """One arm of a run. ``loaded``: the run had it by name, and found it.
 
     ``reason`` to ``budget_left`` are None without a decision. ``reward`` is the automatic one, None where nothing was
     learned. ``where`` and ``excerpt`` are the evidence of a reference.
     """
 
     arm: str
-    in_prompt: bool
+    state: ArmState
+    loaded: bool
     reason: Reason | None
     rank: int | None
     draw: float | None
@@ -108,6 +110,11 @@ class RunArm:
     excerpt: str | None
     reward: float | None
     by_hand: tuple[Observation, ...]
+
+    @property
+    def in_prompt(self) -> bool:
+        """True if the arm was in the prompt in full."""
+        return self.state == "in full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,11 +140,23 @@ class RunStory:
 
     @cached_property
     def n_in(self) -> int:
-        return sum(arm.in_prompt for arm in self.arms)
+        """Number of arms that were in full when the run began."""
+        return sum(arm.in_prompt and not arm.loaded for arm in self.arms)
 
     @cached_property
     def n_referenced(self) -> int:
-        return sum(arm.referenced for arm in self.arms)
+        """Number of those that it referenced."""
+        return sum(arm.referenced and not arm.loaded for arm in self.arms)
+
+    @cached_property
+    def n_named(self) -> int:
+        """Number of arms that were there by name when the run began."""
+        return sum(arm.loaded or arm.state == "by name" for arm in self.arms)
+
+    @cached_property
+    def n_loaded(self) -> int:
+        """Number of those that it found."""
+        return sum(arm.loaded for arm in self.arms)
 
     @cached_property
     def quoted(self) -> tuple[RunArm, ...]:

@@ -34,11 +34,11 @@ EVERYTHING: Final = View()
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filter of the runs in a view, beside span, models and channels; empty = all.
 
-    ``arm`` selects runs that had it in the prompt, left out, or (None) either.
+    ``arm`` selects runs that had it in the prompt in full, by name or left out, or (None) any.
     """
 
     arm: str | None = None
-    part: Literal["in", "out"] | None = None
+    part: Literal["in", "named", "out"] | None = None
     outcomes: tuple[Outcome, ...] = ()
     classes: tuple[RunClass, ...] = ()
     statuses: tuple[Status, ...] = ()

@@ -203,6 +203,8 @@ def judge(
                 effective_pulls=effective,
                 judged_by=judged_by,
                 called_only=bool(by_session.called_only[index]),
+                n_named=int(columns.n_named[index]),
+                n_loaded=int(columns.n_loaded[index]),
             )
         )
     return tuple(judgements)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from core.records.arm import Prior
 from core.store.descriptions import Description, last_descriptions
@@ -23,6 +23,16 @@ def attribute_arms(
         _note_own_priors(txn, arm_nos)
         written = _written(prior.alpha_micro, prior.beta_micro)
         _note(txn, "prior", [(arm_no, import_no, txn.revision, written) for arm_no in arm_nos])
+
+
+def by_keys(txn: Transaction, counts: Mapping[int, int]) -> dict[str, int]:
+    """Return counts by arm number as counts by id, sorted."""
+    rows = txn.connection.rows_in(
+        "SELECT key, arm_no FROM arm WHERE learner_id = ? AND arm_no IN ({})",
+        [txn.learner_id],
+        sorted(counts),
+    )
+    return {key: counts[arm_no] for key, arm_no in sorted(rows)}
 
 
 def _note(txn: Transaction, kind: str, sources: Sequence[tuple[int, int, int, str | None]]) -> None:

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
+from core.records.judged import NAMED, OBSERVED
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
@@ -193,7 +196,26 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
             " WHERE learner_id = ? AND run_no = ?",
             [(int(plan.standing), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
         )
-    return {plan.run_no for plan in moved if (plan.standing, plan.digest) != now[plan.run_no][:2]}
+    changed = {plan.run_no for plan in moved if (plan.standing, plan.digest) != now[plan.run_no][:2]}
+    earlier = {plan.run_no: now[plan.run_no][1] for plan in moved if plan.standing and now[plan.run_no][0]}
+    txn.only_named.update(_only_named(txn, {run_no: earlier[run_no] for run_no in changed & earlier.keys()}))
+    return changed
+
+
+def _only_named(txn: Transaction, earlier: Mapping[int, int]) -> Iterator[int]:
+    """Yield the arm of each observation that a version gave of an arm which the present one has by name.
+
+    ``earlier`` has the digests of the versions by run.
+    """
+    rows = txn.connection.rows_in(
+        f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {NAMED} <> 0 AND run_no IN ({{}})",
+        [txn.learner_id],
+        sorted(earlier),
+    )
+    for run_no, named in groupby(sorted(rows), itemgetter(0)):
+        version = load(txn, run_no, earlier[run_no])
+        flags = dict(zip(version.arm_nos, version.flags, strict=True))
+        yield from (arm_no for _, arm_no in named if flags.get(arm_no, 0) & OBSERVED)
 
 
 def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:

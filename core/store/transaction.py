@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -341,6 +342,8 @@ class Transaction:
                 self.erased = memory.erased
         self._inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = {}
         self._has_news = False
+        self.only_named = Counter[int]()
+        """Observations that this write took back, by arm: the arm was in the run by name."""
         self._proof: tuple[str, list[Any]] | None = None
         """What asks for a fact of this write that no other can have recorded."""
         self._keep_before_what_is_staged()

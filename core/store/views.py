@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVATION, OBSERVED, REFERENCED
 from core.records.observation import SOURCE_OF
 from core.store.engine import Connection
 from core.store.engine.words import ACTIVE, BY_RUN
@@ -87,7 +87,9 @@ success_micro | integer | p.success_micro | Sum of rewards, in millionths.
 failure_micro | integer | p.failure_micro | Weight less that sum, in millionths.
 pulls | integer | p.pulls + p.part_micro / {MICRO} | Whole pulls, by the weight of observations.
 pulls_micro | integer | p.pulls * {MICRO} + p.part_micro | Weight of all observations, in millionths.
-inclusions | integer | p.inclusions | Runs with the arm in the prompt.
+inclusions | integer | p.inclusions | Runs with the arm in the prompt in full.
+n_named | integer | p.n_named | Runs with the arm by name.
+n_loaded | integer | p.n_loaded | Those of them that found it.
 epoch | integer | p.epoch | Revision of the reset that began the epoch; 0: the first.
 last_at_ms | integer | CASE WHEN p.last_at_ms >= 0 THEN p.last_at_ms END | Newest observation, UTC milliseconds.
 """
@@ -95,6 +97,7 @@ _IN_RUN: Final = (
     "(SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"
     f" AND o.flags & {INCLUDED} <> 0"
 )
+_NAMED_IN_RUN: Final = _IN_RUN.replace(f"& {INCLUDED}", f"& {NAMED}")
 _RUNS: Final = f"""
 run | text | r.uid | Uid of the run.
 run_no | integer | r.run_no | Number of the run.
@@ -113,7 +116,8 @@ cache_read_tokens | integer | r.cache_read_tokens | Input tokens from the cache.
 cache_write_tokens | integer | r.cache_write_tokens | Input tokens into the cache.
 cost_pico | integer | r.bill_pico | Cost in 10^-12 dollars; NULL: unknown.
 duration_ms | integer | r.duration_ms | Duration in milliseconds.
-n_arms | integer | {_IN_RUN}) | Arms in the prompt.
+n_arms | integer | {_IN_RUN}) | Arms in the prompt in full.
+n_named | integer | {_NAMED_IN_RUN}) | Arms by name when it began.
 n_referenced | integer | {_IN_RUN} AND o.flags & {REFERENCED} <> 0) | Arms in the prompt that the run referenced.
 n_calls | integer | r.n_calls | Tool calls.
 reward | number | r.reward | Reward that its source states.

@@ -45,11 +45,16 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
         else f"since the reset of {wording.day(path.since_ms, year_of_ms=year_of_ms)}"
     )
     chance = explained.chance_words(one.chance, one.chance_error)
+    named, loaded = (
+        wording.things(one.n_named, "run"),
+        wording.count(one.n_loaded) if one.n_loaded else "none",
+    )
+    by_name = f" By name in {named}, found in {loaded}." if one.n_named else ""
     inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
     return (
         f"Mean {wording.mean(one.mean)}, 95% interval {low} to {high} ({METHOD_WORDS[one.interval.method]}), "
         f"{pulls(one)} in {wording.things(one.inclusions, 'inclusion')} {since}. "
-        f"Confidence {wording.band(band)}.{inclusion}"
+        f"Confidence {wording.band(band)}.{inclusion}{by_name}"
     )
 
 

@@ -66,6 +66,7 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         ("empty", answer.empty, "neither reply nor call"),
         ("replies outside any turn", answer.outside, "no request came before"),
         ("calls of tools that were not offered", answer.not_offered, "they get no arm"),
+        ("observations taken back", sum(answer.only_named.values()), "their arms were only named"),
         ("episodes read", answer.episodes, "what environments paid, step by step"),
         ("episodes known already", answer.episode_duplicates, "nothing changed"),
         ("episodes grown", answer.episodes_updated, "a longer record updated them"),

@@ -265,7 +265,7 @@ def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[s
 
 def filtered_runs(run_filter: RunFilter) -> Markdown:
     """Return the runs that a filter selects, as Markdown."""
-    part = {"in": " in the prompt", "out": " left out", None: ""}[run_filter.part]
+    part = {"in": " in the prompt", "named": " by name", "out": " left out", None: ""}[run_filter.part]
     arm = [f"{wording.literal(wording.short_name(run_filter.arm))}{part}"] if run_filter.arm else []
     return Markdown(
         ", ".join([*arm, *run_filter.outcomes, *run_filter.classes, *run_filter.statuses]) or "any"

@@ -60,6 +60,14 @@ def test_on_a_terminal_it_asks(
     assert "2 runs" in out
 
 
+def test_a_preview_answers_and_writes_nothing(shell: Shell, home: Path) -> None:
+    code, out, _ = shell("import", home, "--preview")
+    assert (code, out.splitlines()[0][:8], out.splitlines()[-1]) == (0, "Preview:", "Nothing was written.")
+    answered = document(shell("import", home, "--json"))
+    assert answered["id"] == "import-1"
+    assert document(shell("import", home, "--preview", "--json"))["id"] is None
+
+
 def test_where_there_is_nothing_it_says_where_it_looked(shell: Shell) -> None:
     found = document(shell("import", "--json"), 2)
     assert list(found) == ["ok", "error", "code", "next"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.flows import queries
 from core.flows.context import Context
@@ -20,10 +21,12 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.reset import reset
 from core.flows.undo import redo, undo
-from core.records.arm import skill_key, tool_key
+from core.formats.armscope import write
+from core.records.arm import Arm, skill_key, tool_key
+from core.records.run import Inventory
 from core.store.engine import Row
 from tests.flows.world import context_at
-from tests.formats.builders import Session, put, text, use
+from tests.formats.builders import Session, put, read, runs, text, use
 from tests.formats.test_by_name import NAMES, delta, skills
 
 FAR, NEAR, PDF = tool_key("far"), tool_key("near"), skill_key("pdf")
@@ -102,6 +105,40 @@ def test_an_export_gives_the_states_back(context: Context, tmp_path: Path) -> No
         by_name(context),
         pulls(context),
     )
+
+
+def test_a_session_that_was_read_as_in_full_moves_its_arms_and_counts_them(tmp_path: Path) -> None:
+    """As an earlier version has imported it: each deferred tool in full in each run."""
+    context, session = context_at(tmp_path / "learner.db"), put(tmp_path, planted().bytes(), "s.jsonl")
+    arms = sorted([FAR, NEAR, tool_key("Read"), tool_key("Skill")])
+    earlier = [
+        replace(
+            run,
+            inventory=Inventory(kind="declared", arms=tuple(Arm(key=key) for key in arms)),
+            loaded=(),
+            rank=5,
+        )
+        for run in runs(read(session))
+    ]
+    lines_file = put(tmp_path, b"".join(write(earlier)), "earlier.jsonl")
+    import_files(context, [lines_file])
+    before = pulls(context)
+    only_named = {FAR: 2, NEAR: 4}
+    shown = import_files(context.for_rehearsal(), [session])
+    assert (shown.id, shown.updated, shown.only_named, pulls(context)) == (None, 5, only_named, before)
+    answer = import_files(context, [session])
+    assert (answer.updated, answer.only_named) == (5, only_named)
+    assert [word for word in str(answer.taken_back).split() if word.isdigit()] == ["6", "2"]
+    alone = context_at(tmp_path / "alone.db")
+    import_files(alone, [session])
+    assert (states(context), by_name(context), pulls(context)) == (
+        states(alone),
+        by_name(alone),
+        pulls(alone),
+    )
+    undo(context, answer.id)
+    assert (pulls(context), by_name(context)) == (before, {})
+    assert queries.verify(context).clean
 
 
 _events = st.lists(

@@ -274,6 +274,10 @@ def tell(context: Context, folder: Path) -> None:
         folder / "same.jsonl", {**named, "prior": {**prior, "alpha_micro": 9_000_000}}, run_line("r2")
     )
     undo(context, import_files(context, [same]).id)
+    in_full = run_line("by name", session="s", format="f", source="f")
+    import_files(context, [lines_file(folder / "full.jsonl", in_full)])
+    by_name = {**in_full, "arms": [], "named": in_full["arms"], "rank": 1}
+    assert import_files(context, [lines_file(folder / "named.jsonl", by_name)]).only_named
     record(context, run_of("hidden", arms=("told", "a")))
     undo(context, first.id)
     record(context, run_of("comes back", arms=("told", "a")))

@@ -127,6 +127,9 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver:
         for name in COLUMNS:
             driver.execute(f"DROP VIEW {name}")
+        for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
+            for name in ("n_named", "n_loaded"):
+                driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")
         driver.execute("UPDATE alembic_version SET version_num = '0026'")
         driver.commit()

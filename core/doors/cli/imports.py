@@ -133,6 +133,7 @@ def import_(
             help="Import each file of folders into the learner that its path names, like '*/{learner}/*.jsonl'.",
         ),
     ] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show the answer, and write nothing.")] = False,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -148,6 +149,8 @@ def import_(
     values = options.values()
     if learner_from is None and workers is not None:
         raise typer.BadParameter("--workers goes with --learner-from, which says whose each file is")
+    if preview and (watched or learner_from is not None):
+        raise typer.BadParameter("--preview goes without --watch and --learner-from")
     if learner_from is not None:
         if watched or not paths:
             raise typer.BadParameter("--learner-from takes folders, and goes without --watch")
@@ -164,14 +167,14 @@ def import_(
         return
     with following(line) as bar:
         result: ImportAnswer = verb("import").call(
-            context,
+            context.for_rehearsal() if preview else context,
             paths=paths,
             **values,
             progress=None if bar is None else _Following(bar),
             waiting=partial(say_on_stderr, WAITING),
         )
-    carried = _keep_carried(context, result, paths)
-    done(line, act_document(context, result), lambda: _say_import(line, context, result, carried))
+    carried = () if preview else _keep_carried(context, result, paths)
+    done(line, act_document(context, result), lambda: _say_import(line, context, result, carried, preview))
 
 
 def _import_spread(
@@ -321,15 +324,22 @@ def _known_of(one: ImportAnswer) -> str:
     return f", {one.n_other_known:,} of them known already" if one.n_other_known else ""
 
 
-def _say_import(line: typer.Context, context: Context, result: ImportAnswer, carried: Sequence[str]) -> None:
+def _say_import(
+    line: typer.Context,
+    context: Context,
+    result: ImportAnswer,
+    carried: Sequence[str],
+    preview: bool = False,
+) -> None:
     source = f"from {number_of(result.files, 'file')} ({result.format})"
     words = f"{result.other_facts}{_known_of(result)}" if result.n_other_facts else ""
+    head = "Preview" if preview else result.id or "Nothing new"
     if words and not result.runs:
-        say(f"{result.id or 'Nothing new'}: {words} {source}.")
+        say(f"{head}: {words} {source}.")
     else:
         unit = f" ({result.unit})" if result.unit else ""
         say(
-            f"{result.id or 'Nothing new'}: {number_of(result.runs, 'run')}{unit} {source}: "
+            f"{head}: {number_of(result.runs, 'run')}{unit} {source}: "
             f"{result.observed:,} observed, {result.skipped:,} skipped{_reasons(result)}."
         )
         if words:
@@ -345,6 +355,8 @@ def _say_import(line: typer.Context, context: Context, result: ImportAnswer, car
     for what, count in counts.items():
         if count:
             say(f"  {count:,} {what}")
+    if result.taken_back is not None:
+        say(f"  {result.taken_back}")
     _say_not_offered(result)
     _say_rejected(result)
     _say_unread(result)
@@ -353,6 +365,9 @@ def _say_import(line: typer.Context, context: Context, result: ImportAnswer, car
         say(f"  {note}")
     if result.hint:
         say(result.hint)
+    if preview:
+        say("Nothing was written.")
+        return
     say(
         *written_words(line, context, result.id)
         if result.id is not None

@@ -89,7 +89,7 @@ def _say(story: queries.RunStory) -> None:
             say(line)
     rows = [
         (
-            "in" if arm.in_prompt else "out",
+            explained.state(arm),
             arm.arm,
             explained.why(arm),
             explained.NONE if arm.rank is None else f"{arm.rank:,}",

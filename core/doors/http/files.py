@@ -46,7 +46,7 @@ _MOST_HEADS_BYTES: Final = 8_000
 _SPOOLED: Final = 1 << 20
 _NAME: Final = "upload"
 _LIMITS: Final = ("max_inflated_bytes", "max_rejected")
-_FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event", *_LIMITS)
+_FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event", "preview", *_LIMITS)
 
 
 def _import(context: Context, call: HttpCall) -> HttpAnswer:
@@ -66,7 +66,7 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             name=call.query.get("file", _NAME), size_bytes=sizes[1], content=cast("IO[bytes]", content)
         )
         answer = import_uploaded(
-            context,
+            context.for_rehearsal() if _is_true(call, "preview") else context,
             [upload],
             tools=listed if n_tools else None,
             format=request.format,
@@ -183,6 +183,7 @@ _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
         "description": "So many bytes at the beginning are a list of tools.",
     },
     "each_event": {"type": "boolean", "default": False, "description": "Count every rollout event."},
+    "preview": {"type": "boolean", "default": False, "description": "Show the answer, and write nothing."},
     "max_inflated_bytes": {"type": "integer", "minimum": 1, "description": "Limit of a packed file."},
     "max_rejected": {"type": "integer", "minimum": 1, "description": "Limit of rejected lines in a row."},
 }

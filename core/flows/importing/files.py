@@ -20,6 +20,7 @@ from core.records.counts import number_of
 from core.records.import_answer import SHOWN, ImportAnswer
 from core.records.limits import shown
 from core.records.run import Phase, Unit
+from core.store.arms import by_keys
 from core.store.imports import begin_import, finish_import, reopen_import
 from core.store.repairs import changed_outcomes
 from core.store.staging import Spoiled
@@ -67,7 +68,7 @@ def import_files(
 
     ``continuing`` names an earlier import that this one extends under the same id, unless it was undone. The
     answer covers the rows read now; the stored import covers all of its parts. ``names`` maps paths to the names
-    of files.
+    of files. In a rehearsal the whole import is one transaction, which is rolled back; writers wait meanwhile.
 
     A longer copy of a source updates its runs. Rejected lines are listed and never fatal. Raises
     `UnreadableSource` where no file can be read.
@@ -82,7 +83,12 @@ def import_files(
         each_event=each_event,
     ) as opened:
         steps = import_in_steps(
-            context, opened, phase=phase, progress=progress, continuing=continuing, waiting=waiting
+            context,
+            opened,
+            phase=phase,
+            progress=progress,
+            continuing=continuing,
+            waiting=waiting,
         )
         while True:
             try:
@@ -108,14 +114,34 @@ def import_in_steps(
     while True:
         reading = SourceReading(context, opened, phase)
         try:
+            if context.is_rehearsal:
+                return _rehearsed(context, opened, reading, progress, continuing)
             answer = yield from _import(
                 context, opened, reading, progress=progress, continuing=continuing, waiting=waiting
             )
         except _NothingNew as end:
             answer = end.answer
+            if context.is_rehearsal:
+                return answer
         except Spoiled:  # a concurrent write changed the basis of the rows: read the files again
             continue
         return _with_held_events(context, reading, answer)
+
+
+def _rehearsed(
+    context: Context,
+    opened: Opened,
+    reading: SourceReading,
+    progress: ReadingProgress | None,
+    continuing: str | None,
+) -> ImportAnswer:
+    with ExitStack() as stack:
+        stack.callback(reading.lines.close)
+        writer = AtOnce(list(reading.runs(progress)))
+        answer = context.rehearse(
+            "ingest", lambda txn: _act(txn, reading, writer, opened, continuing), create=True
+        )
+    return msgspec.structs.replace(answer, id=None)
 
 
 def _with_held_events(context: Context, reading: SourceReading, answer: ImportAnswer) -> ImportAnswer:
@@ -186,7 +212,7 @@ def _act(
         for repair_no, n in sorted(changed_outcomes(txn).items())
         if n > before.get(repair_no, 0)
     ]
-    answer = counts.answer(number, sources)
+    answer = msgspec.structs.replace(counts.answer(number, sources), only_named=by_keys(txn, txn.only_named))
     # A source that exists in another unit is refused, even if its episodes, which have no unit, are known.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
     if not (answer.runs or answer.ledger or n_episodes or counts.n_named or counts.n_held):

@@ -18,6 +18,8 @@ def arms(context: Context) -> list[ArmSummary]:
         columns.prior_beta_micro,
         columns.pulls,
         columns.inclusions,
+        columns.n_named,
+        columns.n_loaded,
     )
     return [
         ArmSummary(
@@ -27,8 +29,10 @@ def arms(context: Context) -> list[ArmSummary]:
             prior=BetaPair(alpha=alpha / 1e6, beta=beta / 1e6),
             pulls=pulls,
             inclusions=inclusions,
+            n_named=named,
+            n_loaded=loaded,
         )
-        for key, kind, cost, alpha, beta, pulls, inclusions in zip(
+        for key, kind, cost, alpha, beta, pulls, inclusions, named, loaded in zip(
             columns.keys, columns.types, *[one.tolist() for one in numbers], strict=True
         )
     ]

@@ -18,7 +18,7 @@ from core.observe import reward_of_flag
 from core.policy import settings_hash
 from core.records.arm import ARM_TYPES, arm_type
 from core.records.evidence import Reference, Where
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.judged import REFERENCED, STATES, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
 from core.records.run_story import ArmFlip, RunArm, RunStory
@@ -114,7 +114,7 @@ class _ArmRows(NamedTuple):
 
 
 def _arms(rows: _ArmRows, chosen: Selection | None, flip_values: Flips | None) -> tuple[RunArm, ...]:
-    """Return every arm of the run: by rank if there was a selection, else by type and id, included ones first."""
+    """Return every arm of the run: by rank if there was a selection, else by type and id, those in full first."""
     decided = () if chosen is None else chosen.decisions
     first_sampled = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
     ranked = [
@@ -142,8 +142,8 @@ def _arm_rows(recorded_rows: RecordedRun, by_hand: dict[str, list[Observation]])
     )
 
 
-def _by_part(arm: RunArm) -> tuple[bool, int, str]:
-    return not arm.in_prompt, ARM_TYPES.index(arm_type(arm.arm)), arm.arm
+def _by_part(arm: RunArm) -> tuple[int, int, str]:
+    return STATES.index(arm.state), ARM_TYPES.index(arm_type(arm.arm)), arm.arm
 
 
 def _arm(
@@ -159,7 +159,8 @@ def _arm(
     reference = rows.references.get(key, Reference(arm=key, where=implied_where(key))) if referenced else None
     return RunArm(
         arm=key,
-        in_prompt=bool(flag & INCLUDED),
+        state=state_of(flag),
+        loaded=was_loaded(flag),
         reason=None if decision is None else decision.reason,
         rank=None if decision is None else decision.rank,
         draw=None if decision is None else decision.draw,

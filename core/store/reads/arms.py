@@ -11,6 +11,7 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, ArmDays, Ints
 from core.records.arm import ARM_TYPES, MICRO, ArmType
 from core.records.times import HOUR_MS
+from core.store.caches import SUM_OF_ARM
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.reads.arrays import ints
@@ -20,7 +21,8 @@ from core.store.transaction import Facts, Snapshot, base_of
 _ARMS: Final = (
     "SELECT a.key, a.type, a.prior_alpha_micro, a.prior_beta_micro, coalesce(a.token_cost, -1), p.base_alpha_micro,"
     " p.base_beta_micro, p.success_micro, p.failure_micro, p.pulls, p.part_micro, p.inclusions, p.epoch,"
-    " p.last_at_ms FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+    " p.last_at_ms, p.n_named, p.n_loaded FROM arm a"
+    " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
     f" WHERE a.learner_id = ? AND {LISTED}{{of_type}} ORDER BY a.key"
 )
 
@@ -50,13 +52,13 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
         if (types and of not in types) or not (declared or is_listed):
             continue
         base = base_of(snapshot.settings, key, alpha, beta, targets.get(epoch))
-        inclusions, pulls, part, success, failure, last_hour = hours.get(
-            (arm_no, epoch), (0, 0, 0, 0, 0, UNKNOWN)
+        inclusions, pulls, part, success, failure, named, loaded, last_hour = hours.get(
+            (arm_no, epoch), (0, 0, 0, 0, 0, 0, 0, UNKNOWN)
         )
         last = UNKNOWN if last_hour is None or last_hour < 0 else (last_hour + 1) * HOUR_MS - 1
         amounts = (base.alpha_micro, base.beta_micro, success, failure, pulls, part, inclusions, epoch, last)
-        rows.append((key, of, alpha, beta, cost, *amounts))
-    return _columns(snapshot, list(zip(*rows, strict=True)) or [()] * 14)
+        rows.append((key, of, alpha, beta, cost, *amounts, named, loaded))
+    return _columns(snapshot, list(zip(*rows, strict=True)) or [()] * 16)
 
 
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
@@ -101,8 +103,7 @@ def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
 
 def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
     return snapshot.connection.rows(
-        "SELECT arm_no, epoch, sum(inclusions), sum(pulls), sum(part_micro), sum(success_micro),"
-        " sum(failure_micro), max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
+        f"SELECT arm_no, epoch, {SUM_OF_ARM}, max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
         " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
         [snapshot.learner_id, until_ms // HOUR_MS],
     )
@@ -124,7 +125,9 @@ def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int]
 def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
     """Columns in the order of ``_ARMS``."""
     keys, types, own_alpha, own_beta, *numbers = columns
-    cost, base_alpha, base_beta, success, failure, pulls, part, inclusions, epoch, last = map(ints, numbers)
+    cost, base_alpha, base_beta, success, failure, pulls, part, inclusions, epoch, last, named, loaded = map(
+        ints, numbers
+    )
     priors = {of: facts.settings.priors.of(of) for of in set(types)}
     return ArmColumns(
         keys=tuple(keys),
@@ -145,6 +148,8 @@ def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
         token_cost=cost,
         epoch=epoch,
         last_at_ms=last,
+        n_named=named,
+        n_loaded=loaded,
     )
 
 

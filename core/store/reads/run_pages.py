@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from core.columns import UNKNOWN
-from core.records.judged import INCLUDED
+from core.records.judged import INCLUDED, NAMED
 from core.records.limits import LAST_MS
 from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow
 from core.records.times import DAY_HOURS, HOUR_MS
@@ -383,7 +383,11 @@ def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, l
         sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"
         values += chosen
     if arm_no is not None:
-        part = {"in": f" AND o.flags & {INCLUDED} <> 0", "out": f" AND o.flags & {INCLUDED} = 0"}
+        part = {
+            "in": f" AND o.flags & {INCLUDED | NAMED} = {INCLUDED}",
+            "named": f" AND o.flags & {NAMED} <> 0",
+            "out": f" AND o.flags & {INCLUDED | NAMED} = 0",
+        }
         sql += (
             " AND EXISTS (SELECT 1 FROM outcome o WHERE o.learner_id = ?1"
             f" AND o.run_no = run.run_no AND o.arm_no = ?{part.get(run_filter.part or '', '')})"

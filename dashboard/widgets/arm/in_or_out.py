@@ -85,7 +85,7 @@ def _to_arrow(rows: Sequence[ArmInRun]) -> pa.Table:
         "ended, UTC": [wording.minute(row.run.at_ms, year_of_ms=year) for row in rows],
         "run": [f"run {wording.count(row.run.run_no)}" for row in rows],
         "class": [row.run.run_class for row in rows],
-        "prompt": ["✓ in" if row.in_prompt else "× out" for row in rows],
+        "prompt": [wording.state(row.state) for row in rows],
     }
     if any(row.reason is not None for row in rows):
         cells |= {

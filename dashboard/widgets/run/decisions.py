@@ -67,7 +67,7 @@ def _decisions(story: RunStory) -> pa.Table:
     cells: dict[str, object] = {
         "type": kinds,
         "arm": [wording.short_name(arm.arm) for arm in arms],
-        "prompt": ["✓ in" if arm.in_prompt else "× out" for arm in arms],
+        "prompt": [wording.state(arm.state) for arm in arms],
     }
     if story.selection is not None:
         cells |= {

@@ -33,7 +33,12 @@ BEFORE: Final = "before"
 AFTER: Final = "after"
 _LAST: Final = "run filter as it was"
 
-_PART_WORDS: Final[dict[Part, str]] = {"any": "In or left out", "in": "In the prompt", "out": "Left out"}
+_PART_WORDS: Final[dict[Part, str]] = {
+    "any": "In or left out",
+    "in": "In the prompt",
+    "named": "By name",
+    "out": "Left out",
+}
 _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
@@ -71,7 +76,7 @@ def _requested() -> RunFilter:
     st.markdown(":small[:gray[Time, models and channels are chosen in the row above.]]")
     return RunFilter(
         arm=arm,
-        part=part if arm is not None and part in {"in", "out"} else None,
+        part=part if arm is not None and part != "any" else None,
         outcomes=tuple(name for name in OUTCOMES if name in outcomes),
         classes=tuple(name for name in RUN_CLASSES if name in classes),
         statuses=tuple(name for name in STATUSES if name in statuses),
