@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -187,6 +188,23 @@ def spool_folder() -> Path:
 def edits_folder() -> Path:
     """Return the folder of records by which edits of agents' settings are taken back."""
     return platformdirs.user_data_path("armscope", appauthor=False) / "edits"
+
+
+def launches_folder(database: Located) -> Path:
+    """Return the folder of agents that start with a selection of a database."""
+    name = str(database if isinstance(database, Server) else database.absolute())
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+    return platformdirs.user_state_path("armscope", appauthor=False) / "launches" / digest
+
+
+def hooks_folder() -> Path:
+    """Return the folder of the records of hooks that were installed."""
+    return platformdirs.user_data_path("armscope", appauthor=False) / "hooks"
+
+
+def claude_folder() -> Path:
+    """Return the folder of Claude Code's settings and sessions: ``CLAUDE_CONFIG_DIR``, or the usual one."""
+    return Path(variable("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
 
 
 def seconds(name: str, value: float | None, usual: float) -> float:

@@ -86,7 +86,7 @@ _HEAVY: Final = ("numpy", "pandas", "plotly.graph_objects", "scipy.special", "or
 _COLLECTED_AFTER: Final = 10_000
 """Objects made and still there before the collector looks at them."""
 _TURN_S: Final = 0.0002
-_SCRIPTS: Final = ("dashboard.app", "dashboard.launch")
+_SCRIPTS: Final = ("dashboard.app", "dashboard.commands")
 """Modules that run on import: the router, its pages, the command."""
 
 

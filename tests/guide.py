@@ -28,7 +28,7 @@ from core.formats import FORMATS
 from core.installed.prune import WAYS
 from core.records.learner import LearnerSettings, Priors
 from core.store.views import VIEWS
-from dashboard import launch
+from dashboard import commands
 from dashboard.sentences.settings import SETTING_WORDS
 
 Rows = Sequence[Sequence[str | None]]
@@ -100,7 +100,7 @@ def _escaped(text: str) -> str:
 
 def _commands() -> list[str]:
     """Return the lines of the list of commands, whose options are too many for a table."""
-    assert launch.demo.__module__ == "dashboard.launch", "importing the launcher adds its commands"
+    assert commands.demo.__module__ == "dashboard.commands", "importing the launcher adds its commands"
     group: Any = typer.main.get_command(app)
     return sorted(_command_rows("armscope", group.commands))
 

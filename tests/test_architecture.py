@@ -61,7 +61,7 @@ AT_HOME = {
     "sqlite3": ("core.store", "core.formats.sqlite_file"),  # that reads databases of others
     "filelock": ("core.store",),
     "psycopg": ("core.store.engine",),
-    "typer": ("core.doors", "dashboard.launch"),
+    "typer": ("core.doors", "dashboard.commands"),
     "plotly": ("dashboard.figures",),
     "pandas": ("dashboard", "core.frames"),
     "pyarrow": ("dashboard", "core.frames"),
@@ -73,7 +73,7 @@ AT_HOME = {
         "dashboard.actions",
         "dashboard.uploads",
         "dashboard.downloads",
-        "dashboard.launch",
+        "dashboard.commands",
         "dashboard.server",
         "dashboard.gate",
         "dashboard.who",
@@ -94,6 +94,7 @@ AT_HOME = {
 """Which modules may import a library that is shut in one place."""
 
 LAZY = (
+    "dashboard.commands",
     "dashboard.launch",
     "core.doors.cli",
     "core.doors.mcp.over_http",
@@ -258,7 +259,7 @@ def test_functions_import_only_where_it_is_agreed() -> None:
     inside = [found for path in OURS for found in imports_of(path) if found.inside]
     strangers = [f"{found.module}:{found.line}" for found in inside if not is_within(found.module, LAZY)]
     assert strangers == []
-    assert {found.module for found in inside} >= {"dashboard.launch", "core.store.schema"}
+    assert {found.module for found in inside} >= {"dashboard.commands", "core.store.schema"}
 
 
 def test_nouns_know_no_arrays_clock_dice_or_files() -> None:
@@ -555,18 +556,18 @@ BUDGETS = {
     "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 645,
-    "core/doors": 17_956,
+    "core/doors": 18_416,
     "core/explained": 560,
-    "core/flows": 14_580,
+    "core/flows": 14_710,
     "core/formats": 13_800,
     "core/guide": 390,
-    "core/installed": 3_060,
+    "core/installed": 3_530,
     "core/package": 70,
     "core/posterior": 620,
     "core/records": 9_030,
     "core/statistics": 11_870,
     "core/store": 27_730,
-    "dashboard": 4_630,
+    "dashboard": 4_650,
     "dashboard/app_pages": 1_290,
     "dashboard/figures": 4_620,
     "dashboard/report": 640,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core import guide, open_learner
-from dashboard import launch
+from dashboard import commands
 from tests.conftest import ROOT
 from tests.installed import slim_packages
 from tests.test_architecture import imports_of, is_within, module_of, source_files
@@ -74,4 +74,4 @@ def test_the_slim_install_is_what_core_imports() -> None:
             "dependencies"
         ]
     }
-    assert declared == outside | set(launch.NEEDED.values()) | SERVED.keys()
+    assert declared == outside | set(commands.NEEDED.values()) | SERVED.keys()

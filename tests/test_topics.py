@@ -141,6 +141,8 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("promises", "Erasure"): ("GDPR", "delete data", "erasure"),
     # Clients
     ("proxy", "MCP proxy"): ("MCP proxy", "mcp proxy"),
+    ("claude-code", "Start a session"): ("skillOverrides", "armscope with claude", "choose skills"),
+    ("claude-code", "Import each session"): ("hook install", "SessionEnd"),
     ("mcp", "Configure a client"): (
         "MCP configuration",
         "configure mcp",

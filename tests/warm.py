@@ -20,7 +20,7 @@ _LENGTH = 8
 
 def serve(path: str) -> None:
     """Fork a process for each command."""
-    from dashboard.launch import main  # noqa: PLC0415 - the part that takes long
+    from dashboard.commands import main  # noqa: PLC0415 - the part that takes long
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:

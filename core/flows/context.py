@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace as replace_settings
@@ -19,7 +20,7 @@ from core.flows.pace import USUAL, ImportPace
 from core.permissions import OF_INSTALLATION, Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION, Sticky
-from core.settings import DEFAULT_LEARNER, Settings, check_learner
+from core.settings import DEFAULT_LEARNER, Settings, check_learner, launches_folder
 from core.store import fleet
 from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
@@ -78,7 +79,7 @@ class Context:
     first write sees an empty learner. ``on_new_layers`` receives how many layers an actor creates by judging unknown
     ones. It may refuse before anything is written. ``sticky`` is that setting of learners that the context creates:
     our own doors let selections hold within a session. ``on_act`` runs each act where acts are logged: it gets the
-    context, the action and the work.
+    context, the action and the work. ``launches`` is the folder of agents that this machine started with a selection.
     """
 
     store: Store
@@ -94,6 +95,7 @@ class Context:
     on_new_layers: Callable[[Actor, int], None] = unlimited
     sticky: Sticky = "run"
     on_act: Callable[[Context, Action, Callable[[], Any]], Any] | None = None
+    launches: Path | None = None
     _permitted: set[Action] = field(default_factory=set, init=False, repr=False, compare=False)
     """Actions that were authorised: a request is authorised once, and every flow may ask again."""
 
@@ -229,15 +231,22 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
         There are several learners and none was named. Callers that concern the ``whole`` database need none.
     """
     store = Store(settings.database, create=create, read_location=settings.read_database)
+    launches = launches_folder(settings.database)
     if settings.learner is not None:
-        return Context(store=store, learner=settings.learner, actor=settings.actor).of_own_door()
+        named = Context(store=store, learner=settings.learner, actor=settings.actor, launches=launches)
+        return named.of_own_door()
     try:
         name = _only(store, whole=whole)
     except BaseException:
         store.close()
         raise
     return Context(
-        store=store, learner=name, is_named=False, may_be_empty=whole, actor=settings.actor
+        store=store,
+        learner=name,
+        is_named=False,
+        may_be_empty=whole,
+        actor=settings.actor,
+        launches=launches,
     ).of_own_door()
 
 

@@ -35,6 +35,7 @@ NAMES: Final = (
     "http",
     "mcp",
     "proxy",
+    "claude-code",
     "openclaw",
     "environments",
     "evaluation",

@@ -18,7 +18,7 @@ from core.errors import StoreBusy
 from core.flows import queries
 from core.flows.learn import record_all
 from core.records.view import View
-from dashboard import launch, sentences, wording
+from dashboard import commands, sentences, wording
 from dashboard.report import gather, rendered, report
 from dashboard.report.facts import opening
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
@@ -154,7 +154,7 @@ def test_all_of_it_is_of_one_revision(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_a_new_file_and_overwrites_none(tmp_path: Path) -> None:
-    assert launch.report in [command.callback for command in app.registered_commands]
+    assert commands.report in [command.callback for command in app.registered_commands]
     world(tmp_path / "a.db", keys(3), 10).store.close()
     command = ["--database", str(tmp_path / "a.db"), "report", str(tmp_path / "r.html"), "--json"]
     done = CliRunner().invoke(app, command)

@@ -20,7 +20,7 @@ from core.doors.cli import app, main
 from core.doors.cli.program import groups
 from core.doors.verbs import VERBS
 from core.store.schema import HEAD
-from dashboard import launch
+from dashboard import commands
 from tests.conftest import ROOT
 from tests.flows.world import empty_database
 from tests.formats.builders import lines
@@ -78,6 +78,7 @@ NO_VERBS = {
     "demo",
     "doctor",
     "help",
+    "hook",
     "inventory",
     "ledger",
     "mcp",
@@ -93,6 +94,7 @@ NO_VERBS = {
     "serve",
     "token",
     "upgrade",
+    "with",
     "config",
 }
 """Commands of a dashboard, of the file beneath a context, of several verbs, or of a report."""
@@ -555,7 +557,7 @@ def test_a_wrong_schema_is_named_with_the_next_step(filled: Shell, tmp_path: Pat
 def _commands() -> dict[str, Any]:
     import typer.main  # noqa: PLC0415 - only here is the command tree itself looked at
 
-    assert launch.demo.__module__ == "dashboard.launch", "importing the launcher adds its commands"
+    assert commands.demo.__module__ == "dashboard.commands", "importing the launcher adds its commands"
     group: Any = typer.main.get_command(app)
     return dict(group.commands)
 
@@ -761,7 +763,7 @@ def test_the_program_answers_and_leaves_a_database_that_is_closed(tmp_path: Path
 
 def test_commands_other_than_serve_and_demo_do_not_wait_for_streamlit(tmp_path: Path) -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import dashboard.launch;"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import dashboard.commands;"
         "print([name for name in ('streamlit', 'plotly', 'pandas', 'alembic') if name in sys.modules])"
     )
     found = subprocess.run(

@@ -13,14 +13,14 @@ import typer.main
 
 from core.doors.cli.config import VARIABLES
 from core.doors.cli.program.app import app
-from dashboard import launch
+from dashboard import commands
 from tests.doors.test_cli import Shell, document, shell
 
 __all__ = ["shell"]
 
 
 def options(command: str) -> dict[str, Any]:
-    assert launch.serve.__module__ == "dashboard.launch", "importing the launcher adds its commands"
+    assert commands.serve.__module__ == "dashboard.commands", "importing the launcher adds its commands"
     group: Any = typer.main.get_command(app)
     return {option.opts[0]: option for option in group.commands[command].params if option.opts[0][0] == "-"}
 

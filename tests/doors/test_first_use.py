@@ -20,7 +20,7 @@ from core.demo import LEARNER
 from core.demo.build import build
 from core.doors.cli import app
 from core.version import __version__
-from dashboard import launch
+from dashboard import commands
 from tests.conftest import ROOT
 from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, shell
 from tests.engine import file_database
@@ -455,14 +455,14 @@ def test_only_what_draws_needs_what_draws(tmp_path: Path) -> None:
         *(["--database", "a.db", *arguments] for arguments in works),
         *(["--database", "a.db", *arguments, "--json"] for arguments in draws),
         cwd=tmp_path,
-        before=without(*launch.NEEDED),
+        before=without(*commands.NEEDED),
         HOME=str(tmp_path),
     )
     assert [(code, err) for code, _, err in told[: len(works)]] == [(0, b"")] * len(works)
     for code, out, _ in told[len(works) :]:
         refused = json.loads(out)
         assert (code, refused["code"]) == (1, "not_installed")
-        assert refused["next"] == f"Install with: pip install {' '.join(launch.NEEDED.values())}"
+        assert refused["next"] == f"Install with: pip install {' '.join(commands.NEEDED.values())}"
     ((_, out, _),) = in_one_start(["serve", "--json"], cwd=tmp_path, before=without("plotly"))
     assert json.loads(out)["next"] == "Install with: pip install plotly"
 

@@ -13,14 +13,14 @@ from core.demo.build import build
 from core.flows import queries
 from core.flows.learn import record
 from core.store.store import Store
-from dashboard import launch
+from dashboard import commands
 from tests.doors.test_cli import RUN, A, Shell, document, shell
 from tests.engine import kept_in
 from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
 
 __all__ = ["shell"]
-assert callable(launch.report), "the command is known once its module is imported"
+assert callable(commands.report), "the command is known once its module is imported"
 
 
 @pytest.fixture(autouse=True)

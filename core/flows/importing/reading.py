@@ -14,6 +14,7 @@ from core.errors import NotApplicable, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.comparing import StatedBeliefs
 from core.flows.importing.counts import ImportCounts
+from core.flows.importing.launched import LaunchedRuns
 from core.flows.importing.ledger import settings_after
 from core.flows.importing.lines import LineQueue, QueuedLine
 from core.flows.learn import judge, judged_line
@@ -64,6 +65,7 @@ class SourceReading:
             self._held_rollouts = held_rollouts(snapshot)
         self.held: list[RolloutEvent] = []
         self._are_written = False
+        self._launched = LaunchedRuns(context)
         self._judged_by: dict[bool, _Judging] = {}
 
     def runs(self, progress: ReadingProgress | None) -> Iterator[ReadRun]:
@@ -106,7 +108,7 @@ class SourceReading:
     def _judged(self, entry: Entry) -> Judged | None:
         if isinstance(entry, Run):
             self._judged_by.setdefault(self._are_written, self._judging(self._settings))
-            judged = judge(entry, self._settings, self._phase)
+            judged = judge(self._launched.chosen(entry), self._settings, self._phase)
             if judged.verdict.observed and entry.session in self._observed_sessions:
                 raise self._already_observed(entry.session)
             return judged

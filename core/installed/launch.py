@@ -1,0 +1,440 @@
+"""Launch: a session of Claude Code that starts with a selection, by files that were prepared beforehand.
+
+Each file of ``prepared`` has one selection, drawn for the skills that a folder shows. A start renames it to the file
+of its session, so no two sessions share a draw. A start therefore needs no database and no NumPy. The agent reads a
+settings file of its own (``--settings``), which lists as "user only" the skills that the selection left out.
+
+Documentation of Claude Code, read in August 2026, states what this module relies on: values of ``--settings`` go
+before the user's, the project's and the local settings, and hooks of all of them run; ``--session-id`` names a new
+session; ``skillOverrides`` does not concern skills of plugins; a resumed session does not keep the ``--settings`` of
+its first start. It does not state what two ``--settings`` options do, nor whether the members of ``skillOverrides``
+are merged. So a start with an own ``--settings`` is left alone, and the file repeats the user's members.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+if sys.platform != "win32":
+    import fcntl
+else:
+    fcntl = None
+
+LEFT_OUT: Final = "user-invocable-only"
+"""State of a skill that the selection left out: hidden from the model, and the user can still type its name."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ALONE: Final = frozenset(
+    "--settings --bare --safe-mode --bg --background --worktree -w --teleport --remote --cloud"  # noqa: SIM905
+    " --help -h --version -v --init-only".split()
+)
+"""Options that start no session here, or one whose skills or settings are not those of this folder."""
+_SUBCOMMANDS: Final = frozenset(
+    "agents attach auth auto-mode daemon doctor gateway install kill logs mcp plugin plugins project"  # noqa: SIM905
+    " remote-control respawn rm setup-token stop ultrareview update upgrade".split()
+)
+_LONGEST_FILE: Final = 4 << 20
+_KEPT_MS: Final = 400 * 86_400_000
+"""Sessions that are older are forgotten: their transcripts are long gone."""
+_WITHIN_PROCESS: Final = frozenset(("clear", "resume"))
+"""Reasons for which a session ends while its process goes on."""
+
+
+class SessionRequest(NamedTuple):
+    """The session that arguments name: a resumed one, or None for a new one or one that only the agent knows."""
+
+    session: str | None
+    is_new: bool
+
+
+class VisibleSkills(NamedTuple):
+    """Own skills that a folder shows, by name, and the user's settings of how they are listed."""
+
+    files: Mapping[str, Path]
+    overrides: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """Return the name of the selections that are prepared for exactly these skills."""
+        names = sorted((name, str(path)) for name, path in self.files.items())
+        return digest(json.dumps([names, sorted(self.overrides.items())]))
+
+
+class Launch(NamedTuple):
+    """A start with a selection: its id, the file of its session, the skills left out, and the user's own settings."""
+
+    id: str
+    file: Path
+    out: Sequence[str]
+    overrides: Mapping[str, str]
+    is_new: bool
+
+
+def digest(text: str) -> str:
+    """Return the name of a folder for any text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+
+
+def utc_ms() -> int:
+    """Return the machine's clock in milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+# Skills and arguments
+
+
+def visible_skills(config: Path, folder: Path) -> VisibleSkills:
+    """Return the skills of a user and of the project in a folder; the user's go before the project's.
+
+    Parameters
+    ----------
+    config
+        Folder of Claude Code's settings.
+    folder
+        Folder in which the agent starts. Its parents count up to the root of the repository.
+    """
+    files: dict[str, Path] = {}
+    for one in (*(parent / ".claude" for parent in _project(config, folder)), config):
+        files |= _skills(one / "skills")
+    overrides: dict[str, str] = {}
+    within = folder / ".claude"
+    for path in (config / "settings.json", within / "settings.json", within / "settings.local.json"):
+        members = read_object(path).get("skillOverrides")
+        if isinstance(members, dict):
+            overrides |= {name: value for name, value in members.items() if isinstance(value, str)}
+    return VisibleSkills(files, overrides)
+
+
+def _project(config: Path, folder: Path) -> list[Path]:
+    """Return a folder and those above it within its repository, the outermost first."""
+    parents = [folder, *folder.parents]
+    root = next((number for number, one in enumerate(parents) if (one / ".git").exists()), 0)
+    return [one for one in reversed(parents[: root + 1]) if one / ".claude" != config]
+
+
+def _skills(folder: Path) -> Iterator[tuple[str, Path]]:
+    for name in _names(folder, ""):
+        path = folder / name / "SKILL.md"
+        if path.is_file() and not (folder / name / ".claude-plugin").exists():
+            yield name, path
+
+
+def requested(arguments: Sequence[str]) -> SessionRequest | None:
+    """Return the session that arguments of the agent ask for; None where they start none that can be chosen for.
+
+    >>> requested(["-p", "hello"])
+    SessionRequest(session=None, is_new=True)
+    >>> requested(["--resume", "8c1f"]), requested(["--continue"]).session
+    (SessionRequest(session='8c1f', is_new=False), None)
+    >>> requested(["mcp", "list"]) is None, requested(["--settings", "own.json"]) is None
+    (True, True)
+    """
+    words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    names = {word.partition("=")[0] for word in words if word.startswith("--")}
+    letters = {f"-{letter}" for word in words if re.fullmatch("-[A-Za-z]+", word) for letter in word[1:]}
+    if _ALONE & (names | letters) or _SUBCOMMANDS.intersection(words):
+        return None
+    if session := _value(words, "--session-id"):
+        return SessionRequest(session, is_new=False)
+    is_resumed = bool({"--resume", "--continue", "--from-pr"} & names or {"-r", "-c"} & letters)
+    if "--fork-session" in names or not is_resumed:
+        return SessionRequest(None, is_new=not is_resumed)
+    return SessionRequest(_value(words, "--resume", "-r"), is_new=False)
+
+
+def _value(words: Sequence[str], *options: str) -> str | None:
+    """Return the value of an option, if it can be a session's id."""
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in options:
+            value = value if equals else words[number + 1] if number + 1 < len(words) else ""
+            return value if _NAME.fullmatch(value) else None
+    return None
+
+
+# Prepared selections
+
+
+class LaunchFolder:
+    """Folder of a learner: selections that are prepared, those of sessions, and private settings of agents."""
+
+    def __init__(self, database: Path, learner: str) -> None:
+        self.path = database / digest(learner)
+
+    @classmethod
+    def named(cls, database: Path, learner: str | None) -> LaunchFolder | None:
+        """Return the folder of a learner; None stands for the one that was prepared last without a name."""
+        if learner is None:
+            try:
+                learner = (database / "unnamed").read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                return None
+        return cls(database, learner)
+
+    def write_unnamed(self, learner: str) -> None:
+        """Note the learner that starts without a name use."""
+        write_private(self.path.parent / "unnamed", learner)
+
+    def prepare(self, key: str, documents: Sequence[Mapping[str, object]]) -> None:
+        """Replace the selections that wait for a set of skills."""
+        folder = self.path / "prepared" / key
+        old = _names(folder)
+        for document in documents:
+            write_private(folder / f"{document['id']}.json", json.dumps(document))
+        for name in old:
+            (folder / name).unlink(missing_ok=True)
+
+    def waiting(self, key: str) -> int:
+        """Return the number of selections that wait for a set of skills."""
+        return len(_names(self.path / "prepared" / key))
+
+    def discard(self) -> None:
+        """Remove all selections that wait."""
+        for folder in _names(self.path / "prepared", ""):
+            self.prepare(folder, ())
+
+    def begin(
+        self, request: SessionRequest, skills: VisibleSkills, used_ms: int | None, now_ms: int
+    ) -> Launch | None:
+        """Return a launch for a session, or None if nothing is prepared for its skills.
+
+        A session that was used within its hold keeps its selection. ``used_ms`` is the time of its last use.
+        """
+        if request.session is not None and used_ms is not None:
+            file = self._latest(request.session)
+            document = {} if file is None else read_object(file)
+            if file is not None and document and now_ms - used_ms <= document["hold_ms"]:
+                note_start(file, request.session, now_ms)
+                return Launch(document["id"], file, document["out"], skills.overrides, is_new=False)
+        folder = self.path / "prepared" / skills.key
+        for name in _names(folder):
+            identity = name.removesuffix(".json")
+            session = identity if request.session is None else request.session
+            file = self.path / "sessions" / session / f"{now_ms:014d}.{identity}.json"
+            _make_folder(file.parent)
+            try:
+                (folder / name).rename(file)
+            except FileNotFoundError:  # another start took it
+                continue
+            document = read_object(file)
+            if "out" in document:
+                return Launch(identity, file, document["out"], skills.overrides, request.is_new)
+            file.unlink(missing_ok=True)
+        return None
+
+    def write_settings(self, launch: Launch, hook: str) -> Path:
+        """Write the settings of one agent. ``hook`` is the command that its sessions run at start and end."""
+        overrides = dict.fromkeys(launch.out, LEFT_OUT) | dict(launch.overrides)
+        settings: dict[str, object] = {"hooks": hooks(hook)}
+        if overrides:
+            settings["skillOverrides"] = overrides
+        path = self.path / "settings" / f"{launch.id}.{process_name(os.getpid())}.json"
+        write_private(path, json.dumps(settings))
+        return path
+
+    # Sessions
+
+    def chosen_at(self, session: str, at_ms: int | None) -> dict[str, Any] | None:
+        """Return the document that was in force in a session at a time; None outside every launch."""
+        if not _NAME.fullmatch(session):
+            return None
+        folder = self.path / "sessions" / session
+        names = _names(folder, "")
+        files = [name for name in names if name.endswith(".json")]
+        if at_ms is None:
+            return read_object(folder / files[0]) if len(files) == 1 else None
+        # A session that a selection opened has the id of that selection.
+        begun = [
+            name
+            for number, name in enumerate(files)
+            if _ms(name) <= at_ms or (not number and name.split(".")[1] == session)
+        ]
+        if not begun:
+            return None
+        ended = [_ms(name, -1) for name in names if name.startswith(f"{begun[-1]}.end.")]
+        return read_object(folder / begun[-1]) if not ended or at_ms <= max(ended) else None
+
+    def sessions(self) -> frozenset[str]:
+        """Return the ids of all sessions that had a launch."""
+        return frozenset(_names(self.path / "sessions", ""))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no other process imports ended sessions."""
+        _make_folder(self.path)
+        with (self.path / "lock").open("ab") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    @property
+    def imported_ms(self) -> int | None:
+        """Time since which changed transcripts are not imported yet; None = no import was asked for."""
+        try:
+            return int((self.path / "imported").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    @imported_ms.setter
+    def imported_ms(self, value: int) -> None:
+        write_private(self.path / "imported", str(value))
+
+    def has_missed(self, config: Path) -> bool:
+        """Return whether a transcript changed since the last import of ended sessions."""
+        since_ms = self.imported_ms
+        return since_ms is not None and next(changed(config, since_ms), None) is not None
+
+    def sweep(self, now_ms: int) -> None:
+        """Do what `sweep_settings` does, and forget old sessions."""
+        self.sweep_settings(now_ms)
+        for session in self.sessions():
+            folder = self.path / "sessions" / session
+            with suppress(OSError):
+                if folder.stat().st_mtime_ns // 1_000_000 < now_ms - _KEPT_MS:
+                    for name in _names(folder, ""):
+                        (folder / name).unlink(missing_ok=True)
+                    folder.rmdir()
+
+    def sweep_settings(self, now_ms: int) -> None:
+        """Remove the settings of agents that were killed, and note that their sessions ended."""
+        for name in _names(self.path / "settings"):
+            identity, process = name.split(".")[:2]
+            if not _is_alive(process):
+                (self.path / "settings" / name).unlink(missing_ok=True)
+                for file in (self.path / "sessions").glob(f"*/*.{identity}.json"):
+                    note_end(file, file.parent.name, now_ms)
+
+    def _latest(self, session: str) -> Path | None:
+        if not _NAME.fullmatch(session):
+            return None
+        folder = self.path / "sessions" / session
+        names = _names(folder)
+        return folder / names[-1] if names else None
+
+
+def _ms(name: str, part: int = 0) -> int:
+    digits = name.split(".")[part]
+    return int(digits) if digits.isdigit() else 0
+
+
+def note_start(file: Path, session: str, now_ms: int) -> None:
+    """Note that the process of a launch works in a session now."""
+    if not _NAME.fullmatch(session):
+        return
+    folder = file.parent.parent / session
+    identity = file.name.split(".")[1]
+    for name in _names(folder):
+        is_open = not any(one.startswith(f"{name}.end.") for one in _names(folder, ""))
+        if name.split(".")[1] == identity and is_open:
+            return
+    _make_folder(folder)
+    with suppress(FileExistsError):
+        os.link(file, folder / f"{now_ms:014d}.{identity}.json")
+
+
+def note_end(file: Path, session: str, now_ms: int) -> None:
+    """Note that the process of a launch left a session."""
+    if not _NAME.fullmatch(session):
+        return
+    folder = file.parent.parent / session
+    identity = file.name.split(".")[1]
+    names = [name for name in _names(folder) if name.split(".")[1] == identity]
+    if names and not any(one.startswith(f"{names[-1]}.end.") for one in _names(folder, "")):
+        (folder / f"{names[-1]}.end.{now_ms}").touch(0o600)
+
+
+def remove_settings(file: Path) -> None:
+    """Remove the private settings of a launch."""
+    folder = file.parent.parent.parent / "settings"
+    identity = file.name.split(".")[1]
+    for name in _names(folder):
+        if name.startswith(f"{identity}."):
+            (folder / name).unlink(missing_ok=True)
+
+
+def ends_process(reason: object) -> bool:
+    """Return whether a session ended with its process."""
+    return reason not in _WITHIN_PROCESS
+
+
+def hooks(command: str, timeout_s: int = 5) -> dict[str, list[dict[str, object]]]:
+    """Return the settings by which a session runs a command at its start and its end."""
+    entry: dict[str, object] = {"hooks": [{"type": "command", "command": command, "timeout": timeout_s}]}
+    return {"SessionStart": [entry], "SessionEnd": [entry]}
+
+
+# Files
+
+
+def changed(config: Path, since_ms: int) -> Iterator[Path]:
+    """Yield the transcripts that changed since a time; those of sub-agents come with their session."""
+    for path in (config / "projects").glob("*/*.jsonl"):
+        with suppress(OSError):
+            if path.stat().st_mtime_ns // 1_000_000 >= since_ms:
+                yield path
+
+
+def process_name(pid: int) -> str:
+    """Return a process's number and the time of its start, which no later process of that number has."""
+    try:
+        began = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError, UnicodeDecodeError):
+        began = "0"
+    return f"{pid}-{began}"
+
+
+def _is_alive(process: str) -> bool:
+    """Return whether the process of a name still runs."""
+    number = process.partition("-")[0]
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return process_name(int(number)) == process
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return an object of a JSON file; empty where there is none."""
+    try:
+        if path.stat().st_size > _LONGEST_FILE:
+            return {}
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its user alone can read; another process sees all of it or nothing."""
+    _make_folder(path.parent)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    new.replace(path)
+
+
+def _make_folder(path: Path) -> None:
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _names(folder: Path, ending: str = ".json") -> list[str]:
+    """Return the sorted names of files in a folder; those that are still being written begin with a dot."""
+    try:
+        return sorted(
+            one.name for one in folder.iterdir() if one.name.endswith(ending) and not one.name.startswith(".")
+        )
+    except OSError:
+        return []
