@@ -230,5 +230,18 @@ ISSUERS: Final = (
     _row("Typeform", "issued_token", "tfp_", "tfp_[A-Za-z0-9_=.-]{40,}"),
     _row("Vercel", "issued_token", "vcp_ vca_ vci_ vcr_ vck_", f"vc[pcairk]_{_L}{{24,}}"),
     _row("Volcengine", "issued_token", "AKLT", f"AKLT{_W}{{43}}"),
+    _row("Amazon Bedrock", "api_key", "bedrock-api-key-", "bedrock-api-key-[A-Za-z0-9+/]{40,}={0,2}"),
+    _row(
+        "Authress",
+        "issued_token",
+        ".acc-",
+        "sc_[a-z0-9]{5,30}\\.[a-z0-9]{4,6}\\.acc-[a-z0-9-]{10,32}\\.[A-Za-z0-9+/_=-]{30,120}",
+    ),
+    _row("Defined Networking", "issued_token", "dnkey-", "dnkey-[A-Za-z0-9_=-]{26}-[A-Za-z0-9_=-]{52}"),
+    _row("Firecrawl", "api_key", "fc-", f"fc-{_H}{{32}}"),
+    _row("Harness", "issued_token", "pat. sat.", f"[ps]at\\.{_W}{{22}}\\.{_H}{{24}}\\.{_L}{{20}}"),
+    _row("Intra42", "issued_token", "s-s4t2", f"s-s4t2(?:ud|af)-{_H}{{64}}"),
+    _row("LaunchDarkly", "issued_token", "sdk- api-", f"(?:sdk|api)-{_UUID}"),
+    _row("Paddle", "issued_token", "pdl_", f"pdl_(?:live_|sdbx_)?apikey_[a-z0-9]{{26}}_{_L}{{22}}_{_L}{{3}}"),
     _row("xAI", "api_key", "xai-", f"xai-{_L}{{70,}}"),
 )

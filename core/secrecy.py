@@ -66,7 +66,7 @@ _PRIVATE_KEYS: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLO
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VALUE: Final = re.compile(
-    r"""(?:\\{0,7}["'])?\s{0,8}(?P<sep>:=|=>|[:=])\s{0,8}(?P<quote>\\{0,7}["'`])?(?P<value>[^\s"'`\\]{6,400})"""
+    r"""(?:\\{0,7}["'])?\s{0,8}(?P<sep>:=|=>|[:=>])\s{0,8}(?P<quote>\\{0,7}["'`])?(?P<value>[^\s"'`\\]{6,400})"""
 )
 _STRONG: Final = frozenset(
     ("password", "passwd", "pwd", "passphrase", "passcode", "pass", "secret", "secrets", "bearer", "credential",
@@ -104,7 +104,7 @@ _ADDRESS: Final = re.compile(
 )
 _LINK: Final = re.compile(r"://(?P<rest>[^\s\"'\\<>]{20,500})")
 _HEADER: Final = re.compile(
-    r"""authorization\\{0,7}["']?\s{0,8}[:=]\s{0,8}\\{0,7}["']?\s{0,8}(?:basic|bearer|token|digest|apikey)\s{1,8}(?P<value>[^\s"'\\,;]{8,})""",
+    r"""authorization\\{0,7}["']?\s{0,8}[:=]\s{0,8}\\{0,7}["']?\s{0,8}(?:basic|bearer|token|digest|api-?key|key|splunk|ssws|geniekey|oauth|bot)\s{1,8}(?P<value>[^\s"'\\,;]{8,})""",
     re.IGNORECASE,
 )
 _BEARER: Final = re.compile(r"[Bb]earer\s{1,8}(?P<value>[A-Za-z0-9._~+/=-]{20,})")
@@ -127,6 +127,19 @@ _SSHPASS: Final = re.compile(r"\bsshpass\s{1,8}-p\s{0,8}[\"']?(?P<value>[^\s\"'\
 _NETRC: Final = re.compile(
     r"\b(?:machine|login)\s{1,8}\S{1,256}\s{1,8}(?:(?:login|account)\s{1,8}\S{1,256}\s{1,8})?password\s{1,8}(?P<value>\S{4,})"
 )
+_REDIS: Final = re.compile(
+    r"\bredis-cli\b[^\n|;&]{0,200}?\s(?:-a|--pass)\s{1,8}[\"']?(?P<value>[^\s\"'\\-][^\s\"'\\]{3,})"
+)
+_LDAP: Final = re.compile(r"\bbindpw\s{1,8}[\"']?(?P<value>[^\s\"'\\]{4,})")
+_POWERSHELL: Final = re.compile(
+    r"\bConvertTo-SecureString\s{1,8}(?:-String\s{1,8})?[\"'](?P<value>[^\s\"'\\]{4,})"
+)
+_PGPASS: Final = re.compile(r"pgpass\b[^\n]{0,80}?[\s:](?:[^\s:]{1,256}:){4}(?P<value>[^\s:\"']{4,})")
+_SIGNATURE: Final = re.compile(r"[?&\s]sig=(?P<value>(?:[A-Za-z0-9]|%2[BbFf]){40,46}%3[Dd])")
+_CRYPT: Final = re.compile(
+    r"(?P<value>\$(?:apr1|1|5|6|y)\$(?:rounds=\d{1,9}\$)?[A-Za-z0-9./]{1,32}\$(?:[A-Za-z0-9./]{22,86}|[A-Za-z0-9./]{1,32}\$[A-Za-z0-9./]{43})"
+    r"|\$2[abxy]\$\d{2}\$[A-Za-z0-9./]{53}|\$argon2(?:id|i|d)\$v=\d{1,3}\$m=\d{1,9},t=\d{1,9},p=\d{1,9}\$[A-Za-z0-9+/]{8,64}\$[A-Za-z0-9+/]{16,128})"
+)
 _PLACES: Final = (
     ("uthorization", _HEADER),
     ("UTHORIZATION", _HEADER),
@@ -137,6 +150,12 @@ _PLACES: Final = (
     ("curl", _CURL),
     ("sshpass", _SSHPASS),
     (" password ", _NETRC),
+    ("redis-cli", _REDIS),
+    ("bindpw", _LDAP),
+    ("SecureString", _POWERSHELL),
+    ("pgpass", _PGPASS),
+    ("sig=", _SIGNATURE),
+    ("$", _CRYPT),
 )
 """Letters of a place that holds secrets, for a quick test, and its form."""
 _PUBLIC: Final = re.compile(
@@ -150,11 +169,11 @@ _PUBLIC: Final = re.compile(
 """Public shapes, which may look random."""
 _RUNS: Final = re.compile(r"[A-Za-z0-9_+/=-]{32,}")
 _PREFIXED: Final = re.compile(
-    r"(?<![A-Za-z0-9/._+-])(?P<head>[A-Za-z][A-Za-z0-9]{1,9}(?:[_-][a-z0-9]{1,5}){0,2})[_-]"
+    r"(?<![A-Za-z0-9/._+-])(?P<head>[A-Za-z][A-Za-z0-9]{1,9}(?:[_-](?:[a-z0-9]{1,5}|secret|apikey)){0,2})[_-]"
     r"(?P<tail>[A-Za-z0-9]{20,128}|[A-Za-z0-9_-]{20,128})(?![A-Za-z0-9/.+=-])"
 )
 _DOTTED_PARTS: Final = re.compile(
-    r"(?<![A-Za-z0-9/._+-])(?:[A-Za-z0-9]{2,8}\.)?(?P<one>[A-Za-z0-9_-]{14,40})\.(?:[A-Za-z0-9_-]{1,12}\.)?(?P<other>[A-Za-z0-9_-]{24,128})(?![A-Za-z0-9/.+=-])"
+    r"(?<![A-Za-z0-9/._+-])(?:[A-Za-z0-9]{2,8}\.)?(?P<one>[A-Za-z0-9_-]{14,40})\.(?:[A-Za-z0-9_-]{1,32}\.)?(?P<other>[A-Za-z0-9_-]{20,128})(?![A-Za-z0-9/.+=-])"
 )
 _UNPREFIXED: Final = re.compile(r"(?<![A-Za-z0-9/._+=-])[A-Za-z0-9_-]{20,31}(?![A-Za-z0-9/.+=-])")
 _GLUED: Final = re.compile(
@@ -184,7 +203,7 @@ _FILE: Final = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LONGEST_RANDOM +
 _RUN_BIT: Final = 1 << 7
 _WIDTHS: Final = (1, 2, 4, 8, 4)
 """Widths combined in turn: 2, 4, 8, 16 letters and in the end `_SHORTEST_RUN` of them."""
-_ENDS: Final = "=: \"'\\"
+_ENDS: Final = "=: \"'\\>"
 _NAMES: Final = (
     ("kK", "eE", "yYnN", _ENDS),  # key, token
     ("oOpPsSaA", "rRwWsS", "dDsS", _ENDS),  # password, passwd, pwd, pass
@@ -374,7 +393,9 @@ def _placed(text: str) -> Iterator[_Span]:
     for letters, form in _PLACES:
         for result in form.finditer(text) if letters in text else ():
             value = result["value"]
-            if form in (_BEARER, _COOKIE):
+            if form in (_SIGNATURE, _CRYPT):
+                is_one = True
+            elif form in (_BEARER, _COOKIE):
                 is_one = _is_random(value)
             else:
                 is_one = _is_secret(value, is_strong=True, is_assigned=True, least=4)
@@ -502,7 +523,7 @@ _ROWS: Final = {
     )
 }
 """Rows of the issuers by the fixed part that begins a key; longer ones first."""
-_HEADS: Final = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]{20,24}")
+_HEADS: Final = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-][A-Za-z0-9_.+/=-]{19,23}")
 """First letters of what is long enough for a key."""
 _STARTS: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _ROWS))})")
 _INSIDE: Final = [(fixed, row) for row in ISSUERS for fixed in row.fixed if fixed not in _ROWS]
@@ -621,8 +642,14 @@ def _names_a_secret(before: str, after: str) -> bool:
     )
     if not is_strong and (last not in _WEAK or other in _OTHER_KEYS):
         return False
+    if value["sep"] == ">":  # an element: only a name that says it, as keys of documents are elements too
+        is_element = is_strong and before[: name.start()].endswith("<") and "</" in value["value"]
+        return is_element and _is_secret(value["value"].split("<")[0], is_strong=True, is_assigned=True)
     is_assigned = value["sep"] != ":" or value["quote"] is not None
-    return _is_secret(value["value"].split("&")[0], is_strong=is_strong, is_assigned=is_assigned)
+    bare = value["value"].split("&")[0]
+    if is_assigned and last == "token" and name[0].isupper() and _UUID.match(bare):
+        return True  # of a variable of the environment
+    return _is_secret(bare, is_strong=is_strong, is_assigned=is_assigned)
 
 
 def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6) -> bool:
@@ -642,6 +669,8 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
         return _is_random(bare.rpartition("=")[2] or bare)
     if any(map(str.isdigit, bare)):
         return True
+    if _is_jumbled(bare):
+        return True
     if _PROSE.fullmatch(bare) and not (is_assigned and len(bare) >= _LONG_WORDS):
         return False
     return (
@@ -650,6 +679,20 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
         and "_" not in bare
         and "/" not in bare[:1]
     )
+
+
+def _is_jumbled(value: str) -> bool:
+    """Return whether letters change between small and capital as no name does."""
+    return (
+        value.isascii()
+        and value.isalpha()
+        and len(value) >= _FEWEST_JUMBLED
+        and len(_CHANGE.findall(value.translate(_KIND_OF))) >= _CHANGES_OF_RANDOM * (len(value) - 1)
+        and not _is_of_words(value)
+    )
+
+
+_FEWEST_JUMBLED: Final = 8
 
 
 def _is_random(value: str) -> bool:
@@ -679,6 +722,9 @@ def _in_addresses(text: str) -> Iterator[_Span]:
 def _looks_random(run: str) -> bool:
     """Return whether letters look random: of three kinds, none of them most, and few that repeat."""
     run = run.strip("=")
+    head = _WORDS_BEFORE.match(run)
+    if head is not None and not _is_public(head[0]):
+        run = run[head.end() :]
     if "/" in run or "=" in run:
         parts = [part for part in re.split("[/=]", run) if part]
         is_path = any(part.isalpha() and part.islower() and len(part) > 2 for part in parts)
@@ -688,6 +734,9 @@ def _looks_random(run: str) -> bool:
     if not _SHORTEST_RANDOM <= len(run) <= _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
         return False
     return {"a", "A", "0"} <= {*run.translate(_KIND_OF)} and _bits(run) >= _LEAST_BITS and _is_mixed(run)
+
+
+_WORDS_BEFORE: Final = re.compile(r"(?:[a-z]{2,10}[_-]){1,4}(?=[A-Za-z0-9+/=_-]{32})")
 
 
 def _bits(run: str) -> float:

@@ -95,6 +95,18 @@ ISSUED: Final[dict[str, tuple[str, ...]]] = {
     "xAI": ("xai-{a80}",),
 }
 """Forms of keys by issuer: ``{h32}`` are 32 hexadecimal digits, ``{a}`` letters and digits, ``{w}`` with - and _."""
+CHOSEN: Final[dict[str, tuple[str, ...]]] = {
+    "Amazon Bedrock": ("ABSK{b110}==", "bedrock-api-key-{b80}=="),
+    "Defined Networking": ("dnkey-{w26}-{w52}",),
+    "Firecrawl": ("fc-{h32}",),
+    "Harness": ("pat.{w22}.{h24}.{a20}",),
+    "Intra42": ("s-s4t2ud-{h64}",),
+    "LaunchDarkly": ("sdk-{uuid}", "api-{uuid}"),
+    "Novu": ("novu_secret_{h32}",),
+    "Paddle": ("pdl_live_apikey_{l26}_{a22}_{a3}",),
+    "Svix": ("whsec_{b32}",),
+}
+"""More issuers. The general rules missed most of these, so they are no sample of unknown issuers."""
 
 NAMED: Final = (
     "token={h32}",
@@ -125,6 +137,9 @@ NAMED: Final = (
     "credentials={a20}8",
     "encryptionKey={b43}=",
     "bot_token={h32}",
+    "RAILWAY_TOKEN={uuid}",
+    "<password>{a12}7</password>",
+    "<clientSecret>{a20}</clientSecret>",
 )
 PLACED: Final = (
     "Authorization: Basic {b20}{d2}==",
@@ -144,6 +159,17 @@ PLACED: Final = (
     "machine api.example.org login me password {a12}1",
     "deploy --api-key {a32}2",
     "amqp://guest:{a10}7@rabbit:5672//",
+    "Authorization: Splunk {uuid}",
+    "Authorization: SSWS 00{w40}",
+    "redis-cli -h cache -a {a20} ping",
+    "bindpw {a14}3",
+    "ConvertTo-SecureString '{a12}4' -AsPlainText -Force",
+    "~/.pgpass: db.internal:5432:shop:app:{a16}",
+    "https://a.blob.core.windows.net/c/f?sv=2023-01-03&sr=b&sig={a20}%2B{a22}%3D",
+    "admin:$apr1${a8}${a22}",
+    "root:$6${a16}${a86}:19000:0:99999:7:::",
+    "$2b$12${a53}",
+    "$argon2id$v=19$m=65536,t=3,p=4${b22}${b43}",
 )
 
 _CHOICE: Final = tuple("abcdefghijkmnopqrstuvwxyz")
@@ -262,6 +288,20 @@ _FORMED: Final = (
     "self._correct_for_mysql_bugs_{d5}_{d5}",
     "Cryptography_HAS_PSK_TLSv1_{d1}",
     "castro-20{d2}-fast-krippendorff",
+    "<li key='item-{d4}'>",
+    "<key>CFBundleIdentifier</key><string>org.example.app{d2}</string>",
+    "<Key>logs/2026/01/{d2}/part-00000-{uuid}.parquet</Key>",
+    "<password>required</password>",
+    '<input type="password" name="password" autocomplete="current-password">',
+    "redis-cli -h cache -p {d4} ping",
+    "Authorization: see the page of your provider",
+    "fc_{h48}",
+    "my-bucket-{l8}-{d12}",
+    "pass: {d3}, fail: {d1}, skip: {d2}",
+    "password=userPasswordField",
+    "password: userPasswordInput.value",
+    "SELECT password_hash FROM users WHERE token_id = $1",
+    "tr -d '$1$2' | awk '{{print $6}}'",
 )
 HARMLESS: Final[tuple[Callable[[random.Random], str], ...]] = (
     *((lambda chance, form=form: made(form, chance)) for form in _FORMED),

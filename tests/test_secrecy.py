@@ -19,7 +19,7 @@ from core import secrecy
 from core.issuers import ISSUERS
 from core.secrecy import SECRET_KINDS, SecretKind, masked, secrets_in, secrets_in_all
 from tests.bench.secrets import unknown_issuers
-from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
+from tests.secret_kinds import CHOSEN, HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _OF_BASE64: Final = _LETTERS + "-_"
@@ -140,7 +140,10 @@ def test_kinds_are_told_once_and_in_order() -> None:
     assert secrets_in(text) == ("private_key", "aws_access_key", "password")
 
 
-@pytest.mark.parametrize("forms", [*ISSUED.values(), NAMED, PLACED], ids=[*ISSUED, "named", "placed"])
+KEYS: Final = ISSUED | CHOSEN
+
+
+@pytest.mark.parametrize("forms", [*KEYS.values(), NAMED, PLACED], ids=[*KEYS, "named", "placed"])
 def test_secrets_of_every_issuer_name_and_place_are_found(forms: tuple[str, ...]) -> None:
     chance = random.Random(7)
     texts = [in_sentence(made(form, chance), chance) for form in forms for _ in range(20)]

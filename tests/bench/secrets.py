@@ -16,7 +16,7 @@ from typing import Final
 from core import secrecy
 from core.issuers import ISSUERS, Issuer
 from core.secrecy import secrets_in_all
-from tests.secret_kinds import HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
+from tests.secret_kinds import CHOSEN, HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
 
 VALUES: Final = 20
 HALVES: Final = 10
@@ -72,7 +72,7 @@ def nanoseconds() -> float:
 def main() -> None:
     """Print the figures."""
     chance = random.Random(1)
-    issued = [form for forms in ISSUED.values() for form in forms]
+    issued = [form for forms in (*ISSUED.values(), *CHOSEN.values()) for form in forms]
     for name, forms in (("issued", issued), ("named", NAMED), ("placed", PLACED)):
         _say(f"recall, {name}: {recall(texts_of(forms, chance)):.4f} of {len(forms)} forms x {VALUES} values")
     halves = [unknown_issuers(seed) for seed in range(HALVES)]

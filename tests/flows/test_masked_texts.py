@@ -23,10 +23,10 @@ from tests.engine import asked, content, named
 from tests.flows.test_episodes import file_of
 from tests.flows.training_worlds import execution_line, layer_line
 from tests.flows.world import context_at, run_of
-from tests.secret_kinds import ISSUED, NAMED, PLACED, in_sentence, made
+from tests.secret_kinds import CHOSEN, ISSUED, NAMED, PLACED, in_sentence, made
 from tests.store.worlds import lines_file
 
-FORMS: Final = [form for forms in [*ISSUED.values(), NAMED, PLACED] for form in forms]
+FORMS: Final = [form for forms in [*ISSUED.values(), *CHOSEN.values(), NAMED, PLACED] for form in forms]
 _CHANCE: Final = random.Random(11)
 SECRETS: Final = [made(form, _CHANCE) for form in FORMS]
 TEXTS: Final = [in_sentence(secret, _CHANCE) for secret in SECRETS]
