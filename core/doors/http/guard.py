@@ -21,7 +21,7 @@ from typing import Final
 from core.doors.exchange import JSON
 from core.doors.http.address import network_of
 from core.doors.http.refusals import Foreign, Full, Misdirected, NotJson, TooMany
-from core.errors import InvalidSetting, Unidentified
+from core.errors import InvalidInput, InvalidSetting, Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of
 from core.records.token import digest_of
@@ -43,8 +43,11 @@ _OF_PROXIES: Final = re.compile(
     r"^(?:(?:x-)?(?:original-)?forwarded(?:-.*)?|via|x-real-.*|(?:.*-)?client-?ip|(?:x-)?(?:remote|originating)-(?:ip|addr)"
     r"|(?:x-)?(?:cf|true|fastly|fly|do|nf-client|azure|appengine|envoy|cluster|proxyuser|vercel|arr|original|akamai|incap"
     r"|sucuri|haproxy|traefik|tailscale|cloudfront|amzn|amz-cf|goog-authenticated-user|goog-iap|ms-client|auth-request)-.*"
-    r"|x-(?:bluecoat|appgw|railway|pomerium|authentik|ssl|client-cert|cloud-trace|ali|coming-from|imforwards|rewrite-url)"
-    r"(?:-.*)?|ali-.*|front-end-https|x-url-scheme|(?:ssl-)?client-cert(?:-.*)?"
+    r"|x-(?:bluecoat|appgw|railway|pomerium|authentik|ssl|client-cert|cloud-trace|ali|coming-from|imforwards|rewrite-url"
+    r"|squid|istio|pangolin|zrok|exe-?dev|coder|replit|scalingo|heroku|render|cdn|edge|middleton|bytefaas|caddy"
+    r"|request-start|https|host)"
+    r"(?:-.*)?|(?:x-)?(?:ngrok|eo)-.*|(?:x-)?(?:remote|authenticated)-(?:user|email|name|groups?)"
+    r"|ali-.*|front-end-https|x-url-scheme|(?:ssl-)?client-cert(?:-.*)?"
     r"|proxy-(?:connection|authorization)|cdn-loop|x-varnish|x-nginx-.*|x-scheme|(?:x-)?(?:remote|webauth)-user)$",
     re.MULTILINE,
 )
@@ -164,6 +167,11 @@ def check_address(listener: Listener, headers: Mapping[str, str], version: str =
             "Without a sign-in, requests must come without a proxy's headers (such as Forwarded, X-Forwarded-*, "
             "X-Real-IP and Via), got some: behind a proxy every client would seem to be on this machine.",
             next_step="Connect directly, or through an SSH tunnel.",
+        )
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise InvalidInput(
+            "The length of a body must be declared once, got a Content-Length and a Transfer-Encoding.",
+            next_step="Send one of them; nothing was done.",
         )
     if version < "1.1" and not listener.signs_in:
         raise Foreign(

@@ -141,6 +141,8 @@ OF_PROXIES = (
         "X-HAProxy-Server-State",
         "X-Traefik-Router",
     ),
+    *("Ngrok-Auth-User-Email", "X-Authenticated-User", "Remote-Email", "Remote-Groups", "X-Pangolin-User"),
+    *("X-ExeDev-Email", "X-Coder-User", "EO-Connecting-IP", "X-Render-Origin-Server", "X-Squid-Error"),
 )
 """Headers by which proxies, content networks and load balancers name themselves or the client."""
 OF_CLIENTS = (

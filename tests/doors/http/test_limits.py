@@ -321,6 +321,22 @@ def test_a_creeping_body_ends_in_time_and_one_that_arrives_has_time(context: Con
         )
 
 
+@pytest.mark.parametrize("path", [f"{AT}/resets", "/__openclaw__/api/learning/reset", "/v1/learning/reset"])
+def test_a_body_with_two_lengths_is_refused_and_resets_nothing(context: Context, path: str) -> None:
+    """Servers in a row may read different bodies; of a reset an empty one can mean everything."""
+    with context.reading() as snapshot:
+        before = snapshot.revision
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    )
+    lengths = "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with at_socket(context) as (_, port):
+        answer = answer_to(port, f"{head}{lengths}".encode(), lambda _: None)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    with context.reading() as snapshot:
+        assert snapshot.revision == before
+
+
 def test_probes_answer_while_every_thread_works_and_every_slot_is_taken(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
