@@ -382,6 +382,14 @@ def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path
     assert (code, out) == (0, (tmp_path / "out.jsonl").read_text(encoding="utf-8"))
 
 
+def test_backups_and_exports_name_the_head_on_a_line_of_its_own(filled: Shell, tmp_path: Path) -> None:
+    head = document(filled("status", "--json"))["head"]
+    for asked in (("backup", tmp_path / "copy.db"), ("export", tmp_path / "out.jsonl"), ("verify",)):
+        _, out, _ = filled(*asked)
+        assert [line for line in out.splitlines() if line.endswith(f": {head}")], out
+        assert "\\n" not in out
+
+
 def test_verify_exits_with_1_and_the_differences(filled: Shell, tmp_path: Path) -> None:
     driver = sqlite3.connect(tmp_path / "a.db")
     driver.execute("UPDATE posterior SET pulls = pulls + 1 WHERE arm_no = 1")

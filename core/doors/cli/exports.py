@@ -180,6 +180,7 @@ def _say_export(result: ExportAnswer) -> None:
     if result.format in {"jsonl", "parquet"}:
         held = f"{number_of(result.runs, 'run')}, {number_of(result.rewards, 'reward')}"
         say(f"{held} and {number_of(result.resets, 'reset')} written to {result.file}.{_left_out(result)}")
+        say(*(() if result.head is None else (f"Head of its chain: {result.head}",)))
         return
     tables = (
         result.file if result.observations_file is None else f"{result.file} and {result.observations_file}"

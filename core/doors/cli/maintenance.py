@@ -43,7 +43,7 @@ def verify(
             )
             say(*(f"Head of {name}: {one}" for name, one in result.heads.items()))
             return
-        say(f"{result.n_differences:,} differences:")
+        say(f"{number_of(result.n_differences, 'difference')}:")
         heads = ("learner", "table", "key", "stored", "recomputed")
         say_table(heads, [[name, *map(str, difference)] for name, difference in result.differences])
 
@@ -109,8 +109,7 @@ def backup(
     with following(line) as bar:
         result: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
     text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
-    text += "".join(f"\nHead of {name}: {head}" for name, head in result.heads.items())
-    done(line, result, lambda: say(text))
+    done(line, result, lambda: say(text, *(f"Head of {name}: {head}" for name, head in result.heads.items())))
 
 
 @command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
