@@ -99,7 +99,7 @@ Browser = Annotated[
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
-    """``learner`` None: any of several, as pages and programs name them."""
+    """Started server. Without a ``learner`` it serves several, and each page and request names one."""
 
     url: str
     database: str

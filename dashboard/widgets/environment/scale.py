@@ -1,4 +1,4 @@
-"""Scale of an environment: what is in force, a form with its effect before it is sent, and every declaration."""
+"""Scale of an environment: the one in force, a form that shows its effect before it is sent, and all declarations."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def _fill_in(environment: str, values: dict[str, Any]) -> None:
 
 
 def _fields(story: EnvironmentStory) -> dict[str, Any]:
-    """Return the fields, each beginning with what is in force."""
+    """Draw the fields and return their values; each starts with the value in force."""
     environment, scale = story.summary.environment, story.summary.scale
     if (
         st.session_state.get(_key(environment, "seen")) != scale
         or _key(environment, "lo") not in st.session_state
     ):
-        # What is in force has changed, or the fields were folded away meanwhile: they start from it again.
+        # The scale in force has changed, or the fields were not drawn meanwhile: fill them in again.
         _fill_in(environment, {name: getattr(scale, name) for name in _FIELDS})
         st.session_state[_key(environment, "seen")] = scale
     values: dict[str, Any] = {}

@@ -1,6 +1,6 @@
-"""Episode filters: environment, split, task, model and outcome, and the place in time; all of it in the address.
+"""Episode filters: environment, split, task, model and outcome, and the position in time; all are in the address.
 
-The place (``episodes_before`` or ``episodes_after`` one) is no widget: the buttons write it, and a change of any
+The position (``episodes_before`` or ``episodes_after`` one) is no widget: the buttons write it, and a change of any
 filter takes it away.
 """
 
@@ -108,7 +108,7 @@ def page_start() -> tuple[EpisodeCursor | None, Direction]:
 
 
 def to_newest() -> None:
-    """Take the place out of the address."""
+    """Remove the position from the address."""
     address.say({BEFORE: None, AFTER: None})
 
 

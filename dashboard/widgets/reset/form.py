@@ -88,7 +88,7 @@ def fields() -> Scope:
 
 
 def _types(scope: ScopeName) -> tuple[ArmType, ...]:
-    """Return the type that is reset, or in words what is instead."""
+    """Draw the field of the type and return its choice; for another scope it is disabled and shows the scope."""
     if scope == "type":
         present = reading().frame.types
         return (st.selectbox("Type", present, key=RESET_TYPE, bind="query-params", filter_mode=None),)
@@ -144,7 +144,7 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
 
 
 def _confirmed(scope: Scope, phrase: str) -> None:
-    """Once more on the server: a click without phrase and reason resets nothing, and a second finds them gone."""
+    """Send the reset if phrase and reason are still there: a second click finds both fields empty."""
     if str(st.session_state.get(TYPED, "")).strip() != phrase or scope.reason is None:
         return
     actions.send_reset(

@@ -38,7 +38,7 @@ _LISTED: Final = 12
 
 
 def requested() -> RunStory | None:
-    """Return the run that the address names; where it names none, or one that isn't there, what to do instead."""
+    """Return the run that the address names; None after a message that names the next step."""
     name = st.query_params.get(address.RUN, "")
     if not name:
         _no_run("No run was chosen.", "This page explains one run: why each arm was in or left out.", "none")
@@ -67,7 +67,7 @@ def _no_run(problem: Markdown, why: Markdown, now: str) -> None:
 
 
 def links(story: RunStory) -> None:
-    """To the runs before and after in time, to all of them, and to a reward about this one."""
+    """Draw links to the runs before and after, to all runs, and to the form for a reward of this run."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         neighbour("Previous run", ":material/chevron_left:", {address.RUN: story.older})
         neighbour("Next run", ":material/chevron_right:", {address.RUN: story.newer})
@@ -157,7 +157,7 @@ def reward_form(story: RunStory) -> None:
 
 
 def by_hand(story: RunStory) -> None:
-    """Draw ledger rows about this run, each with the way to its arm's ledger."""
+    """Draw the ledger rows of this run, each with a link to the ledger of its arm."""
     rewards = story.by_hand
     if not rewards:
         return
@@ -177,7 +177,7 @@ def evaluations(story: RunStory) -> None:
 
 
 def excerpts(story: RunStory) -> None:
-    """Places where skills, files and memories were recognised, with a few words around each."""
+    """Show where skills, files and memories were recognised, with a few words around each."""
     quoted = story.quoted
     if not quoted:
         return
