@@ -56,7 +56,6 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "take out",
         "take out skills",
         "disable a plugin",
-        "unused skills",
     ),
     ("prune", "Put back"): ("put back", "undo a prune", "bring back a skill", "restore settings"),
     ("prune", "What can be switched"): ("what can be switched", "enabledPlugins", "config.toml"),
