@@ -197,7 +197,7 @@ def _requested(key: str, known: Sequence[str]) -> list[str]:
 
 
 def _part(chosen: Sequence[str], noun: Words) -> Markdown:
-    """Return one name, or how many.
+    """Return the name of a single choice, or the number of choices.
 
     >>> _part(["tool"], "type"), _part(["a", "b"], "model"), _part([], "type")
     ('tool', '2 models', '')
