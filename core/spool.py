@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -89,6 +90,7 @@ class Spool:
         self._numbers = count()
         self._n_bytes: int | None = None
         self._n_uncounted = 0
+        self._bounded_by = 0
 
     @classmethod
     def of_database(cls, location: Located, learner: str, *, parent: Path | None = None) -> Spool:
@@ -117,11 +119,13 @@ class Spool:
         now_ms: int,
         session: str | None = None,
         why: ArmscopeError | None = None,
-        in_time: Callable[[Callable[[], None]], None] | None = None,
+        start: Callable[[Callable[[], None]], None] | None = None,
+        wait_s: float | None = None,
     ) -> bool:
         """Store a run, on disk when this returns; ``why`` it was rejected. Return False where it was dropped.
 
-        ``in_time`` calls what waits for the disk, and may return before: only a loss of power loses the run then.
+        ``start`` starts work on another thread: the wait for the disk, which ends here after ``wait_s``, and the
+        search for runs to drop. A run whose wait ended early is lost only with the power.
         """
         header = Header(
             uid=uid,
@@ -132,38 +136,60 @@ class Spool:
         )
         name = f"{max(now_ms, 0):0{_NUMBERED}d}-{next(self._numbers):06d}-{token_hex(4)}"
         content = msgspec.json.encode(header) + b"\n" + body
+        path = self.folder / f"{name}{_WAITING if why is None else _REJECTED}"
         try:
             self._make()
-            sync = _write(self.folder / f"{name}{_WAITING if why is None else _REJECTED}", content)
+            _write(path, content)
         except OSError:
             self.count_dropped(1)
             return False
-        with suppress(OSError):
-            sync() if in_time is None else in_time(sync)
-        self._bound(len(content), now_ms)
+        if start is None:
+            _sync(path)
+        else:
+            is_synced = threading.Event()
+
+            def sync() -> None:
+                _sync(path)
+                is_synced.set()
+
+            start(sync)
+            is_synced.wait(wait_s)
+        self._count(len(content), now_ms, start)
         return True
 
     def _make(self) -> None:
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(self.folder / "about.json", msgspec.json.encode(self.about))()
+            _write(self.folder / "about.json", msgspec.json.encode(self.about))
+            _sync(self.folder / "about.json")
 
-    def _bound(self, n_bytes: int, now_ms: int) -> None:
-        """Drop what is too old, and the oldest beyond the limit."""
-        if self._n_bytes is not None and self._n_bytes + n_bytes <= self._max_bytes:
+    def _count(self, n_bytes: int, now_ms: int, start: Callable[[Callable[[], None]], None] | None) -> None:
+        """Count the bytes of a run, and drop others where they are too many."""
+        if self._n_bytes is not None:
             self._n_bytes += n_bytes
-            return
+            if self._n_bytes <= self._max_bytes:
+                return
+        if start is None:
+            self._bound(now_ms)
+        elif self._bounded_by != os.getpid():  # a child made by fork has none of the threads
+            self._bounded_by = os.getpid()
+            start(lambda: self._bound(now_ms))
+
+    def _bound(self, now_ms: int) -> None:
+        """Drop what is too old; and the oldest beyond the limit, with some more, because all files are listed."""
         sizes = {path: _size(path) for path in self._files()}
         total = sum(sizes.values())
+        most = self._max_bytes if total <= self._max_bytes else self._max_bytes * 7 // 8
         oldest_ms = now_ms - self._max_age_ms
         n_dropped = 0
         for path, size in sizes.items():
-            if total <= self._max_bytes and _time_of(path) >= oldest_ms:
+            if total <= most and _time_of(path) >= oldest_ms:
                 break
             n_dropped += _removed(path) and path.suffix == _WAITING
             total -= size
         self._n_bytes = total
         self.count_dropped(n_dropped)
+        self._bounded_by = 0
 
     def count_dropped(self, number: int) -> None:
         """Add to the number of dropped runs, a byte each; what the disk refuses is counted in this process."""
@@ -274,7 +300,8 @@ class Spool:
 
     def _rewrite(self, item: Item, path: Path, header: Header, body: bytes) -> None:
         with suppress(OSError):
-            _write(path, msgspec.json.encode(header) + b"\n" + body)()
+            _write(path, msgspec.json.encode(header) + b"\n" + body)
+            _sync(path)
             if path != item.path:
                 _removed(item.path)
 
@@ -290,32 +317,32 @@ def spools(parent: Path | None = None) -> list[Spool]:
     return sorted(found, key=lambda one: (one.about.address, one.about.learner))
 
 
-def _write(path: Path, content: bytes) -> Callable[[], None]:
-    """Write a file that has its name when it is complete. Return what brings it to the disk."""
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that has its name when it is complete."""
     partial = path.with_name(f".{path.name}.{token_hex(4)}")
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(handle, "wb", closefd=False) as opened:
+        with os.fdopen(handle, "wb") as opened:
             opened.write(content)
         partial.replace(path)
     except BaseException:
-        os.close(handle)
         _removed(partial)
         raise
 
-    def sync() -> None:
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        if sys.platform != "win32":
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
-    return sync
+def _sync(path: Path) -> None:
+    """Bring a file and its name to the disk, unless it is sent already."""
+    with suppress(OSError):
+        _sync_handle(os.open(path, os.O_RDWR))
+        if sys.platform != "win32":
+            _sync_handle(os.open(path.parent, os.O_RDONLY))
+
+
+def _sync_handle(handle: int) -> None:
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _locked(handle: int, deadline: float) -> bool:

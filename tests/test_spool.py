@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,43 @@ def test_the_oldest_are_dropped_and_counted(tmp_path: Path) -> None:
     again.add("later", b"x", now_ms=NOW_MS + MAX_AGE_MS + DAY_MS)
     assert bodies(again) == [b"x"]
     assert again.counts() == SpoolCounts(waiting=1, dropped=50)
+
+
+def test_a_caller_waits_for_neither_a_slow_disk_nor_a_full_spool(tmp_path: Path) -> None:
+    """What takes long is work for another thread. It holds no file open, and does not begin twice."""
+    spool = Spool("address", "default", parent=tmp_path, max_bytes=2_000)
+    works: list[Callable[[], None]] = []
+    n_open = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").is_dir() else None
+    for number in range(50):
+        assert spool.add(
+            f"r{number}", b"%3d" % number * 30, now_ms=NOW_MS + number, start=works.append, wait_s=0
+        )
+    if n_open is not None:
+        assert len(list(Path("/proc/self/fd").iterdir())) == n_open
+    assert spool.counts() == SpoolCounts(waiting=50)
+    assert len(works) == 51, "each waits for the disk, and one bounds the spool"
+    for work in works:
+        work()
+    counts = spool.counts()
+    assert 5 < counts.waiting < 25
+    assert counts.waiting + counts.dropped == 50
+    assert bodies(spool)[-1] == b" 49" * 30
+    works.clear()
+    spool.add("later", b"x", now_ms=NOW_MS + 50, start=works.append, wait_s=0)
+    assert len(works) == 1, "there is room"
+
+
+def test_a_caller_waits_until_its_run_is_on_disk(spool: Spool) -> None:
+    threads: list[threading.Thread] = []
+
+    def start(work: Callable[[], None]) -> None:
+        threads.append(threading.Thread(target=work))
+        threads[-1].start()
+
+    assert spool.add("r", b"body", now_ms=NOW_MS, start=start, wait_s=60)
+    assert spool.counts() == SpoolCounts(waiting=1)
+    for thread in threads:
+        thread.join()
 
 
 def test_a_rejected_run_is_kept_with_its_reason_and_may_wait_again(spool: Spool) -> None:

@@ -15,10 +15,11 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -60,7 +61,9 @@ _REJECTIONS: Final = (InvalidInput, NotFound, Conflict, Denied, Unidentified)
 _FIRST_PROBE_S: Final = 0.05
 _LAST_PROBE_S: Final = 5.0
 _SEND_S: Final = 10.0
-_SYNC_S: Final = 0.03
+_SYNC_S: Final = 0.02
+_FIRST_SYNC_S: Final = 0.08
+"""Wait for the disk in a request that first waited for an answer."""
 _FLUSH_S: Final = 0.5
 _LAST_FLUSH_S: Final = 2.0
 _KNOWN_S: Final = 60.0
@@ -89,13 +92,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Request(NamedTuple):
-    """Checked options of one request of an agent."""
+@dataclass
+class Request:
+    """Checked options of one request of an agent, and whether it has waited for an answer that did not come."""
 
     uid: str
     options: Mapping[str, Any]
     limits: Limits
     raises: bool
+    has_waited: bool = False
 
     @classmethod
     def of(cls, uid: str, options: Mapping[str, Any], limits: Limits) -> Request:
@@ -125,6 +130,7 @@ class Attempts:
         self.spool = spool
         self._learner = learner
         self._threads = Threads()
+        self._disk_threads = Threads()
         self._is_closing = threading.Event()
         self._known = _Known()
         self._is_registered = False
@@ -169,6 +175,7 @@ class Attempts:
                 if isinstance(problem, _REJECTIONS):
                     self._log_once("A selection was refused, so all tools that fit are in: %s", problem)
                 else:
+                    request.has_waited = True
                     self._failed(problem)
             else:
                 self._known.add(
@@ -230,9 +237,10 @@ class Attempts:
             except _REJECTIONS as problem:
                 return None, self._reject(request.uid, self._final(made), problem, made.session)
             except Exception as problem:
+                request.has_waited = True
                 self._failed(problem)
         if answer is None:
-            return None, self._keep(made, afterwards)
+            return None, self._keep(made, _FIRST_SYNC_S if request.has_waited else _SYNC_S, afterwards)
         for work in afterwards:
             self._do_afterwards(work)
         return answer, "recorded"
@@ -250,11 +258,9 @@ class Attempts:
 
         return self._threads.call(work, limits.record_s)
 
-    def _keep(self, run: Run, afterwards: Sequence[Callable[[], None]] = ()) -> RunOutcome:
-        """Store a run in the spool."""
-        now_ms = self._learner._now_ms()
-        final = self._final(run)
-        if not self.spool.add(run.uid, final, now_ms=now_ms, session=run.session, in_time=self._in_time):
+    def _keep(self, run: Run, sync_s: float, afterwards: Sequence[Callable[[], None]] = ()) -> RunOutcome:
+        """Store a run in the spool; wait at most ``sync_s`` for its disk."""
+        if not self._add(run.uid, self._final(run), run.session, sync_s):
             self._log_once("Run %r is lost: the spool %s can't be written.", run.uid, self.spool.folder)
             return "dropped"
         if afterwards:
@@ -262,10 +268,18 @@ class Attempts:
         self._recover()
         return "spooled"
 
-    def _in_time(self, sync: Callable[[], None]) -> None:
-        """Wait for the disk, but not for one that takes long."""
-        with suppress(Exception):
-            self._threads.call(sync, _SYNC_S)
+    def _add(
+        self, uid: str, body: bytes, session: str | None, sync_s: float, why: ArmscopeError | None = None
+    ) -> bool:
+        return self.spool.add(
+            uid,
+            body,
+            now_ms=self._learner._now_ms(),
+            session=session,
+            why=why,
+            start=self._disk_threads.start,
+            wait_s=sync_s,
+        )
 
     def _final(self, run: Run) -> bytes:
         """Return the request that records a run later. What its texts refer to is found now; they are left out."""
@@ -291,8 +305,7 @@ class Attempts:
         """Keep a run as rejected."""
         why = problem if isinstance(problem, ArmscopeError) else _unexpected(problem)
         self._log_once("Run %r was rejected: %s", uid, why)
-        now_ms = self._learner._now_ms()
-        self.spool.add(uid, body, now_ms=now_ms, session=session, why=why, in_time=self._in_time)
+        self._add(uid, body, session, _SYNC_S, why)
         return "dropped"
 
     # Record later
@@ -342,7 +355,7 @@ class Attempts:
             if isinstance(known, _REJECTIONS):
                 self._reject(run.uid, self._final(run), known, run.session)
             else:
-                self._keep(run)
+                self._keep(run, _FIRST_SYNC_S)
 
     def _record_all(self, runs: Sequence[Run], limit_s: float) -> None:
         with self._learner._within(self.limits.connect_s, limit_s):

@@ -87,6 +87,8 @@ class Front:
 
 def _copy(source: socket.socket, target: socket.socket | None) -> None:
     with suppress(OSError):
+        if target is not None:
+            target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while content := source.recv(_CHUNK):
             if target is not None:
                 target.sendall(content)
