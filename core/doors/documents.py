@@ -258,7 +258,7 @@ def audit_rows(answer: AuditPage | DenialPage) -> list[dict[str, object]]:
             "at": iso(row.at_ms),
             **{
                 name: getattr(row, name)
-                for name in ("actor", "action", "act", "undone", "revision", "n", "detail")
+                for name in ("actor", "action", "act", "undone", "revision", "n", "detail", "mark")
                 if hasattr(row, name)
             },
         }

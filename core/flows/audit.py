@@ -10,8 +10,10 @@ from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.limits import whole
+from core.records.run_query import Since
 from core.store.denials import denials as stored_denials
 from core.store.reads import audit_page
+from core.store.reads.since import after_of
 
 MOST: int = 1_000
 """Maximum number of entries on a page."""
@@ -23,6 +25,9 @@ def audit(
     installation: Annotated[bool, Meta(description="Changes of members and tokens.")] = False,
     wanted: Annotated[AuditFilter, Meta(description="Only entries that pass this filter.")] = AuditFilter(),  # noqa: B008 - frozen
     before: Annotated[int | None, Meta(description="Cursor: next of the page before.")] = None,
+    since: Annotated[
+        Since, Meta(description="Only entries after it, oldest first: 0, an entry's mark, or a head.")
+    ] = None,
     limit: Annotated[
         int | None, Meta(description="Maximum number (1 to 1,000), newest first; null: all.")
     ] = 50,
@@ -31,7 +36,8 @@ def audit(
     limit = None if limit is None else whole("limit", limit, MOST, lowest=1)
     with context.reading_admin() if installation else context.reading("members") as snapshot:
         hidden = () if installation else hidden_from(context, snapshot)
-        return audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden)
+        after = after_of(snapshot, since, hidden)
+        return audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden, after=after)
 
 
 def denials(

@@ -215,6 +215,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
 LISTS: dict[str, tuple[str, Query, Callable[[Context, Query], object]]] = {
     "ledger": ("row_no", {"arm": ARM}, lambda context, query: queries.rewards(context, limit=MANY, **query)),
     "acts": ("mark", {"action": "note"}, lambda context, query: queries.changes(context, MANY, **query)),
+    "audit": ("mark", {"action": "note"}, lambda context, query: queries.changes(context, MANY, **query)),
     "evaluations": (
         "id",
         {"outcome": "success"},
@@ -263,6 +264,24 @@ def test_other_lists_take_their_filters_over_http_and_go_on_from_a_mark(judged: 
     wrong = asking.get(f"/api/v1/learners/default/{name}?since=9:{'0' * 16}")
     assert (wrong.status, "another database" in wrong.document["next"]) == (400, True)
     asking.close()
+
+
+def test_the_audit_command_goes_on_from_a_mark(judged: Context, capsys: pytest.CaptureFixture[str]) -> None:
+    def audit(*words: str) -> Any:  # noqa: ANN401
+        with pytest.raises(SystemExit):
+            main(["--database", str(judged.store.location), "audit", "--json", *words])
+        return json.loads(capsys.readouterr().out)
+
+    every = audit("--all")["entries"]
+    marks = [one["mark"] for one in every[::-1]]
+    assert len(marks) > 3
+    assert [one["mark"] for one in audit("--since", "0", "--limit", "2")["entries"]] == marks[:2]
+    assert [one["mark"] for one in audit("--since", marks[1], "--all")["entries"]] == marks[2:]
+    assert audit("--since", marks[-1])["entries"] == []
+    assert [one["mark"] for one in audit("--since", "2000-01-01")["entries"]] == marks[::-1]
+    assert "--since" in audit("--since", "Monday")["error"]
+    assert "/1." in audit("--since", "1")["next"], "a revision alone"
+    assert "2026-01-31" in audit("--since", "0", "--denials")["error"]
 
 
 def test_the_ledger_takes_the_filters_of_the_runs_that_rewards_are_about(judged: Context) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -47,6 +48,8 @@ SHOWN_ONCE = "It is shown this once: {name} ({id}), {use}, until {until}."
 Name = Annotated[str, typer.Argument(help=words("add_member", "name"))]
 TokenName = Annotated[str, typer.Argument(help=words("create_token", "name"))]
 InLearner = Annotated[str | None, _IN]
+_MARK: Final = re.compile(r"[0-9]{1,7}$|[0-9]+:[0-9a-f]")
+"""Start of a position in the audit; other values of ``--since`` are times."""
 
 
 @command("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])
@@ -228,6 +231,7 @@ def _say_tokens(rows: Sequence[TokenRow]) -> None:
         "audit",
         "audit --installation",
         "audit --by mara --action reset --since 2026-01-31",
+        "audit --since 0 --limit 1000 --format csv",
         "audit --denials",
         "audit --all --format csv > audit.csv",
     ],
@@ -242,7 +246,12 @@ def audit(
     by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="By one actor.")] = None,
     action: Annotated[str | None, typer.Option("--action", metavar="NAME", help="Of one kind.")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="From this time on (ISO 8601, UTC).")
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME|MARK",
+            help="From this time on (ISO 8601, UTC); or after 0, an entry's mark, or a head, oldest first.",
+        ),
     ] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Before this time (ISO 8601, UTC).")
@@ -254,8 +263,12 @@ def audit(
     whole: Annotated[bool, typer.Option("--all", help="All entries, without a limit.")] = False,
     format_name: Format = None,
 ) -> None:
+    mark = since if since is not None and _MARK.match(since) and not denials else None
     audit_filter = AuditFilter(
-        actor=by, action=action, since_ms=_utc_ms("--since", since), until_ms=_utc_ms("--until", until)
+        actor=by,
+        action=action,
+        since_ms=None if mark is not None else _utc_ms("--since", since),
+        until_ms=_utc_ms("--until", until),
     )
     context = context_of(line, whole=installation or denials)
     page: AuditPage | DenialPage
@@ -264,19 +277,23 @@ def audit(
         page = verb("denials").call(context, wanted=audit_filter, limit=at_most)
     else:
         page = verb("audit").call(
-            context, installation=installation, wanted=audit_filter, before=before, limit=at_most
+            context, installation=installation, wanted=audit_filter, before=before, since=mark, limit=at_most
         )
     if format_name is not None:
         rows_or(line, format_name, audit_rows(page), lambda: None)
     else:
-        answer(line, page, lambda: _say_page(page, f"{global_options(line).again()} audit"))
+        again = f"{global_options(line).again()} audit{' --installation' if installation else ''}"
+        answer(line, page, lambda: _say_page(page, again, is_onward=mark is not None))
 
 
-def _say_page(page: AuditPage | DenialPage, again: str) -> None:
+def _say_page(page: AuditPage | DenialPage, again: str, *, is_onward: bool) -> None:
     if isinstance(page, DenialPage):
         _say_denials(page)
-    else:
-        _say_audit(page, f"{again} --before {page.next}")
+        return
+    _say_audit(page)
+    if page.next is not None:
+        more = f"Later ones: {again} --since {page.entries[-1].mark}"
+        say(more if is_onward else f"Earlier ones: {again} --before {page.next}")
 
 
 def _utc_ms(option: str, text: str | None) -> int | None:
@@ -293,7 +310,7 @@ def _utc_ms(option: str, text: str | None) -> int | None:
     return at_ms
 
 
-def _say_audit(page: AuditPage, more: str) -> None:
+def _say_audit(page: AuditPage) -> None:
     table = [
         (
             iso(one.at_ms) or "",
@@ -305,8 +322,6 @@ def _say_audit(page: AuditPage, more: str) -> None:
         for one in page.entries
     ]
     say_table(("time", "who", "did", "id", "what"), table)
-    if page.next is not None:
-        say(f"Earlier ones: {more}")
 
 
 def _details(detail: Mapping[str, object]) -> Iterator[str]:

@@ -27,7 +27,6 @@ from core.doors.terminal import as_plain
 from core.doors.verbs import Input, Verb, verb
 from core.errors import InvalidInput
 from core.flows import queries
-from core.flows.audit import audit
 from core.flows.context import Context
 from core.flows.export import export_into
 from core.flows.queries.previews import CreditPreview
@@ -355,10 +354,6 @@ def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mappi
     rows = queries.rewards(context, before=before, limit=limit + 1, **query)
     onward = [rows[limit - 1].row_no] if len(rows) > limit else None
     return ListPage([as_plain(row) for row in rows[:limit]], onward)
-
-
-def _audit(context: Context, cursor: list[int] | None, limit: int) -> ListPage:
-    return _entries(audit(context, before=None if cursor is None else cursor[0], limit=limit))
 
 
 def _traces(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
@@ -708,7 +703,14 @@ ROWS: Final = (
         "Who changed what, the latest first.",
         filters="acts",
     ),
-    _list("audit", _listed(_audit, int), AuditEntry, "Who did what.", action="members"),
+    _list(
+        "audit",
+        _filtered("acts", _acts, int),
+        AuditEntry,
+        "Who did what.",
+        action="members",
+        filters="acts",
+    ),
     _list("environments", _filtered("episodes", _environments, str), verb("episodes"), filters="episodes"),
     _row(
         "GET",
