@@ -261,6 +261,32 @@ def script_of(blocks: list[Block]) -> str:
     return "\n".join(parts)
 
 
+def outputs_of(blocks: list[Block]) -> list[str]:
+    """Lines that blocks of Python print as they show them: the comment after a ``print``, or comments below it.
+
+    >>> outputs_of([Block("python", False, "print(1)  # 1\\nprint(2, end=sep)\\n# 2\\n# 3\\nx = 4  # no\\n")])
+    ['1', '2', '3']
+    """
+    shown = []
+    for block in blocks:
+        is_below = False
+        for line in block.code.splitlines() if block.language == "python" else ():
+            words = line.strip()
+            is_print = words.startswith("print(")
+            if is_print and "  # " in words:
+                shown.append(words.rpartition("  # ")[2])
+            elif is_below and words.startswith("# "):
+                shown.append(words[2:])
+            is_below = is_print or (is_below and words.startswith("# "))
+    return shown
+
+
+def assert_shows(shown: list[str], printed: str) -> None:
+    """Check that lines are among those that were printed, in their order."""
+    lines = iter(printed.splitlines())
+    assert [one for one in shown if one not in lines] == [], printed
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
@@ -289,6 +315,7 @@ def test_code_runs_as_it_is_printed(name: str, commands: Path, tmp_path: Path) -
     done = _bash(script, tmp_path, f"{commands}:/usr/bin:/bin", timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
+    assert_shows(outputs_of([block for block in blocks_of(name) if not block.is_long]), done.stdout)
 
 
 @pytest.mark.long
@@ -324,6 +351,12 @@ def _bash(
         timeout=timeout,
         check=False,
     )
+
+
+@pytest.mark.parametrize("name", [README, "python", "loops", "environments"])
+def test_pages_show_what_their_code_prints(name: str) -> None:
+    """Else the comparison of outputs would compare nothing."""
+    assert outputs_of(blocks_of(name))
 
 
 @every_text

@@ -14,6 +14,7 @@ from dashboard import commands
 from tests.conftest import ROOT
 from tests.installed import slim_packages
 from tests.test_architecture import imports_of, is_within, module_of, source_files
+from tests.test_guide import Block, assert_shows, outputs_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -27,13 +28,17 @@ def blocks(language: str) -> list[str]:
     return [block for of_text in found for block in of_text]
 
 
-def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_python_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     code = blocks("python")[0]
     for n_times in (1, 2):  # a first experiment is run twice
         exec(compile(code, "README.md", "exec"), {})
         with open_learner("runs.db") as learner:
             assert learner.status().runs == n_times
+        if n_times == 1:
+            assert_shows(outputs_of([Block("python", False, code)]), capsys.readouterr().out)
     with open_learner("runs.db") as learner:
         assert learner.verify().clean
 
