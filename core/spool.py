@@ -7,6 +7,7 @@ learner at one address share a folder, whose name is a digest of both. Several p
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -38,6 +39,10 @@ _REJECTED: Final = ".rejected"
 _DAMAGED: Final = ".damaged"
 _NUMBERED: Final = 15
 """Digits of the milliseconds in a file's name."""
+_NAME: Final = re.compile(r"\d{15,}-\d{6,}-[0-9a-f]{8}\.(run|rejected|damaged)")
+_PARTIAL: Final = re.compile(r"\.\d{15,}-.*\.[0-9a-f]{8}")
+"""Name of a file that is being written; a kill leaves it behind."""
+_PARTIAL_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 
@@ -91,6 +96,7 @@ class Spool:
         self._n_bytes: int | None = None
         self._n_uncounted = 0
         self._bounded_by = 0
+        self._unreadable: set[Path] = set()
 
     @classmethod
     def of_database(cls, location: Located, learner: str, *, parent: Path | None = None) -> Spool:
@@ -177,6 +183,7 @@ class Spool:
 
     def _bound(self, now_ms: int) -> None:
         """Drop what is too old; and the oldest beyond the limit, with some more, because all files are listed."""
+        self._remove_partial()
         sizes = {path: _size(path) for path in self._files()}
         total = sum(sizes.values())
         most = self._max_bytes if total <= self._max_bytes else self._max_bytes * 7 // 8
@@ -205,24 +212,29 @@ class Spool:
     # Read
 
     def waiting(self) -> list[Path]:
-        """Return the files that wait to be sent, oldest first."""
-        return [path for path in self._files() if path.suffix == _WAITING]
+        """Return the files that wait to be sent, oldest first; without those that can't be read."""
+        return [path for path in self._files() if path.suffix == _WAITING and path not in self._unreadable]
 
     def rejected(self) -> list[Path]:
         """Return the files of rejected runs, oldest first."""
         return [path for path in self._files() if path.suffix == _REJECTED]
 
     def read(self, path: Path) -> Item | None:
-        """Return a run; None where another process has taken the file, or it is damaged and now set aside."""
+        """Return a run; None if it is gone, can't be read, or is damaged and now set aside."""
         try:
             line, _, body = path.read_bytes().partition(b"\n")
             header = msgspec.json.decode(line, type=Header)
+        except FileNotFoundError:
+            return None
         except OSError:
+            self._unreadable.add(path)
             return None
         except (msgspec.MsgspecError, UnicodeError):
             header = None
         if header is None or header.digest != _digest(body):
             with suppress(OSError):
+                if path.suffix == _DAMAGED:
+                    return None
                 path.replace(path.with_suffix(_DAMAGED))
                 self.count_dropped(1)
             return None
@@ -242,8 +254,14 @@ class Spool:
             names = os.listdir(self.folder)  # noqa: PTH208 - most often there is no such folder
         except OSError:
             return []
-        ends = (_WAITING, _REJECTED, _DAMAGED)
-        return [self.folder / name for name in sorted(names) if name.endswith(ends)]
+        return [self.folder / name for name in sorted(names) if _NAME.fullmatch(name)]
+
+    def _remove_partial(self) -> None:
+        """Remove what killed processes left half written; a younger file may be under way."""
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                if _PARTIAL.fullmatch(path.name) and abs(time.time() - path.stat().st_mtime) > _PARTIAL_S:
+                    _removed(path)
 
     # Change
 
@@ -279,9 +297,12 @@ class Spool:
     def erase(self, *, run: str | None = None, session: str | None = None) -> int | None:
         """Erase the texts of a run, or of the runs of a session, and the session's name. Return how many runs had it.
 
-        None: another process is sending, so nothing was searched.
+        Damaged files go, as they may hold its texts. None: another process is sending, or a file can't be read.
         """
-        if (run is None and session is None) or not self._files():
+        if run is None and session is None:
+            return 0
+        self._remove_partial()
+        if not self._files():
             return 0
         n_erased = 0
         with self.sending(wait_s=5.0) as is_alone:
@@ -289,6 +310,8 @@ class Spool:
                 return None
             for path in self._files():
                 item = self.read(path)
+                if item is None:
+                    _removed(path.with_suffix(_DAMAGED))
                 if item is None or (item.header.uid != run and (session or run) != item.header.session):
                     continue
                 body = _without_texts(item.body)
@@ -296,7 +319,7 @@ class Spool:
                 if header != item.header:
                     self._rewrite(item, item.path, header, body)
                     n_erased += 1
-        return n_erased
+        return None if self._unreadable.intersection(self._files()) else n_erased
 
     def _rewrite(self, item: Item, path: Path, header: Header, body: bytes) -> None:
         with suppress(OSError):
@@ -309,12 +332,12 @@ class Spool:
 def spools(parent: Path | None = None) -> list[Spool]:
     """Return every spool of this user, by address and learner."""
     folder = spool_folder() if parent is None else parent
-    found = []
+    every = []
     for file in folder.glob("*/about.json"):
         with suppress(OSError, msgspec.MsgspecError):
             about = msgspec.json.decode(file.read_bytes(), type=About)
-            found.append(Spool(about.address, about.learner, parent=folder))
-    return sorted(found, key=lambda one: (one.about.address, one.about.learner))
+            every.append(Spool(about.address, about.learner, parent=folder))
+    return sorted(every, key=lambda one: (one.about.address, one.about.learner))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -168,6 +168,42 @@ def test_what_the_disk_refuses_is_dropped_and_counted(tmp_path: Path) -> None:
         assert not is_alone
 
 
+def test_foreign_files_stay_and_unreadable_ones_stop_nothing(spool: Spool) -> None:
+    """Neither waits, as what waits for ever would keep the sender busy."""
+    spool.add("r0", b"{}", now_ms=NOW_MS)
+    foreign = [spool.folder / name for name in ("notes.run", ".hidden", "1.rejected")]
+    for path in foreign:
+        path.write_bytes(b"PLANTED")
+    unreadable = spool.folder / f"{NOW_MS:015d}-000000-00000000.run"
+    unreadable.mkdir()
+    assert spool.read(unreadable) is None
+    assert spool.read(unreadable) is None
+    assert bodies(spool) == [b"{}"]
+    assert spool.counts() == SpoolCounts(waiting=2), "it is counted, and another process may read it"
+    assert spool.erase(run="r0") is None, "it may hold texts of the run"
+    assert [path.read_bytes() for path in foreign] == [b"PLANTED"] * 3
+
+
+def test_erase_leaves_no_texts_in_damaged_or_half_written_files(spool: Spool) -> None:
+    for number in range(3):
+        spool.add(f"r{number}", b'{"text": "PLANTED"}', now_ms=NOW_MS)
+    damaged, seen, _ = spool.waiting()
+    for path in (damaged, seen):
+        path.write_bytes(path.read_bytes()[:-2])
+    assert spool.read(seen) is None
+    half, young = (spool.folder / f".{NOW_MS:015d}-9-aa.run.{digit * 8}" for digit in "01")
+    for path in (half, young):
+        path.write_bytes(b"PLANTED")
+    os.utime(half, (0, 0))
+    assert spool.erase(run="r9") == 0
+    assert [b"PLANTED" in path.read_bytes() for path in spool.waiting()] == [True]
+    assert young.exists(), "another process may be writing it"
+    assert len([path for path in spool.folder.iterdir() if b"PLANTED" in path.read_bytes()]) == 2
+    assert (spool.counts().waiting, spool.counts().dropped) == (1, 2)
+    assert spool.erase(run="r9") == 0
+    assert spool.counts().dropped == 2, "once"
+
+
 KILLED = """
 import sys
 from pathlib import Path

@@ -498,6 +498,18 @@ def test_the_command_lists_and_sends(shell: Shell, tmp_path: Path, monkeypatch: 
         assert learner.status().runs == 3
 
 
+@pytest.mark.of_file
+def test_a_file_that_cannot_be_read_keeps_no_sender_busy(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db", spool=tmp_path, select_s=5, record_s=0.2) as learner:
+        request(learner, "before")
+        with browsed(tmp_path / "a.db"):
+            assert request(learner, "r").outcome == "spooled"
+            (learner._attempts.spool.folder / f"{0:015d}-000000-00000000.run").mkdir()
+        until(lambda: learner._attempts.counts().waiting == 1 and learner._attempts._recovery is None)
+        assert learner.status().runs == 2
+        assert request(learner, "after").outcome == "recorded"
+
+
 # Record later
 
 
