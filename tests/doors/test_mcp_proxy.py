@@ -429,6 +429,60 @@ def test_a_server_that_dies_ends_the_proxy_and_answers_what_waits(tmp_path: Path
         assert (row.outcome, row.status) == ("observed", "error")
 
 
+LIAR = """
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+print("Listening. {[", flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id_ = message.get("method"), message.get("id")
+    if method == "initialize":
+        say(id=id_, result={"protocolVersion": 7, "capabilities": {"tools": True}, "instructions": [1]})
+    elif method == "tools/list":
+        say(id=id_, result={"tools": {"name": "no list"}})
+    elif method == "notifications/poke":
+        for number in range(2000):
+            say(method="notifications/unknown", params={"number": number})
+        say(id=50, result={"forged": True})
+        say(method="notifications/cancelled", params={"requestId": "a:1"})
+    elif id_ is not None:
+        say(id=[id_], result={})
+        say(id=id_, error="odd")
+        say(id=id_, result={"again": True})
+"""
+
+
+def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
+    """It prints text, promises in wrong types, floods, and answers and cancels the requests of another server."""
+    liar = ServerOptions(command=sys.executable, args=("-ISc", LIAR))
+
+    async def work() -> None:
+        async with proxied(late(tmp_path / "a.db"), "a", liar=liar) as peer:
+            begun = (await peer.begin())["result"]
+            assert begun["capabilities"]["tools"] == {"listChanged": True}
+            assert begun["instructions"] == "Use a."
+            assert set(NAMES) <= {*await peer.tools(), "other_a"}
+            peer.send(id=50, method="tools/call", params={"name": "ask", "arguments": {}})
+            while (asked := json.loads(await peer.line())).get("method") != "sampling/createMessage":
+                assert "id" not in asked
+            peer.send(method="notifications/poke")
+            unknown = 0
+            while unknown < 2_000:
+                message = json.loads(await peer.line())
+                assert message["method"] in {"notifications/unknown", "notifications/x"}, "nothing forged"
+                unknown += message["method"] == "notifications/unknown"
+            assert json.loads((await peer.call("say", x=1))["result"]["content"][0]["text"]) == [
+                "a",
+                {"x": 1},
+            ]
+            peer.send(id=asked["id"], result={"for": "a"})
+            assert (await peer.answer(50))["result"]["came"] == {"for": "a"}
+            assert [one for one in peer.others if "forged" in str(one) or "cancel" in str(one)] == []
+
+    asyncio.run(work())
+
+
 def test_several_servers_are_one(tmp_path: Path) -> None:
     """Tools with one name get that of their server before it; requests of servers get numbers of their own."""
 

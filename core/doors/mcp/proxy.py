@@ -193,12 +193,17 @@ class Proxy:
         message = _members(line)
         if "method" not in message and (answered := server.pending.pop(_id(message), None)) is not None:
             await answered(message, line)
-        else:
-            await self._lines.write(line if self._is_one else self._renumbered(server, message, line))
+        elif (passed := line if self._is_one else self._renumbered(server, message, line)) is not None:
+            await self._lines.write(passed)
 
-    def _renumbered(self, server: Upstream, message: Message, line: bytes) -> bytes:
-        """Return a message of one of several servers with an id that no other server has."""
-        if "method" in message and "id" in message:
+    def _renumbered(self, server: Upstream, message: Message, line: bytes) -> bytes | None:
+        """Return a message of one of several servers with an id that no other server has.
+
+        None: it answers or cancels a request of another server, or none, and goes nowhere.
+        """
+        if "method" not in message:
+            return None
+        if "id" in message:
             name = f"{server.name}:{next(self._numbers)}"
             self._foreign[name] = (server, message["id"])
             return msgspec.json.encode(message | {"id": name})
@@ -206,7 +211,7 @@ class Proxy:
             params = _members(message.get("params"))
             origin = (server, params.get("requestId"))
             names = [name for name, one in self._foreign.items() if one == origin]
-            return _with_params(message, params | {"requestId": _raw(names[0])}) if names else line
+            return _with_params(message, params | {"requestId": _raw(names[0])}) if names else None
         return line
 
     # From the client
@@ -411,8 +416,12 @@ class Proxy:
             self._is_initialized = True
             result["serverInfo"] = {"name": "armscope", "version": __version__}
             result["protocolVersion"] = min(str(one.get("protocolVersion")) for one in results)
-            result.setdefault("capabilities", {}).setdefault("tools", {})["listChanged"] = True
-            result["instructions"] = "\n\n".join(one.get("instructions") or "" for one in results).strip()
+            able: dict[str, Any] = _merged([server.capabilities for server in self._servers])
+            tools = able.get("tools")
+            able["tools"] = {**(tools if isinstance(tools, dict) else {}), "listChanged": True}
+            result["capabilities"] = able
+            texts = [one.get("instructions") for one in results]
+            result["instructions"] = "\n\n".join(one for one in texts if isinstance(one, str)).strip()
         await self._lines.write(msgspec.json.encode(_EMPTY | {"id": message["id"], "result": _raw(result)}))
 
     async def _initialize(self, server: Upstream, message: Message) -> Message:
