@@ -145,6 +145,8 @@ class ProxySession:
             self._record(self._run)
         if self._recording:
             await asyncio.wait(self._recording, timeout=2 * self._limits.record_s)
+            if not self._opening.done():
+                self.report("A run is lost, because the learner can't be opened in time.")
         if (learner := await self._learner(0)) is not None:
             with suppress(TimedOut):  # the process ends with its threads
                 await asyncio.to_thread(Threads().call, learner.close, _CLOSE_S)
@@ -184,7 +186,7 @@ class ProxySession:
         costs = {arm.key: arm.token_cost or 0 for arm in offered.values()}
         return fallback(costs, LearnerSettings(seed_arms=()), seed=randbits(64))
 
-    async def _learner(self, limit_s: float) -> LearnerProtocol | None:
+    async def _learner(self, limit_s: float | None) -> LearnerProtocol | None:
         done, _ = await asyncio.wait({self._opening}, timeout=limit_s)
         if not done:
             return None
@@ -202,7 +204,7 @@ class ProxySession:
         task.add_done_callback(self._recording.discard)
 
     async def _recorded(self, run: OpenRun) -> None:
-        learner = await self._learner(self._limits.record_s)
+        learner = await self._learner(None)  # no call waits for this
         if learner is None:
             self.report("A run is lost, because the learner can't be opened.")
             return
