@@ -31,7 +31,7 @@ _ROWS: Final = (
 
 
 def keys_button() -> None:
-    """Draw a quiet button, and its key."""
+    """Draw the button that lists the keys; `KEYS` presses it."""
     st.button(
         "Keys", type="tertiary", icon=":material/keyboard:", shortcut=KEYS, key="keys", on_click=_list_keys
     )

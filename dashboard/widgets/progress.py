@@ -22,7 +22,7 @@ _NO_TREND: Final[dict[Missing | None, str]] = {
 
 
 def going_on(story: EnvironmentStory) -> None:
-    """Show segments with equal numbers of episodes in order of time; too few are reported."""
+    """Draw success over time, in segments of equal numbers of episodes; or a sentence where there are too few."""
     here, course = reading(), story.progress
     known = [one for one in course.stretches if one.success.value is not None]
     if len(known) < _FEWEST or story.summary.success is None:

@@ -46,7 +46,7 @@ _INPUT: Final = {
 
 
 def _form(answer: object) -> dict[str, object]:
-    """Return an answer as JSON values under ``record``, with arrays as lists."""
+    """Return an object whose ``record`` is the answer as JSON values, with arrays as lists."""
     return {"record": msgspec.to_builtins(answer, str_keys=True, enc_hook=_array_or_fields)}
 
 

@@ -96,7 +96,7 @@ def call(
 
 
 def _acting(tool: AgentTool, actor: Actor, allowed: frozenset[str] | None) -> Actor:
-    """Return the actor of a call; a further tool is allowed for this call only."""
+    """Return the actor of a call, with the right to operate if ``allowed`` names the tool."""
     if tool.allowed_as is None or allowed is None:
         return actor
     if tool.allowed_as not in allowed:
@@ -237,7 +237,7 @@ def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
 
 
 def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    """Undo an act of the agent's own, with no other right."""
+    """Undo an act of the agent itself, with the rights of a reviewer and no others."""
     context = service.context(actor, _learner_of(arguments))
     context.permit("undo_own")
     own = replace(service, learner=context.learner)

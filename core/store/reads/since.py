@@ -91,7 +91,7 @@ def marked_runs(snapshot: Snapshot, rows: Sequence[RunRow]) -> tuple[RunRow, ...
 
 
 def _instead(snapshot: Snapshot, text: str) -> str:
-    """Return how to send a revision that is a number alone, which may be of any database."""
+    """Return the next step for a ``since`` that is no mark; of a plain revision, the mark to send."""
     if snapshot.head is None or not text.isdecimal() or not 0 < int(text) <= snapshot.revision:
         return "Send 0 for all rows."
     link_no, _, head = snapshot.head.partition(":")

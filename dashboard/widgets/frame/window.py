@@ -19,16 +19,16 @@ def presenting() -> bool:
 
 
 def compact() -> bool:
-    """Return narrow drawing: by the switch, else by the window."""
+    """Return whether charts are drawn narrow: by the switch, else by the width of the window."""
     if COMPACT in st.session_state or COMPACT in st.query_params:
         return _switched_on(COMPACT)
     return is_narrow()
 
 
 def is_narrow() -> bool:
-    """Return whether the window is a phone's: by its width where the browser sends it, else by its own claim.
+    """Return whether the window is as narrow as a phone's: by the width in a cookie, else by the browser's headers.
 
-    Both came with the connection, so they are read once in a session.
+    Cookie and headers came with the connection, so they are read once in a session.
     """
     if _NARROW not in st.session_state:
         st.session_state[_NARROW] = _says_narrow()

@@ -50,7 +50,7 @@ EFFECTIVE: Final = (
 
 
 def matching(known: Belief, by: Order) -> Ints:
-    """Places of the arms that pass the search, in order."""
+    """Return the indexes of the arms that match the search, in the order of the table."""
     needle = st.session_state.get(FIND) or ""
     return cached_figure(("found arms", needle, by), lambda: _matching(known, by, needle))
 
@@ -98,7 +98,7 @@ def table(
     truth: Mapping[str, float] = MappingProxyType({}),
     key: str,
 ) -> None:
-    """Draw a sortable table of these arms whose rows open; long tables load while scrolling, and don't open."""
+    """Draw a sortable table of these arms. A click opens a row, except in a table so long that it loads in parts."""
     columns, year_of_ms = known.columns, reading().frame.last_at_ms
     frame = cached_figure(
         ("arm table", places.tobytes(), bool(truth)),

@@ -92,7 +92,7 @@ def _send(
 
 
 def _done() -> None:
-    """Draw the way back of the last batch: all of it."""
+    """Draw the button that takes back all judgements of the last batch."""
     acts: tuple[str, ...] = st.session_state.get(_DONE, ())
     if not acts:
         return
