@@ -204,7 +204,7 @@ else:
         "core.statistics.rewards.lint": ("lint",),
         "core.statistics.savings": ("Savings",),
     }
-    _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy"}
+    _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy", "yaml"}
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
@@ -217,9 +217,10 @@ else:
         except ModuleNotFoundError as missing:
             if missing.name is None or missing.name.partition(".")[0] not in _OF_EXTRA:
                 raise
+            package = "armscope" if missing.name == "yaml" else "'armscope-core[learner]'"
             raise ImportError(
                 f"{name} needs the package {missing.name}, which is not installed. "
-                "Install it with: pip install 'armscope-core[learner]'"
+                f"Install it with: pip install {package}"
             ) from missing
         return value
 

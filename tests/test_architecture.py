@@ -564,14 +564,14 @@ BUDGETS = {
     "core/installed": 3_530,
     "core/package": 70,
     "core/posterior": 620,
-    "core/records": 9_030,
+    "core/records": 9_040,
     "core/statistics": 11_870,
     "core/store": 27_730,
     "dashboard": 4_650,
     "dashboard/app_pages": 1_290,
     "dashboard/figures": 4_620,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_065,
+    "dashboard/sentences": 5_080,
     "dashboard/widgets": 12_210,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

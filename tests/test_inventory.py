@@ -48,6 +48,7 @@ class PlannedSession:
     loads: list[str] = field(default_factory=list)
     typed: list[str] = field(default_factory=list)
     by_sub_agent: list[str] = field(default_factory=list)
+    n_replies: int = 0
 
     def by_agent(self, name: str) -> bool:
         return name in {*self.calls, *self.loads, *self.by_sub_agent}
@@ -84,6 +85,10 @@ def write_session(home: Path, session: PlannedSession) -> None:
         lines.append(_call(name, {"path": "<command-name>/pasted</command-name>"}, seen))
     for name in session.loads:
         lines.append(_call("Skill", {"skill": name}, seen))
+    for number in range(session.n_replies):
+        reply = {"role": "assistant", "id": f"msg_{session.uid}_{number}", "model": "large", "content": []}
+        line = {"type": "assistant", "message": {**reply, "usage": {"input_tokens": 1}}, **seen}
+        lines += [line, line]  # a reply has a line for each of its blocks
     result = {
         "type": "tool_result",
         "tool_use_id": "t",
@@ -662,3 +667,9 @@ def test_the_database_of_opencode(tmp_path: Path) -> None:
     assert uses_of(answer, "opencode") == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1), "docs": (2, 1)}
     path.write_bytes(b"SQLite format 3\0 and nothing else")
     assert any("could not be read" in note for note in machine_inventory(tmp_path, NOW_MS).notes)
+
+
+def test_requests_of_a_session_are_counted_once(tmp_path: Path) -> None:
+    home, _ = claude_home(tmp_path, 5, n_replies=lambda number: [9, 0, 3, 4, 5][number])
+    answer = machine_inventory(home, NOW_MS)
+    assert (answer.requests, answer.model) == (4, "large")  # the median of 3, 4, 5 and 9, rounded to even

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -95,6 +97,13 @@ def _answer(
     unused = [one for one in counted if one.use is not None and not one.use.uses]
     n_used = len(counted) - len(unused) if every else 0
     tokens = _a_session(unused, sessions, whole)
+    n_requests = [len(one.requests) for one in every if one.requests]
+    models = Counter(
+        model
+        for one in every
+        for model in one.requests.values()
+        if model.isprintable() and model[:1] not in "<"
+    )
     return MachineInventory(
         sentence=_sentence(len(counted), n_used, whole, tokens),
         notes=tuple(_notes(carried, loaded, sessions, reader)),
@@ -105,6 +114,8 @@ def _answer(
         loaded=len(counted),
         used=n_used,
         carried=tokens,
+        requests=round(median(n_requests)) if n_requests else None,
+        model=models.most_common(1)[0][0] if models else None,
     )
 
 

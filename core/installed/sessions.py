@@ -30,6 +30,7 @@ _OF_INTEREST: Final = (
     b'"skill_listing"',
     b'"deferred_tools_delta"',
     b'"mcp_instructions_delta"',
+    b'"usage"',
 )
 _COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
 _COMMAND_STARTS: Final = ("<command-message>", "<command-name>")
@@ -58,9 +59,9 @@ class Definition(NamedTuple):
 class SessionUse:
     """The offers and uses of a session; ``skills`` and ``tools`` None where none of its lines lists them.
 
-    ``uses`` counts the uses of each name, ``typed`` those that the user typed, ``loads`` names the skills that the
-    agent loaded. ``last_ms`` has the time of each name's last use. ``parent`` is the session that started this
-    sub-agent, "" where the file does not name it.
+    ``requests`` are the agent's own by their ids, with the model of each. ``uses`` counts the uses of each name,
+    ``typed`` those that the user typed, ``loads`` names the skills that the agent loaded. ``last_ms`` has the time of
+    each name's last use. ``parent`` is the session that started this sub-agent, "" where the file does not name it.
     """
 
     agent: str
@@ -73,6 +74,7 @@ class SessionUse:
     listing_chars: int = 0
     instructions: dict[str, int] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
     uses: Counter[str] = field(default_factory=Counter)
     typed: Counter[str] = field(default_factory=Counter)
     loads: set[str] = field(default_factory=set)
@@ -189,6 +191,8 @@ class _Block(msgspec.Struct):
 
 
 class _Content(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
     content: str | list[_Block] | None = None
 
 
@@ -211,6 +215,7 @@ class _Progressed(msgspec.Struct):
 
 class _SessionLine(msgspec.Struct):
     type: str = ""
+    isSidechain: bool = False  # noqa: N815
     uuid: str | None = None
     sessionId: str | None = None  # noqa: N815 - the file's own name
     cwd: str | None = None
@@ -249,6 +254,8 @@ def _take(session: SessionUse, line: _SessionLine) -> None:
     session.folder = session.folder or (None if line.cwd is None else clean(line.cwd))
     session.began(at_ms)
     session.pending += _uses(line, at_ms or 0)
+    if line.type == "assistant" and not line.isSidechain and line.message is not None and line.message.id:
+        session.requests[line.message.id] = line.message.model or ""
     if line.attachment is not None:
         _offer(session, line.attachment)
 

@@ -97,6 +97,7 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     ``sentence`` is the answer in words, ``unread`` names files that were not read. ``loaded`` counts the skills and
     tools of agents with sessions on record, ``used`` those of them with a use. ``carried`` is the tokens a session
     that the others carry.
+    ``requests`` is the median number of requests in a session, ``model`` the one with most of them; None if unknown.
     """
 
     sentence: str
@@ -108,6 +109,8 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     loaded: int
     used: int
     carried: int
+    requests: int | None = None
+    model: str | None = None
 
     @property
     def without_paths(self) -> MachineInventory:

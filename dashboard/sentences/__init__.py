@@ -27,6 +27,7 @@ from dashboard.sentences.carried import (
     carried,
     carried_cells,
     carried_groups,
+    carried_money,
     carried_note,
     carried_read,
     chosen,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from core.records.arm import ESTIMATE_ERROR
+from core.records.bill import ModelPrices, Spent, bill_of
 from core.records.inventory import LEAST_SESSIONS, CarriedItem, InstalledItem, StoredInventory
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
@@ -18,6 +19,7 @@ WHICH: Final[Mapping[Which, Words]] = {
     "all": Words("All"),
 }
 EVERYWHERE: Final = "own skills"
+_PICO: Final = 1e12
 
 
 def carried(stored: StoredInventory) -> Sentence:
@@ -43,6 +45,21 @@ def carried_read(stored: StoredInventory) -> Markdown:
         else ""
     )
     return f"{by}{act}.{oldest}{few}"
+
+
+def carried_money(stored: StoredInventory, prices: Mapping[str, ModelPrices]) -> Markdown | None:
+    """Return the cost of what no session used; None where the model has no prices by part."""
+    read = stored.inventory
+    if not read.carried or not read.requests or read.model is None:
+        return None
+    reads = read.requests - 1
+    row = Spent(model=read.model, cache_write_5m=read.carried, cache_read=read.carried * reads)
+    bill = bill_of((row,), read.model, stored.at_ms, prices)
+    if bill.pico is None or bill.is_estimated:
+        return None
+    times = "never read" if not reads else f"read {wording.things(reads, 'time')}"
+    amount, model = wording.money(bill.pico / _PICO), wording.literal(read.model)
+    return f"That is about {amount} dollars a session at the prices of {model}: written to the cache once, {times}."
 
 
 def carried_note(stored: StoredInventory) -> Markdown:
@@ -146,7 +163,7 @@ def carried_cells(items: Sequence[CarriedItem], year_of_ms: int) -> dict[str, li
     """Return the table of items as cells of text and numbers."""
     return {
         "what": [one.item.kind for one in items],
-        "name": [wording.plain(one.item.name) for one in items],
+        "name": [_name(one.item) for one in items],
         "from": [wording.plain(group_of(one.item)) for one in items],
         "state": [one.item.state for one in items],
         "tokens a session": [one.item.carried for one in items],
@@ -159,6 +176,12 @@ def carried_cells(items: Sequence[CarriedItem], year_of_ms: int) -> dict[str, li
         "why": [wording.plain(one.why) for one in items],
         "agent": [wording.plain(one.item.agent) for one in items],
     }
+
+
+def _name(item: InstalledItem) -> str:
+    """Return a name without its server's, which the next column has; the middle of a long one goes."""
+    name = item.name.removeprefix(f"mcp__{item.server}__") if item.kind == "tool" else item.name
+    return wording.cut_middle(wording.plain(name or item.name))
 
 
 def _since(one: CarriedItem) -> int | None:

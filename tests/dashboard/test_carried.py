@@ -9,9 +9,11 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows.importing import import_files
 from core.flows.inventory import carried, keep_inventory
+from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.installed.answer import machine_inventory
 from core.records.inventory import MachineInventory
+from dashboard import wording
 from tests.dashboard.conftest import Open, check, is_text_only, texts
 from tests.dashboard.test_overview_page import sick
 from tests.dashboard.worlds import HOSTILE, context_at
@@ -102,10 +104,12 @@ def test_each_machine_has_its_own_answer(open_page: Open, database: Path, tmp_pa
     context = sick(database, run_class="imported")
     keep_inventory(context, planted_home(tmp_path), machine="laptop")
     keep_inventory(context, machine_inventory(tmp_path / "nowhere", NOW_MS), machine="desktop")
-    newest, older = carried(context, limit=9).machines
-    assert newest.machine != older.machine
-    assert "this machine" in open_page(machine=newest.machine).title[0].value
-    assert "Of 2 loaded" in open_page(machine=older.machine).title[0].value
+    of_each = {one.inventory.loaded: one for one in carried(context, limit=9).machines}
+    for loaded, words in ((0, "this machine"), (2, "Of 2 loaded")):
+        one = of_each[loaded]
+        label = f"{one.by}, {wording.day(one.at_ms)}, {one.machine}"
+        assert words in open_page(machine=label).title[0].value
+        assert words in open_page(machine=one.machine).title[0].value
 
 
 def test_an_answer_goes_and_comes_back_with_its_import(database: Path, tmp_path: Path) -> None:
@@ -126,3 +130,18 @@ def test_an_answer_goes_and_comes_back_with_its_import(database: Path, tmp_path:
     assert carried(context).machines == (stored,)
     keep_inventory(context, answer, machine="laptop")  # an import without news
     assert carried(context).machines[0].act == act
+
+
+def test_money_is_named_where_the_model_has_prices_by_part(
+    open_page: Open, database: Path, tmp_path: Path
+) -> None:
+    context = sick(database, run_class="imported")
+    answer = replace(planted_home(tmp_path), carried=1_000, requests=11, model="large")
+    keep_inventory(context, answer, machine="laptop")
+    assert "dollars" not in "".join(texts(open_page()))
+    change(context, "prices", {"large": 3.0})
+    assert "dollars" not in "".join(texts(open_page())), "an input price alone is not enough"
+    parts = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
+    change(context, "prices", {"large": parts})
+    # 1,000 tokens written at 3.75 and read ten times at 0.30 dollars a million
+    assert "about 0.0067 dollars" in "".join(texts(open_page()))

@@ -56,12 +56,19 @@ def machine() -> StoredInventory | None:
     """Return the machine that the address names, else the latest; None where none is stored."""
     stored = queries.inventories()
     named = st.query_params.get(MACHINE, "")
-    return next((one for one in stored if one.machine == named), stored[0] if stored else None)
+    return next((one for one in stored if named in {one.machine, _label(one)}), stored[0] if stored else None)
+
+
+def _label(stored: StoredInventory) -> str:
+    return f"{stored.by}, {wording.day(stored.at_ms)}, {stored.machine}"
 
 
 def first(stored: StoredInventory) -> None:
     """Draw the answer as the page's sentence, with its table."""
     sentence(sentences.carried(stored), reading().tokens)
+    money = sentences.carried_money(stored, reading().frame.settings.prices)
+    if money is not None:
+        muted(money)
     muted(sentences.carried_read(stored))
     with panel("What agents carry"):
         table(stored)
@@ -129,13 +136,11 @@ def _machines() -> None:
     """Let one choose among several machines."""
     stored = queries.inventories()
     if len(stored) > 1:
-        named = {one.machine: f"{one.by}, {wording.day(one.at_ms)}" for one in stored}
         st.selectbox(
             "Machine",
-            list(named),
+            [_label(one) for one in stored],
             key=MACHINE,
             bind="query-params",
-            format_func=lambda one: named.get(one, one),
             label_visibility="collapsed",
             width=240,
         )
