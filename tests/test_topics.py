@@ -99,7 +99,6 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("glossary", "Glossary"): ("glossary", "terms", "definitions"),
     # Data
     ("import", "Find and follow"): (
-        "Claude Code",
         "importing Claude Code sessions",
         "claude-code sessions",
         "import Claude Code",
@@ -140,6 +139,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("promises", "Erasure"): ("GDPR", "delete data", "erasure"),
     # Clients
     ("proxy", "MCP proxy"): ("MCP proxy", "mcp proxy"),
+    ("claude-code", "Claude Code"): ("Claude Code",),
     ("claude-code", "Start a session"): ("skillOverrides", "armscope with claude", "choose skills"),
     ("claude-code", "Import each session"): ("hook install", "SessionEnd"),
     ("mcp", "Configure a client"): (

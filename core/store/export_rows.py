@@ -91,8 +91,9 @@ class _Runs:
         keys = [self._keys[arm_no] for arm_no in version.arm_nos]
         outcomes = list(zip(keys, version.flags, version.costs, strict=True))
         plain = {name: columns[name] for name in _PLAIN}
-        arms = _arms(outcomes, INCLUDED)
-        inventory = {"kind": columns["inventory"], "arms": arms, "named": _arms(outcomes, NAMED)}
+        arms, named = _arms(outcomes, INCLUDED), _arms(outcomes, NAMED)
+        inventory = {"kind": columns["inventory"], "arms": arms, "named": named}
+        included = {arm.key for arm in (*arms, *named)}
         return msgspec.convert(
             {
                 **plain,
@@ -108,7 +109,7 @@ class _Runs:
                 "not_offered": msgspec.json.decode(str(columns["not_offered"] or "[]")),
                 "unobserved": _unobserved(columns, outcomes),
                 "empty": columns["outcome"] == "empty",
-                "selection": recorded_selection(version, self._keys, {arm.key for arm in arms}),
+                "selection": recorded_selection(version, self._keys, included),
                 "bill": spent_of(version.spent),
             },
             Run,

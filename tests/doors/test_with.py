@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from core.flows.queries.run import run as run_story
 from core.installed.launch import LEFT_OUT
 from tests.doors.claude_world import SKILLS, World
 
@@ -188,6 +189,7 @@ class Prompt(NamedTuple):
     session: str
     pid: int
     skills: tuple[str, ...]
+    loaded: tuple[str, ...]
 
 
 def is_prompt(line: dict[str, Any]) -> bool:
@@ -199,14 +201,18 @@ def prompts(world: World) -> Iterator[Prompt]:
     for path in sorted((world.config / "projects").glob("*/*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         skills: tuple[str, ...] = ()
+        loaded: list[str] = []
         for number, line in enumerate(lines):
             if line["type"] == "attachment":
                 skills = tuple(line["attachment"]["names"])
+            elif line["type"] == "assistant":
+                blocks = line["message"]["content"]
+                loaded += [one["input"]["skill"] for one in blocks if one.get("name") == "Skill"]
             elif is_prompt(line):
                 later = (one for one in lines[number + 1 :] if one["type"] == "assistant" or is_prompt(one))
                 if next(later, line)["type"] == "assistant":
                     uid = f"claude-code/prompt/{line['uuid']}"
-                    yield Prompt(uid, path.stem, line["pid"], skills)
+                    yield Prompt(uid, path.stem, line["pid"], skills, tuple(loaded))
 
 
 def exported(world: World) -> list[dict[str, Any]]:
@@ -219,7 +225,7 @@ def exported(world: World) -> list[dict[str, Any]]:
 
 
 def skills_of(run: dict[str, Any]) -> tuple[str, ...]:
-    keys = [arm if isinstance(arm, str) else arm["key"] for arm in run["arms"]]
+    keys = [arm if isinstance(arm, str) else arm["key"] for arm in (*run["arms"], *run.get("named", ()))]
     return tuple(sorted(key.split(":")[1] for key in keys if key.startswith("skill:")))
 
 
@@ -229,6 +235,7 @@ def check_sessions(world: World) -> None:
     runs = exported(world)
     assert sorted(run["uid"] for run in runs) == sorted(expected)
     launched = {line["pid"] for line in starts(world) if line["settings"] is not None}
+    as_chosen = ""
     plain = {line["pid"] for line in starts(world)} - launched
     for run in runs:
         prompt = expected[run["uid"]]
@@ -238,10 +245,17 @@ def check_sessions(world: World) -> None:
             continue
         assert run["class"] in {"baseline", "selected"}, run
         included = {one["arm"].split(":")[1] for one in run["selection"]["decisions"] if one["included"]}
-        assert tuple(sorted(included)) == prompt.skills == skills_of(run)
+        assert tuple(sorted(included)) == prompt.skills
+        # The text of a skill that was loaded before stays in the session.
+        assert set(skills_of(run)) == {*prompt.skills, *prompt.loaded}
         out = {key.split(":")[1] for key in run.get("excluded", ())}
-        assert out == set(SKILLS) - set(prompt.skills)
+        assert out == set(SKILLS) - set(skills_of(run))
         assert len(prompt.skills) == (4 if run["class"] == "baseline" else 2)
+        if {*prompt.loaded} <= {*prompt.skills}:
+            as_chosen = run["uid"]
+    context = world.context()
+    assert run_story(context, as_chosen).differs == ()
+    context.store.close()
 
 
 DEATHS = ("before start", "after start", "in turn", "before end", "after end")

@@ -202,5 +202,5 @@ def _flip(decision: Decision, at: int, flip_values: Flips | None) -> ArmFlip | N
 
 def _differing(arms: Sequence[RunArm]) -> tuple[str, ...]:
     return tuple(
-        arm.arm for arm in arms if arm.reason is not None and arm.in_prompt == (arm.reason in LEFT_OUT)
+        arm.arm for arm in arms if arm.reason is not None and (arm.state != "out") == (arm.reason in LEFT_OUT)
     )
