@@ -27,6 +27,7 @@ from core.flows.identity import sign_out as end_sessions
 from core.flows.learners import create_learner
 from core.flows.note import note
 from core.flows.queries import verify as verified
+from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.review import take_back as undo_all
 from core.flows.reward import reward
@@ -251,6 +252,18 @@ def send_reset(
         return Flash(text=done, act=answer.id)
 
     tried("Nothing was reset.", act)
+
+
+def send_repair(arms: tuple[str, ...], since: str) -> None:
+    """Take back the automatic observations of arms since a time."""
+
+    def act() -> Flash:
+        answer = repair(reading().context, arms=arms, since=since)
+        return Flash(
+            text=f"{wording.things(answer.observation_count, 'observation')} taken back.", act=answer.id
+        )
+
+    tried("Nothing was taken back.", act)
 
 
 def send_settings(

@@ -45,6 +45,7 @@ PAGES: Final[tuple[Page, ...]] = (
     OVERVIEW := Page(name="overview", title="Overview"),
     POSTERIORS := Page(name="posteriors", title="Posteriors"),
     ARM := Page(name="arm", title="Arm", is_hidden=True, names={address.ARM: "arm"}),
+    EVIDENCE := Page(name="evidence", title="Evidence", is_hidden=True, names={address.EVIDENCE_ARM: "arm"}),
     CONFIDENCE := Page(name="confidence", title="Confidence"),
     SAVINGS := Page(name="savings", title="Savings"),
     RUNS := Page(name="runs", title="Runs"),

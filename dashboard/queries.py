@@ -38,6 +38,7 @@ from core.records.judgement import Judgement
 from core.records.learner import LearnerSummary
 from core.records.note import Note
 from core.records.observation import Observation
+from core.records.repair import Repair
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction
@@ -459,6 +460,26 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
         None,
         lambda: queries.rewards(here.pages, limit=limit, actor=actor),
     )
+
+
+def repairs() -> tuple[Repair, ...]:
+    """Return every repair, newest first."""
+    here = reading()
+    return cached("repairs", None, lambda: queries.repairs(here.pages))
+
+
+def evidence(arms: tuple[str, ...], since_ms: int) -> queries.ChangeEvidence:
+    """Return what was observed of arms before and after a time."""
+    here = reading()
+    question = ("evidence", arms, since_ms)
+    return cached(question, None, lambda: queries.evidence(here.pages, arms, since_ms))
+
+
+def preview_repair(*, arms: tuple[str, ...], since: str) -> queries.RepairPreview:
+    """Return the effect of a repair; nothing is written."""
+    here = reading()
+    question = ("preview repair", arms, since)
+    return cached(question, None, lambda: queries.preview_repair(here.pages, arms, since))
 
 
 def resets() -> tuple[Reset, ...]:

@@ -14,6 +14,7 @@ import msgspec
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from core.records.times import iso
 from core.records.view import RunFilter
 
 # The frame's, which go along from page to page
@@ -36,6 +37,8 @@ _TAKEN_ALONG: Final = "armscope taken along"
 # A page's, which links to it write
 
 ARM: Final = "arm"
+EVIDENCE_ARM: Final = "evidence_arm"
+EVIDENCE_SINCE: Final = "since"
 RUN: Final = "run"
 EPISODE: Final = "episode"
 STEP: Final = "step"
@@ -63,6 +66,12 @@ QUEUES: Final = "Queues"
 def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
     """Return the parameters of the reset page that choose these arms."""
     return {RESET_SCOPE: NAMED_ARMS, RESET_ARMS: list(arms)}
+
+
+def evidence(arms: Sequence[str], since_ms: int | None) -> dict[str, str | list[str]]:
+    """Return the parameters of the page of evidence that show a change of these arms."""
+    since = {} if since_ms is None else {EVIDENCE_SINCE: iso(since_ms) or ""}
+    return {EVIDENCE_ARM: list(arms), **since}
 
 
 def new_queue(run_filter: RunFilter) -> dict[str, str]:

@@ -134,10 +134,8 @@ def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: P
         page = open_page("overview", present="true") if presenting else open_page()
         assert "The learner is passive since " in said(page)
         labels = {str(link.proto.label) for link in page.get("page_link")}
-        assert "Check evidence" in labels
-        assert labels & {"Reset them", "See settings"} == (
-            set() if presenting else {"Reset them", "See settings"}
-        )
+        assert "See the evidence" in labels
+        assert labels & {"See settings"} == (set() if presenting else {"See settings"})
 
 
 def test_one_run_and_nothing_at_all(open_page: Open, database: Path) -> None:

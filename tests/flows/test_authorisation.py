@@ -169,6 +169,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.judgements": ("read", lambda context, _: queries.judgements(context)),
     "queries.inclusion": ("read", lambda context, _: queries.inclusion(context)),
     "queries.rewards": ("read", lambda context, _: queries.rewards(context)),
+    "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
     "queries.repairs": ("read", lambda context, _: queries.repairs(context)),
     "queries.resets": ("read", lambda context, _: queries.resets(context)),
     "queries.changes": ("read", lambda context, _: queries.changes(context)),

@@ -613,6 +613,7 @@ def repair_and_read(context: Context, folder: Path) -> None:
     """A repair, previewed, keyed, undone and redone, with a correction of what it took back."""
     since = iso(START_MS - HOUR_MS) or ""
     preview = queries.preview_repair(context, [A, B], since)
+    assert queries.evidence(context, [A, B], START_MS).arms
     answer = repair(context, arms=[A, B], since=since, key="repaired")
     assert answer == repair(context, arms=[A, B], since=since, key="repaired")
     assert (preview.n, preview.n_corrected) == (answer.observation_count, answer.corrected)

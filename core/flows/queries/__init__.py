@@ -49,6 +49,16 @@ from core.flows.queries.evaluations import (
     evaluations,
     page_of_evaluations,
 )
+from core.flows.queries.evidence import (
+    MAX_EVIDENCE_ARMS,
+    ChangeEvidence,
+    DayShare,
+    EvidenceArm,
+    EvidenceExample,
+    Hit,
+    Share,
+    evidence,
+)
 from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Visibility, frame, revision, visibility
 from core.flows.queries.imports import PastImport, imports
 from core.flows.queries.judgement import judged_arms, judged_posteriors, judgements
@@ -68,6 +78,7 @@ from core.flows.queries.previews import (
     ArmEffect,
     CreditPreview,
     EvaluationPreview,
+    RepairPreview,
     ResetPreview,
     RewardPreview,
     preview_credit,

@@ -6,6 +6,7 @@ from typing import Final
 
 import streamlit as st
 
+from core.flows.queries import MAX_EVIDENCE_ARMS
 from core.records.times import instant
 from core.statistics.change import (
     FALSE_ALARM,
@@ -36,8 +37,8 @@ ICONS: Final[dict[Severity, str]] = {
     "info": "check_circle",
 }
 PAGE_OF: Final[dict[AttentionKind, Page]] = {
-    "poisoned": pages.RESET,
-    "drifting": pages.POSTERIORS,
+    "poisoned": pages.EVIDENCE,
+    "drifting": pages.EVIDENCE,
     "rival": pages.POSTERIORS,
     "rising": pages.POSTERIORS,
     "fell_together": pages.POSTERIORS,
@@ -135,14 +136,18 @@ def _row(item: Attention, index: int) -> None:
         _links(item, claim.label)
 
 
+def _evidence(item: Attention) -> dict[str, str | list[str]]:
+    """Return the address of the evidence of a change."""
+    since_ms = None if item.evidence is None else item.evidence.since_ms
+    return address.evidence(item.arms[:MAX_EVIDENCE_ARMS], since_ms)
+
+
 def _links(item: Attention, words: Markdown) -> None:
     """To the page where it is seen in full, with what is concerned in the address; poison has its cure too."""
     page, shown = PAGE_OF[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):
-            link(pages.POSTERIORS, "Check evidence", **{address.POSTERIORS_ARMS: shown})
-            if reading().may("reset"):
-                link(pages.RESET, words, **address.reset(item.arms[:_MOST_IN_ADDRESS]))
+            link(pages.EVIDENCE, "See the evidence", **_evidence(item))
     elif item.manual is not None:
         with st.container(width="content", gap=None):
             link(pages.ARM, words, **{address.ARM: item.arms[0]})
@@ -154,7 +159,9 @@ def _links(item: Attention, words: Markdown) -> None:
                     on_click=actions.take_back_all,
                     args=(item.manual.acts,),
                 )
-    elif item.kind in {"drifting", "rival", "rising"} and item.count == 1:
+    elif item.kind == "drifting" and item.evidence is not None:
+        link(pages.EVIDENCE, "See the evidence", **_evidence(item))
+    elif item.kind in {"rival", "rising"} and item.count == 1:
         link(pages.ARM, words, **{address.ARM: item.arms[0]})
     elif item.paid is not None:
         link(page, words, **{address.ENVIRONMENT: item.paid.environment})

@@ -1,0 +1,219 @@
+"""Evidence of a change: what was observed of some arms before and after a time, where, and what else changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from core.errors import InvalidInput
+from core.flows.context import Context
+from core.flows.queries.ledger import changes
+from core.flows.requests import unknown_arm
+from core.posterior.beta import interval
+from core.records.audit import AuditEntry
+from core.records.times import DAY_MS
+from core.store import reads
+from core.store.reads.arm_story import first_of_models
+from core.store.reads.evidence import ExampleRun, Group, example_runs, groups_of
+
+MAX_EVIDENCE_ARMS: Final = 6
+FEWEST_OBSERVED: Final = 5
+"""With fewer observations on a side, the page makes no claim."""
+_EXAMPLES: Final = 3
+_NEAR_DAYS: Final = 2
+_CHANGES_READ: Final = 1_000
+_HALF: Final = 0.5
+
+
+class Share(NamedTuple):
+    """``n_used`` of ``n`` observations, with the equal-tailed 95% interval of their share (Jeffreys prior)."""
+
+    n: int
+    n_used: int
+
+    @property
+    def value(self) -> float:
+        return self.n_used / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        lower, upper = interval(self.n_used + _HALF, self.n - self.n_used + _HALF)
+        return float(lower), float(upper)
+
+
+class DayShare(NamedTuple):
+    """Observations of one day; the day of the change has one row before it and one after."""
+
+    day: int
+    is_after: bool
+    share: Share
+
+
+class Hit(NamedTuple):
+    """Observations since the change in one model, channel, format or import; ``before`` are those until then."""
+
+    name: str
+    before: Share
+    after: Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceArm:
+    """Automatic observations of one arm, before and after, by day, and those that repairs take back.
+
+    ``chosen_before`` and ``chosen_after`` count runs that armscope chose for, and those with the arm in the prompt.
+    """
+
+    arm: str
+    before: Share
+    after: Share
+    days: tuple[DayShare, ...]
+    n_retracted: int
+    chosen_before: Share
+    chosen_after: Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceExample:
+    """One run before or after the change; ``used`` = it referenced the arm."""
+
+    run_no: int
+    at_ms: int
+    model: str | None
+    channel: str | None
+    session: str | None
+    arm: str
+    used: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeEvidence:
+    """Evidence of a change at ``since_ms`` (UTC). ``end_ms`` is the end of the newest day with an observation."""
+
+    since_ms: int
+    arms: tuple[EvidenceArm, ...]
+    hits: dict[str, tuple[Hit, ...]]
+    changes: tuple[AuditEntry, ...]
+    new_models: tuple[tuple[str, int], ...]
+    examples: tuple[EvidenceExample, ...]
+
+    @property
+    def before(self) -> Share:
+        """All observations of the arms before the change."""
+        return _added(one.before for one in self.arms)
+
+    @property
+    def after(self) -> Share:
+        """All observations of the arms since the change."""
+        return _added(one.after for one in self.arms)
+
+    @property
+    def n_retracted(self) -> int:
+        return sum(one.n_retracted for one in self.arms)
+
+    @property
+    def is_enough(self) -> bool:
+        """True if both sides have enough observations for a claim."""
+        return min(self.before.n, self.after.n) >= FEWEST_OBSERVED
+
+
+def evidence(context: Context, arms: Sequence[str], since_ms: int) -> ChangeEvidence:
+    """Return the evidence of a change of some arms at a time, in their present epochs.
+
+    Raises `UnknownArm` for an arm that is not listed.
+    """
+    if not 1 <= len(arms) <= MAX_EVIDENCE_ARMS:
+        raise InvalidInput(
+            f"Evidence must be of 1 to {MAX_EVIDENCE_ARMS} arms, got {len(arms)}.", next_step="Name fewer."
+        )
+    with context.reading() as snapshot:
+        numbers = reads.listed_arms(snapshot, arms)
+        for key in arms:
+            if key not in numbers:
+                raise unknown_arm(snapshot, key)
+        groups = groups_of(snapshot, list(numbers.values()), since_ms)
+        examples = example_runs(snapshot, list(numbers.values()), since_ms, _EXAMPLES)
+        models = first_of_models(snapshot)
+    keys = {number: key for key, number in numbers.items()}
+    near_ms = _NEAR_DAYS * DAY_MS
+    return ChangeEvidence(
+        since_ms=since_ms,
+        arms=tuple(_arm(key, [one for one in groups if one.arm_no == numbers[key]]) for key in arms),
+        hits={name: _hits(groups, part) for name, part in _PARTS.items()},
+        changes=tuple(
+            one
+            for one in changes(context, limit=_CHANGES_READ)
+            if one.action in _ACTIONS and abs(one.at_ms - since_ms) <= near_ms
+        ),
+        new_models=tuple((name, at_ms) for name, at_ms in models[1:] if abs(at_ms - since_ms) <= near_ms),
+        examples=tuple(_example(one, keys) for one in examples),
+    )
+
+
+_ACTIONS: Final = frozenset(("import", "reset", "repair", "setting", "undo"))
+_PARTS: Final[dict[str, Callable[[Group], str]]] = {
+    "model": lambda one: one.model,
+    "channel": lambda one: one.channel,
+    "format": lambda one: one.format,
+    "source": lambda one: f"import-{one.import_no}" if one.import_no else "recorded",
+}
+
+
+def _added(shares: Iterable[Share]) -> Share:
+    listed = list(shares)
+    return Share(sum(one.n for one in listed), sum(one.n_used for one in listed))
+
+
+def _observed(groups: Iterable[Group]) -> Share:
+    return _added(Share(one.n_observed, one.n_used) for one in groups)
+
+
+def _arm(key: str, groups: Sequence[Group]) -> EvidenceArm:
+    sides = {side: [one for one in groups if one.is_after == side] for side in (0, 1)}
+    days: dict[tuple[int, int], list[Group]] = defaultdict(list)
+    for one in groups:
+        days[one.day, one.is_after].append(one)
+    shares = [(day, bool(is_after), _observed(listed)) for (day, is_after), listed in sorted(days.items())]
+    chosen = [
+        Share(sum(one.n_chosen for one in sides[side]), sum(one.n_in for one in sides[side]))
+        for side in (0, 1)
+    ]
+    return EvidenceArm(
+        arm=key,
+        before=_observed(sides[0]),
+        after=_observed(sides[1]),
+        days=tuple(DayShare(*one) for one in shares if one[2].n),
+        n_retracted=sum(one.n_retracted for one in groups),
+        chosen_before=chosen[0],
+        chosen_after=chosen[1],
+    )
+
+
+def _hits(groups: Sequence[Group], part: Callable[[Group], str]) -> tuple[Hit, ...]:
+    """Return the observations by one property of their runs, most since the change first."""
+    by_name: dict[str, list[Group]] = defaultdict(list)
+    for one in groups:
+        by_name[part(one)].append(one)
+    hits = [
+        Hit(
+            name,
+            _observed(one for one in listed if not one.is_after),
+            _observed(one for one in listed if one.is_after),
+        )
+        for name, listed in by_name.items()
+    ]
+    return tuple(sorted((one for one in hits if one.after.n), key=lambda one: (-one.after.n, one.name)))
+
+
+def _example(run: ExampleRun, keys: dict[int, str]) -> EvidenceExample:
+    return EvidenceExample(
+        run_no=run.run_no,
+        at_ms=run.at_ms,
+        model=run.model,
+        channel=run.channel,
+        session=run.session,
+        arm=keys[run.arm_no],
+        used=run.is_used,
+    )

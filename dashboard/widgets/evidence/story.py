@@ -1,0 +1,123 @@
+"""Evidence of the arms in the address: the picture, the runs concerned, other changes, and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.flows.queries import MAX_EVIDENCE_ARMS, ChangeEvidence, Hit
+from core.formats.moments import utc_ms_of
+from dashboard import pages, queries, sentences, wording
+from dashboard.figures.evidence import evidence_rows
+from dashboard.reading import pictured_once, reading
+from dashboard.widgets import address
+from dashboard.widgets.charts import chart
+from dashboard.widgets.empty import empty, no_arms
+from dashboard.widgets.navigation import link
+from dashboard.widgets.words import section, small_table
+from dashboard.wording import Markdown, Words
+
+_HEADS: Final = {"model": "model", "channel": "channel", "format": "format", "source": "source"}
+_MOST_ROWS: Final = 10
+
+
+def requested() -> tuple[tuple[str, ...], int] | None:
+    """Return the arms and the time of the address; else the page says what to do instead."""
+    known = queries.everything().columns.places
+    named = dict.fromkeys(st.query_params.get_all(address.EVIDENCE_ARM))
+    arms = tuple(arm for arm in named if arm in known)[:MAX_EVIDENCE_ARMS]
+    if not known:
+        no_arms("Evidence of a change")
+        return None
+    since_ms, _ = utc_ms_of(st.query_params.get(address.EVIDENCE_SINCE, ""))
+    since_ms = _known_change(arms) if since_ms is None else since_ms
+    if not arms or since_ms is None:
+        _nothing_named(is_named=bool(arms))
+        return None
+    return arms, since_ms
+
+
+def _known_change(arms: Sequence[str]) -> int | None:
+    """Return the time of the change that the overview names for the arms."""
+    for item in queries.overview().attention:
+        if item.evidence is not None and item.evidence.since_ms is not None and set(arms) & set(item.arms):
+            return item.evidence.since_ms
+    return None
+
+
+def _nothing_named(*, is_named: bool) -> None:
+    empty(
+        ("No change is known of this arm.",) if is_named else ("No arm is named here.",),
+        "This page shows the observations of some arms before and after a time.",
+        rows={
+            "needed": ["an arm", "a time"],
+            "now": ["named" if is_named else "none", "none"],
+            "which is": ["✓ fine" if is_named else ":yellow[:material/warning:] none", "–"],
+        },
+        to_do="**Open it from a row** of “Needs attention” on the overview.",
+        shell=None,
+        elsewhere=(pages.OVERVIEW, Words("Overview")),
+    )
+
+
+def picture(change: ChangeEvidence) -> None:
+    """Draw the daily shares of each arm."""
+    here = reading()
+    drawing = pictured_once(
+        ("evidence", tuple(one.arm for one in change.arms), change.since_ms),
+        lambda: evidence_rows(change, here.tokens, compact=here.compact),
+    )
+    section("Used, by day", "share of observations, with 95% intervals", table=drawing.table, key="evidence")
+    chart(drawing, key="evidence picture")
+
+
+def hits(change: ChangeEvidence) -> None:
+    """Draw the runs concerned by model, channel, format and source, the largest share first."""
+    section("Runs concerned", "observations used, before → since")
+    rows = [(_HEADS[part], one) for part, listed in change.hits.items() for one in listed][:_MOST_ROWS]
+    small_table(
+        {
+            "by": [part for part, _ in rows],
+            "name": [wording.literal(one.name or "unknown") for _, one in rows],
+            "before": [_of(one, is_after=False) for _, one in rows],
+            "since": [_of(one, is_after=True) for _, one in rows],
+        },
+        alt="Observations by model, channel, format and source, before and since",
+    )
+
+
+def _of(hit: Hit, *, is_after: bool) -> str:
+    share = hit.after if is_after else hit.before
+    return f"{wording.count(share.n_used)} of {wording.count(share.n)}" if share.n else wording.MISSING
+
+
+def changed_too(change: ChangeEvidence) -> None:
+    """Draw other changes near this time: settings, imports, resets, and first runs of models."""
+    section("What else changed", "within 2 days")
+    lines: list[Markdown] = [
+        f"{wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)} "
+        f"{wording.literal(one.actor)} {sentences.change(one)}"
+        for one in change.changes[:_MOST_ROWS]
+    ]
+    lines += [
+        f"{wording.minute(at_ms, year_of_ms=reading().frame.last_at_ms)} first run of {wording.literal(name)}"
+        for name, at_ms in change.new_models
+    ]
+    if not lines:
+        lines = [Words("No setting, import, reset or model changed then.")]
+    st.markdown("\n".join(f"- {one}" for one in lines))
+
+
+def examples(change: ChangeEvidence) -> None:
+    """Draw the last runs that used an arm, and the first ones since, each with its link."""
+    section("Examples", "the last runs that used them, and the first since")
+    shown = {one.run_no: one for one in reversed(change.examples)}
+    for one in sorted(shown.values(), key=lambda one: one.run_no):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+            used = "● used" if one.used else "× not used"
+            where = " · ".join(wording.literal(text) for text in (one.model, one.channel) if text)
+            at = wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)
+            st.markdown(f"{at} {used} :gray[{where}]", width="stretch")
+            link(pages.RUN, f"Run {wording.count(one.run_no)}", **{address.RUN: str(one.run_no)})

@@ -1,0 +1,100 @@
+"""The page of evidence: the finding with its counts, the repair and its way back, and what it says without data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows import queries
+from core.flows.context import Context
+from dashboard.widgets import address
+from tests.dashboard.conftest import Open, texts
+from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
+from tests.dashboard.worlds import NOON_MS, world
+from tests.flows.world import HOUR_MS
+
+BREAK_MS = NOON_MS - 60 * HOUR_MS
+
+
+def shown(open_page: Open, files: tuple[str, ...] = FILES, since_ms: int = BREAK_MS) -> AppTest:
+    return open_page("evidence", **address.evidence(files, since_ms))
+
+
+def said(page: AppTest) -> str:
+    return "\n".join(texts(page))
+
+
+def pulls(context: Context) -> dict[str, int]:
+    return {one.arm: one.pulls for one in queries.posteriors(context)}
+
+
+def test_the_finding_has_its_counts_and_a_picture(open_page: Open, database: Path) -> None:
+    sick(database)
+    page = shown(open_page)
+    title = page.title[0].value
+    assert "120 of 120 observations" in title
+    assert "2 files" in title
+    (chart,) = page.get("plotly_chart")
+    assert "0 of 60 since" in chart.proto.alt
+
+
+def test_the_counts_are_those_of_the_runs(database: Path) -> None:
+    found = queries.evidence(sick(database), FILES, BREAK_MS)
+    assert [(one.before.n, one.after) for one in found.arms] == [(N_HOURS - 60, (60, 0))] * 2
+    assert sum(day.share.n for day in found.arms[0].days) == N_HOURS
+    assert [(one.name, one.after) for one in found.hits["source"]] == [("recorded", (120, 0))]
+    assert {one.used for one in found.examples} == {True, False}
+
+
+def test_the_repair_is_one_click_and_one_back(open_page: Open, database: Path) -> None:
+    context = sick(database)
+    before = pulls(context)
+    page = shown(open_page)
+    page.button(key="do repair").click().run()
+    assert not page.exception
+    after = pulls(context)
+    assert {arm: before[arm] - after[arm] for arm in before} == {
+        arm: 60 if arm in FILES else 0 for arm in before
+    }
+    assert "120 observations taken back" in said(page)
+    page.button(key="undo repair").click().run()
+    assert pulls(context) == before
+    assert "Take back 120 observations" in [one.label for one in page.button]
+    assert queries.verify(context).clean
+
+
+def test_without_a_time_it_is_the_one_that_the_overview_names(open_page: Open, database: Path) -> None:
+    sick(database)
+    assert "120 of 120 observations" in open_page("evidence", evidence_arm=FILES).title[0].value
+
+
+@pytest.mark.parametrize("arms", [(), ("tool:other:missing",), ("tool:fs:Read",)])
+def test_an_address_without_a_change_says_what_to_do(
+    open_page: Open, database: Path, arms: tuple[str, ...]
+) -> None:
+    sick(database)
+    page = open_page("evidence", evidence_arm=arms)
+    assert not page.exception
+    assert not page.get("plotly_chart")
+    assert any("Overview" in str(link.proto.label) for link in page.get("page_link"))
+
+
+def test_too_few_observations_make_no_claim(open_page: Open, database: Path) -> None:
+    sick(database)
+    title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
+    assert title.startswith("There are too few observations")
+
+
+def test_nothing_recorded_and_hostile_names(open_page: Open, database: Path) -> None:
+    assert not open_page("evidence").exception
+    world(database, FILES, 1)
+    assert not shown(open_page).exception
+
+
+def test_hostile_names_stay_text(open_page: Open, database: Path) -> None:
+    sick(database, files=HOSTILE_FILES)
+    page = shown(open_page, HOSTILE_FILES)
+    assert not page.exception
+    assert "<script>" not in said(page)
