@@ -1,4 +1,4 @@
-"""Write operations of the pages. Each result or error becomes a flash on the next page.
+"""Write operations of the pages. Each result or error is a toast, and a state at its control.
 
 Acts run in callbacks, before the page is drawn again. So the next page shows the effect. An import has a thread of
 its own (`dashboard.uploads`).
@@ -43,9 +43,11 @@ from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading
 from dashboard.sentences.alerts import tried as tried_words
+from dashboard.widgets.address import arrival
 from dashboard.wording import Markdown
 
 _FLASHES: Final = "armscope flashes"
+_RESULT: Final = "armscope result"
 _LAST_ACT: Final = "armscope last act"
 _LAST_TAKEN: Final = "armscope last taken back"
 _DOUBLE_CLICK_S: Final = 0.8
@@ -70,21 +72,41 @@ def flashes() -> list[Flash]:
 
 
 def say(flash: Flash) -> None:
-    """Have it shown by the next rerun."""
+    """Have it shown by the next rerun; a refusal stays until the next act."""
     st.session_state.setdefault(_FLASHES, []).append(flash)
+    last: Result | None = st.session_state.get(_RESULT)
+    if flash.failed and (last is None or last.flash != flash):
+        st.session_state[_RESULT] = Result(at="", flash=flash, arrival=arrival())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Result of the last act: at which control it is shown, and on which arrival at a page it was done."""
+
+    at: str
+    flash: Flash
+    arrival: int
+
+
+def result() -> Result | None:
+    """Return the result of this person's last act, while they are on the page of its control."""
+    last: Result | None = st.session_state.get(_RESULT)
+    return last if last is not None and last.arrival == arrival() else None
 
 
 def tried(
     otherwise: Markdown,
     act: Callable[[], Flash],
     *,
+    at: str = "",
     reported_elsewhere: Callable[[ArmscopeError], bool] = lambda _: False,
 ) -> None:
-    """Run an act and flash its result. An error begins with ``otherwise``, our own words.
+    """Run an act and show its result ``at`` its control. An error begins with ``otherwise``, our own words.
 
-    An error that is ``reported_elsewhere`` elsewhere has no flash.
+    An error that is ``reported_elsewhere`` has no flash. Without a control, a refusal is shown above the page.
     """
     ask_again()
+    st.session_state.pop(_RESULT, None)
     try:
         flash = act()
     except ArmscopeError as problem:
@@ -92,6 +114,7 @@ def tried(
         if reported_elsewhere(problem):
             return
         flash = failure(otherwise, problem)
+    st.session_state[_RESULT] = Result(at=at, flash=flash, arrival=arrival())
     if flash.failed:
         say(flash)
     else:
@@ -221,7 +244,7 @@ def send_run_reward(
             text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.", act=answer.id
         )
 
-    tried("The reward was not sent.", act)
+    tried("The reward was not sent.", act, at="run reward")
 
 
 def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:
@@ -232,7 +255,7 @@ def send_note(arm: str, text: str, key: str, after: Callable[[], None]) -> None:
         after()
         return Flash(text=f"Noted about {wording.literal(wording.short_name(arm))}.", act=answer.id)
 
-    tried("The note was not written.", act)
+    tried("The note was not written.", act, at="note")
 
 
 def send_reset(
@@ -251,7 +274,7 @@ def send_reset(
         done = f"{wording.things(answer.reset_count, 'arm')} reset. Nothing is lost: undo is below."
         return Flash(text=done, act=answer.id)
 
-    tried("Nothing was reset.", act)
+    tried("Nothing was reset.", act, at="reset")
 
 
 def send_repair(arms: tuple[str, ...], since: str) -> None:
@@ -278,7 +301,7 @@ def send_settings(
         act_id = answers[0].id if len(answers) == 1 else None
         return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
 
-    tried("Nothing was changed.", act)
+    tried("Nothing was changed.", act, at="settings")
 
 
 def declare_scale(environment: str, scale: Mapping[str, Any]) -> None:
@@ -289,7 +312,7 @@ def declare_scale(environment: str, scale: Mapping[str, Any]) -> None:
         n = f"{wording.count(answer.successes)} of {wording.things(answer.episodes, 'episode')}"
         return Flash(text=f"The scale is declared: {n} are a success by it.", act=answer.id)
 
-    tried("No scale was declared.", act)
+    tried("No scale was declared.", act, at="scale")
 
 
 def credit(uid: str, rule: CreditRule) -> None:
@@ -304,13 +327,13 @@ def credit(uid: str, rule: CreditRule) -> None:
         shares = wording.things(len(answer.shares), "share")
         return Flash(text=f"Credited: {shares} of one observation in all.", act=answer.id)
 
-    tried("Nothing was credited.", act)
+    tried("Nothing was credited.", act, at="credit")
 
 
 # Taking back
 
 
-def take_back(act_id: str, *, again: bool = False) -> None:
+def take_back(act_id: str, *, again: bool = False, at: str = "") -> None:
     """Undo an act, or redo it with ``again``. The second half of a double click does nothing.
 
     A person can only reverse an act after its effect was drawn.
@@ -328,7 +351,7 @@ def take_back(act_id: str, *, again: bool = False) -> None:
         st.session_state[_LAST_TAKEN] = (act_id, None)
         return Flash(text="Done again." if again else "Undone. The record stays, its effect is gone.")
 
-    tried("Nothing was done again." if again else "Nothing was undone.", act)
+    tried("Nothing was done again." if again else "Nothing was undone.", act, at=at)
 
 
 def take_back_all(acts: Sequence[str]) -> None:
@@ -359,7 +382,7 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
         after(created.name)
         return Flash(text=f"{wording.literal(created.name)} is new and empty.")
 
-    tried("No learner was made.", act)
+    tried("No learner was made.", act, at="learner")
 
 
 def add_webhook(url: str, *, private: bool, opened_at: str | None) -> bool:
@@ -391,7 +414,7 @@ def _put_webhook(put: Callable[[Context], WebhookRow]) -> bool:
             text=f"{wording.literal(created[0].id)} receives alerts from now on. A test shows whether they arrive."
         )
 
-    tried("No webhook was added.", act)
+    tried("No webhook was added.", act, at="webhook")
     return bool(created)
 
 
@@ -403,7 +426,7 @@ def remove_webhook(webhook: str) -> bool:
         gone.append(webhooks.remove_webhook(reading().context, webhook))
         return Flash(text=f"{wording.literal(webhook)} no longer receives alerts.")
 
-    tried("The webhook was not removed.", act)
+    tried("The webhook was not removed.", act, at="webhook")
     return bool(gone)
 
 
@@ -414,7 +437,7 @@ def try_webhook(webhook: str) -> None:
         result = send_test(reading().context, webhook)
         return Flash(text=f"{wording.literal(webhook)}: {tried_words(result.result)}.", failed=not result.ok)
 
-    tried("Nothing was sent.", act)
+    tried("Nothing was sent.", act, at="webhook")
 
 
 def verify() -> None:
@@ -431,7 +454,7 @@ def verify() -> None:
             failed=True,
         )
 
-    tried("Nothing was verified.", act)
+    tried("Nothing was verified.", act, at="verify")
 
 
 def back_up(file: str) -> None:
@@ -444,7 +467,7 @@ def back_up(file: str) -> None:
             text=f"{size} written to {wording.literal(copied.file)}, as of revision {copied.revision:,}."
         )
 
-    tried("No backup was made.", act)
+    tried("No backup was made.", act, at="backup")
 
 
 def _path(file: str) -> Path:

@@ -27,7 +27,7 @@ from dashboard.figures import theme  # noqa: E402
 from dashboard.open_files import DRAWING  # noqa: E402
 from dashboard.pages import FLEET  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, unspoken  # noqa: E402
-from dashboard.widgets import address, navigation  # noqa: E402
+from dashboard.widgets import address, navigation, results  # noqa: E402
 from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
@@ -75,8 +75,10 @@ def main() -> None:
         _standing(context, first, chosen.behind)
     style(look, presenting=window.presenting())
     show_flashes()
+    above = results.begin()
     with panel("This page", still="the other pages still work"):
         page.run()
+    results.finish(above)
     if not window.presenting():
         _footer(context, first)
     actions.page_has_reloaded()

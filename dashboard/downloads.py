@@ -76,7 +76,7 @@ def make_export(format: ExportFormat) -> None:
             st.session_state[EXPORT] = ReadyExport(folder=folder, path=path, answer=answer)
         return Flash(text="The export is ready to be saved.")
 
-    tried("No export was made.", act)
+    tried("No export was made.", act, at="export")
 
 
 def make_training(query: TrainingQuery) -> None:
@@ -95,7 +95,7 @@ def make_training(query: TrainingQuery) -> None:
             )
         return Flash(text="The training file is ready to be saved.")
 
-    tried("No training file was made.", act)
+    tried("No training file was made.", act, at="training")
 
 
 def ready_export() -> ReadyExport | None:

@@ -569,10 +569,10 @@ BUDGETS = {
     "core/store": 27_730,
     "dashboard": 4_660,
     "dashboard/app_pages": 1_300,
-    "dashboard/figures": 4_780,
+    "dashboard/figures": 4_800,
     "dashboard/report": 640,
     "dashboard/sentences": 5_115,
-    "dashboard/widgets": 12_430,
+    "dashboard/widgets": 12_620,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -14,7 +14,7 @@ ONLY_CALLED: Final = "Only called tools are known, so the mean is too high."
 NOT_WEIGHED: Final = "its cost can't be weighed yet"
 """Instead of a break-even: no recent run offered the arm, or its cost is unknown."""
 
-NOT_OFFERED: Final = "not offered lately"
+NOT_OFFERED: Final = "not in the last 25 runs"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 
 
@@ -30,7 +30,7 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 -
         case "never_referenced":
             return f"never referenced in {number_of(one.n_observed, 'run')}"
         case "section":
-            return "always counted as used"
+            return "section, always in"
         case "seed":
             return "seed, always in"
         case "called_only":
@@ -45,11 +45,11 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 -
         case "not_worth":
             return f"does not earn its place: {_break_even(one)}"
         case "open" if one.break_even is None:
-            return f"open: {used_in(one)}; {NOT_WEIGHED}"
+            return f"undecided: {used_in(one)}; {NOT_WEIGHED}"
         case "open":
-            return f"open: {_break_even(one)}, within its interval"
+            return f"undecided: {_break_even(one)}, within its interval"
         case "unopposed":
-            return "goes in at any value"
+            return "picked at any usefulness"
         case "useful" | "not_useful":
             return f"{used_in(one)}; {NOT_WEIGHED}"
         case _:
@@ -89,7 +89,7 @@ def chance_words(share: float | None, error: float | None = None) -> str:
 
     It is never rounded to certainty. A certain chance has no error. None and NaN: the arm was not offered.
     >>> chance_words(0.43, 0.0093), chance_words(0.999, 0.001), chance_words(1.0, 0.0), chance_words(None)
-    ('43% ± 0.9', 'over 99% ± 0.1', '100%', 'not offered lately')
+    ('43% ± 0.9', 'over 99% ± 0.1', '100%', 'not in the last 25 runs')
     """
     if share is None or math.isnan(share):
         return NOT_OFFERED
@@ -142,5 +142,5 @@ def _named(arms: tuple[str, ...]) -> str:
 
 def _break_even(one: Judgement) -> str:
     if one.break_even is None:
-        return "no usefulness brings it in at its cost"
-    return f"breaks even at {one.break_even:.2f}"
+        return "left out at any usefulness, at its cost"
+    return f"needs {of_hundred(one.break_even)} of 100 runs"

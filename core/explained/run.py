@@ -43,7 +43,7 @@ def verdict(story: RunStory) -> str:
             "" if facts.status == "completed" else f" That it {_STATUS[facts.status]} later doesn't matter."
         )
         return (
-            f"Observed: {calls}, so every arm in the prompt was judged: {n_used:,} of {n_in:,} were referenced "
+            f"Observed: {calls}, so every arm in the prompt was judged. {n_used:,} of {n_in:,} were referenced "
             f"and got 1, the other {n_in - n_used:,} got 0.{after}{_by_name(story)}"
         )
     why = {
@@ -174,25 +174,25 @@ def flip(arm: RunArm, story: RunStory) -> str:
 def _into_prompt(arm: RunArm, flip: ArmFlip, chosen: Selection) -> str:
     ways = []
     if flip.draw is not None and arm.draw is not None:
-        ways.append(f"draw ≥ {_draws(flip.draw, arm.draw, up=True)} (rank {_count(flip.rank)})")
+        ways.append(f"a draw of at least {_draws(flip.draw, arm.draw, up=True)}")
     elif flip.rank is not None and not arm.by_draw:
         order = "the order of pulls" if chosen.run_class == "selected" else "the random order"
-        ways.append(f"rank ≤ {flip.rank:,} in {order}")
+        ways.append(f"rank {flip.rank:,} or before in {order}")
     if flip.budget is not None:
         ways.append(f"{_tokens(flip.budget - chosen.budget_tokens)} more")
     elif flip.more_than_budget is not None:
         ways.append(f"over {_tokens(flip.more_than_budget - chosen.budget_tokens)} more")
     if flip.cost is not None:
-        ways.append(f"cost ≤ {flip.cost:,}")
+        ways.append(f"a cost of at most {flip.cost:,}")
     if flip.k is not None:
         ways.append(f"room for {flip.k:,} arms")
-    words = ", or ".join(ways) if ways else "nothing about this arm alone"
+    words = f"in with {', or '.join(ways)}" if ways else "nothing about this arm alone"
     return f"no draw; {words}" if arm.by_draw and flip.draw is None else words
 
 
 def _out_of_prompt(arm: RunArm, flip: ArmFlip, story: RunStory) -> str:
     if flip.draw is not None and arm.draw is not None:
-        return f"out with draw ≤ {_draws(flip.draw, arm.draw, up=False)} (rank {_count(flip.rank)})"
+        return f"left out with a draw of at most {_draws(flip.draw, arm.draw, up=False)}"
     if story.k is None:
         return "unknown: the limit on arms in force is not recorded"
     return "no draw would have left it out"

@@ -25,7 +25,7 @@ def page() -> None:
         story.figures(environment)
     st.space("small")
     left, right = st.columns(2, gap="large")
-    with left, panel("What episodes came to"):
+    with left, panel("Totals of the episodes"):
         story.spread(environment)
     with right, panel("Success over time"):
         progress.going_on(environment)

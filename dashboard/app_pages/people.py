@@ -17,11 +17,10 @@ def page() -> None:
     rows = administration.members()
     sentence(people.people(rows, here.context.clock()), here.tokens)
     muted(
-        "A member is who an identity provider’s issuer and subject say. A change holds from the next request on, and "
-        "is in the audit."
+        "Members sign in with your identity provider. A change applies from the next request on, and is in the audit."
     )
     st.space("xsmall")
-    with panel("Who may come in", still="the form still works"):
+    with panel("Members", still="the form still works"):
         listing.table(rows)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")

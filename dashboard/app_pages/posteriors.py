@@ -26,12 +26,12 @@ def page() -> None:
     title = st.container()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         order = choosing.order()
-        places, method, is_chosen = choosing.arms(known, order)
+        judged = queries.judgements()
+        places, method, is_chosen = choosing.arms(known, order, judged)
         truth = choosing.truth()
         st.space("stretch")
         type_legend(here.tokens)
     chosen = rows(known.columns, known.summary, places, method=method, truth=truth)
-    judged = queries.judgements()
     with title:
         # With the default choice the sentence covers all arms: the best of many prove nothing.
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
@@ -45,9 +45,9 @@ def page() -> None:
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):
-        matches = all_arms.matching(known, order)
+        matches = all_arms.matching(known, order, judged)
         section("All arms", all_arms.match_note(known, matches))
-        all_arms.search_box()
+        all_arms.search_box(judged)
         inclusion = queries.inclusion()
         all_arms.table(known, matches, judged=judged, truth=truth, key="all arms")
         st.markdown(

@@ -12,6 +12,7 @@ import numpy as np
 from core.columns import ArmColumns, Ints
 from core.posterior import beta
 from core.records.arm import ARM_TYPES, MICRO, ArmType
+from core.records.judgement import ALARMS, ENOUGH_PULLS, JUDGEMENTS, Judgement
 from core.records.posterior import BANDS, Band
 from core.statistics.overview import RankedArm
 from core.statistics.summary import Summary
@@ -28,8 +29,9 @@ METHOD_WORDS: Final[dict[Method | Literal["effective"], str]] = {
 Order = Literal["mean", "width", "pulls", "type"]
 ORDERS: Final[tuple[Order, ...]] = ("mean", "width", "pulls", "type")
 
-_SETTLED_WIDTH: Final = 0.035
-"""An interval narrower than this leaves nothing to ask."""
+
+_MOST_FLAGGED: Final = 4
+"""Arms that need a look, of those drawn first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,20 +130,28 @@ def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -
     return places[np.lexsort((places, first[order]))]
 
 
-def telling(columns: ArmColumns, summary: Summary, n_arms: int = 9) -> Ints:
-    """Places of the arms worth showing first: the best, the worst, and even steps by rank between them.
+def telling(columns: ArmColumns, summary: Summary, flagged: Sequence[str] = (), n_arms: int = 9) -> Ints:
+    """Places of the arms to show first: those that need a look, then the best with 20 pulls or more, then the rest.
 
-    Arms without pulls, and those so well known that their peak would flatten all others, come in only when
+    ``flagged`` are those that need a look, the gravest first. Sections and arms without pulls come in only when
     nothing else is left. Deterministic.
     """
+    first = [columns.places[key] for key in flagged[:_MOST_FLAGGED] if key in columns.places]
     order = np.argsort(summary.rank, kind="stable")
-    observed = order[columns.pulls[order] > 0]
-    open_questions = observed[summary.width[observed] >= _SETTLED_WIDTH]
-    pool = next((part for part in (open_questions, observed, order) if len(part)), order)
-    if len(pool) <= n_arms:
-        return np.asarray(pool, dtype=np.int64)
-    steps = np.unique(np.round(np.linspace(0, len(pool) - 1, n_arms)).astype(np.int64))
-    return np.asarray(pool[steps], dtype=np.int64)
+    order = order[~np.isin(order, first)]
+    is_section = np.array([columns.types[int(at)] == "section" for at in order], dtype=np.bool_)
+    pulls = columns.pulls[order]
+    group = np.select([~is_section & (pulls >= ENOUGH_PULLS), ~is_section & (pulls > 0)], [0, 1], 2)
+    by_group = np.argsort(group, kind="stable")[: n_arms - len(first)]
+    known = by_group[group[by_group] < 2]
+    rest = order[known if len(known) or first else by_group]
+    return np.concatenate([np.array(first, dtype=np.int64), rest.astype(np.int64)])
+
+
+def alarmed(judged: Mapping[str, Judgement]) -> tuple[str, ...]:
+    """Return the arms that need a look, the gravest first."""
+    found = [(JUDGEMENTS.index(one.name), arm) for arm, one in judged.items() if one.name in ALARMS]
+    return tuple(arm for _, arm in sorted(found))
 
 
 def hover(row: ArmRow) -> str:

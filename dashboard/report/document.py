@@ -11,7 +11,7 @@ import numpy as np
 from core.explained import chance_words
 from core.records.times import instant
 from dashboard import sentences, wording
-from dashboard.figures.arms import ArmRow, ordered, ranked_rows, rows, table, telling
+from dashboard.figures.arms import ArmRow, alarmed, ordered, ranked_rows, rows, table, telling
 from dashboard.figures.bands import bands
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
@@ -207,7 +207,7 @@ def _best_and_worst(facts: Facts) -> Section:
 
 def _beliefs(facts: Facts) -> Section:
     columns, summary = facts.belief.columns, facts.belief.summary
-    places = ordered(columns, summary, telling(columns, summary), "mean")
+    places = ordered(columns, summary, telling(columns, summary, alarmed(facts.judgements)), "mean")
     chosen = rows(columns, summary, places)
     rest = np.ones(len(columns), dtype=np.bool_)
     rest[places] = False
@@ -256,7 +256,7 @@ def _densities_of(n_arms: int) -> str:
     """Return the sentence about the figure of so many arms."""
     if n_arms == 1:
         return "Density of 1 arm"
-    return f"Densities of {wording.things(n_arms, 'arm')} from the best to the worst"
+    return f"Densities of {wording.things(n_arms, 'arm')}: those that need a look, then the best"
 
 
 def _confidence(facts: Facts) -> Section:

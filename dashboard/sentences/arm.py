@@ -15,7 +15,6 @@ from core.records.observation import Kind, Source
 from core.records.posterior import Band
 from core.records.selection import Reason
 from dashboard import wording
-from dashboard.figures.arms import METHOD_WORDS
 from dashboard.figures.path import Lettered
 from dashboard.sentences.judgement import pulls
 from dashboard.sentences.settings import setting_value
@@ -38,13 +37,12 @@ _SOURCES: Final[dict[Kind, str]] = {
 
 def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | None) -> Markdown:
     """Return mean, interval, pulls, confidence and chance of inclusion on one line."""
-    low, high = wording.interval(one.interval.lower, one.interval.upper).split("–")
     since = (
         "since it was first seen"
         if path.since_ms is None
-        else f"since the reset of {wording.day(path.since_ms, year_of_ms=year_of_ms)}"
+        else f"since {wording.day(path.since_ms, year_of_ms=year_of_ms)}"
     )
-    chance = explained.chance_words(one.chance, one.chance_error)
+    chance = explained.chance_words(one.chance)
     named, loaded = (
         wording.things(one.n_named, "run"),
         wording.count(one.n_loaded) if one.n_loaded else "none",
@@ -52,8 +50,8 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
     by_name = f" By name in {named}, found in {loaded}." if one.n_named else ""
     inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
     return (
-        f"Mean {wording.mean(one.mean)}, 95% interval {low} to {high} ({METHOD_WORDS[one.interval.method]}), "
-        f"{pulls(one)} in {wording.things(one.inclusions, 'inclusion')} {since}. "
+        f"Mean {wording.mean(one.mean)}, 95% interval {wording.interval(one.interval.lower, one.interval.upper)}, "
+        f"from {pulls(one)} {since}. "
         f"Confidence {wording.band(band)}.{inclusion}{by_name}"
     )
 

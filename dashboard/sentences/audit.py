@@ -14,23 +14,23 @@ from dashboard.wording import Markdown
 UNKNOWN: Final = "unknown"
 _NAME_CHARS: Final = 40
 _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
-    "member_add": lambda detail: f"let {detail['name']} in as {detail['role']} {detail['where']}",
+    "member_add": lambda detail: f"added {detail['name']} as {detail['role']} {detail['where']}",
     "member_invite": lambda detail: f"invited {detail['name']} as {detail['role']} {detail['where']}",
     "member_role": lambda detail: (
         f"made {detail['name']} {detail['role']} {detail['where']}"
         if detail["role"]
-        else f"took {detail['name']}’s role {detail['where']} away"
+        else f"removed {detail['name']}’s role {detail['where']}"
     ),
     "member_remove": lambda detail: f"removed {detail['name']}",
-    "member_restore": lambda detail: f"took a change of {detail['name']} back",
-    "member_join": lambda detail: f"came in as {detail['name']}, who was invited",
+    "member_restore": lambda detail: f"undid a change of {detail['name']}",
+    "member_join": lambda detail: f"signed in as {detail['name']}, who was invited",
     "member_sign_out": lambda detail: f"ended the sessions of {detail['name']}",
     "token_create": lambda detail: f"made the token {detail['name']} for {detail['scopes']}",
     "token_revoke": lambda detail: f"ended the token {detail['name']}",
     "webhook_add": lambda detail: f"added a webhook to {detail['host']}",
     "webhook_remove": lambda detail: f"removed the webhook to {detail['host']}",
-    "sender_add": lambda detail: f"let {detail['name']} speak in a chat",
-    "sender_remove": lambda detail: f"let {detail['name']} speak in a chat no longer",
+    "sender_add": lambda detail: f"added {detail['name']} to the chat",
+    "sender_remove": lambda detail: f"removed {detail['name']} from the chat",
     "erase": lambda detail: f"erased texts of a {detail['of']}",
     "rubric": lambda detail: f"defined the rubric {detail['version']}",
     "choice": lambda detail: "chose between two answers",  # noqa: ARG005 - all are asked alike

@@ -22,7 +22,7 @@ NEXT_SHOWN: Final = 9
 _WHY_UNREAD: Final = {
     "no_arm": "the arm is not listed",
     "no_run": "its run is no longer active, or had the arm out",
-    "no_observation": "what it corrects is gone",
+    "no_observation": "the observation it corrects is gone",
     "not_in_posterior": "missing from the posterior; armscope verify says more",
 }
 

@@ -28,7 +28,7 @@ _LEFT: Final = {
     "finished": " and finished",
     "unfinished": " and has not finished",
     "broken": " and was ended by an error, so its reward counts in no average",
-    "incomplete": "; not everything that was answered could be written",
+    "incomplete": "; part of the answers could not be stored",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.explained import NOT_OFFERED, chance_words
+from core.explained import NOT_OFFERED, chance_words, of_hundred
 from core.flows.queries import Inclusion
 from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
@@ -15,29 +15,27 @@ from dashboard.wording import Words
 
 def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> Words:
     """Return the break-even of an arm at its cost, as Markdown."""
-    cost = "its unknown cost" if token_cost is None else wording.things(token_cost, "token")
+    cost = "unknown cost" if token_cost is None else wording.things(token_cost, "token")
     stands = f" Its chance of inclusion is **{chance_words(one.chance, one.chance_error)}**."
     if one.no_break_even == "not_offered":
-        return Words(
-            "**Not offered lately**: an arm that is no candidate has no chance of inclusion and no break-even."
-        )
+        return Words("**Not in the last 25 runs**, so it has no chance of inclusion and no break-even yet.")
     if one.no_break_even == "unknown_cost":
-        return f"Its cost is unknown, so **no break-even** can be found under a budget.{stands}"
+        return f"Its cost is unknown, so **its worth can’t be weighed** under a budget.{stands}"
     if one.no_break_even == "always_in":
-        return f"At {cost} it goes into more than half of the next prompts **at any value**.{stands}"
+        return f"At its {cost} it is in more than half of the next prompts **at any usefulness**.{stands}"
     if one.no_break_even == "never_in" or one.break_even is None:
-        return f"At {cost} **no usefulness** brings it into half of the next prompts.{stands}"
+        return f"At its {cost} **no usefulness** puts it into half of the next prompts.{stands}"
     return (
-        f"At {cost} it breaks even at a mean of **{wording.mean(one.break_even)}**: there it is in half of the next "
-        f"prompts. {_mean_words(one, year_of_ms)}{stands}"
+        f"It must be useful in **{of_hundred(one.break_even)} of 100 runs** to be worth its {cost}. "
+        f"{_mean_words(one, year_of_ms)}{stands}"
     )
 
 
 def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:
     """Return the arm's mean and interval, for comparison with its break-even."""
     if one.name == "section":
-        return Words("It is always counted as used, so its position means nothing.")
-    words = f"Its mean is {wording.mean(one.mean)}, 95% interval {interval(one)} by effective pulls"
+        return Words("It is always counted as used, so its mean says nothing.")
+    words = f"Its mean is {wording.mean(one.mean)} ({interval(one)})"
     if one.recent is None:
         return f"{words}."
     since = wording.since(one.recent.since_ms, year_of_ms=year_of_ms)
@@ -49,16 +47,15 @@ def worth_note(chance: Chance, inclusion: Inclusion) -> Words:
     if chance.break_even_mean is None:
         return _offered(chance.n_offering, inclusion)
     return (
-        f"{_offered(chance.n_offering, inclusion)} Break-even: the mean at which the chance of inclusion in such "
-        f"a run is 50%, by the same {wording.count(inclusion.n_simulations)} simulated selections among "
-        "their candidates."
+        f"{_offered(chance.n_offering, inclusion)} Break-even: the mean at which the arm is picked in half of "
+        f"{wording.count(inclusion.n_simulations)} simulated selections."
     )
 
 
 def _offered(n_offering: int, inclusion: Inclusion) -> Words:
     """Return how many of the runs behind the candidates offered an arm."""
     if inclusion.of == "none":
-        return Words("No run is known yet, so every arm is taken for a candidate.")
+        return Words("There is no run yet, so every arm counts as a candidate.")
     if inclusion.n_runs == 1:
         return f"{wording.capital(_runs(inclusion))} {'offered it' if n_offering else 'did not offer it'}."
     return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(inclusion)} offered it."
@@ -73,11 +70,10 @@ def _runs(inclusion: Inclusion) -> Words:
 def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> Words:
     """Return the candidates behind these chances, and the reason for each missing one."""
     if inclusion.of == "none":
-        return Words("Chance of inclusion: no run is known yet, so every arm is taken for a candidate.")
-    words = (
-        "Chance of inclusion ± its standard error in points: in a run that offers the arm, among the candidates of "
-        f"{_runs(inclusion)}."
-    )
+        return Words(
+            "Chance of inclusion: simulated with every arm as a candidate, since there is no run yet."
+        )
+    words = f"Chance of inclusion: how likely the arm is picked, simulated on {_runs(inclusion)}."
     n_missing = sum(arm not in inclusion.chances for arm in arms)
     if not n_missing:
         return words

@@ -23,7 +23,7 @@ from dashboard.wording import Markdown, Words
 _FEW: Final = 12
 """So many arms are spoken of one by one, more are counted."""
 
-_TOOL_CALLED: Final = "runs in which a tool was called"
+_TOOL_CALLED: Final = "runs with a tool call"
 """The base of every share: other runs teach nothing."""
 
 _LOOK: Final = ("needs a look", "need a look")
@@ -37,14 +37,14 @@ _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
     "rising": ("is used more", "are used more"),
     "stale": ("is stale", "are stale"),
     "never_referenced": ("was never referenced", "were never referenced"),
-    "section": ("is always counted as used", "are always counted as used"),
+    "section": ("is a section, always in", "are sections, always in"),
     "seed": ("is a seed, always in", "are seeds, always in"),
     "called_only": ("is known by its calls only", "are known by their calls only"),
     "too_early": ("is too little known to judge", "are too little known to judge"),
     "few_sessions": ("has too few sessions to judge", "have too few sessions to judge"),
     "worth": ("earns its place", "earn their place"),
     "not_worth": ("does not earn its place", "do not earn their place"),
-    "open": ("is open", "are open"),
+    "open": ("is undecided", "are undecided"),
     "unopposed": ("goes in at any value", "go in at any value"),
     "useful": ("is used in most runs", "are used in most runs"),
     "not_useful": ("is used in few runs", "are used in few runs"),
@@ -65,18 +65,16 @@ def _since(one: Judgement, year_of_ms: int | None) -> Words:
 
 def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None = None) -> Sentence:
     """Return what runs showed of the arm, what people and graders gave, the belief, and the consequence."""
-    inside = f"; in the prompt of {wording.things(one.inclusions, 'run')}."
+    inside = f"; in {wording.things(one.inclusions, 'prompt')}."
     if one.name == "section":
-        return composed(
-            Phrase("Always counted as used"), " when it is in, which says nothing of its worth", inside
-        )
+        return composed(Phrase("Always counted as used"), " when it is in; its worth is not measured", inside)
     if one.pulls == 0 and not any(part.n for part in one.sources):
         share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
-        return composed("Nothing is observed of it yet: ", share, " runs is its prior, not a finding", inside)
+        return composed("No observation yet: ", share, " runs is its prior, not a finding", inside)
     since = _since(one, year_of_ms)
     is_changed = one.recent is not None and one.name != "too_early"
     runs = _changed(one.recent, since) if is_changed and one.recent is not None else _referenced(one)
-    belief = (" Believed useful: ", Phrase(wording.mean(one.mean)), ", prior included.")
+    belief = (" Believed useful: ", Phrase(wording.mean(one.mean)), ".")
     verdict = _too_early(one) if one.name == "too_early" else _verdict(one, token_cost, since)
     return composed(*runs, inside, _beside(one), *belief, " " if verdict else "", *verdict)
 
@@ -87,8 +85,10 @@ def _referenced(one: Judgement) -> Sentence:
         return composed(
             Phrase("Observed in no run"),
         )
-    share = f"{wording.count(one.n_referenced) if one.n_referenced else 'none'} of {wording.count(one.n_observed)}"
-    return composed("Referenced in ", Phrase(share), f" {_TOOL_CALLED}")
+    if not one.n_referenced:
+        return composed(Phrase("Not used once"), f" in {wording.count(one.n_observed)} {_TOOL_CALLED}")
+    share = f"{wording.count(one.n_referenced)} of {wording.count(one.n_observed)}"
+    return composed("Used in ", Phrase(share), f" {_TOOL_CALLED}")
 
 
 def _beside(one: Judgement) -> Markdown:
@@ -140,21 +140,22 @@ def _too_early(one: Judgement) -> Sentence:
 
 def _changed(recent: RecentMean, since: Markdown) -> Sentence:
     """Return the recent figure, then the one before."""
-    before = f"{_TOOL_CALLED} since {since}, in {explained.of_hundred(recent.mean_before)} of 100 before"
+    before = f"since {since} (before: {explained.of_hundred(recent.mean_before)} of 100)"
     if recent.mean == 0:
-        return composed("Referenced in ", Phrase(f"none of {wording.count(recent.n)}"), f" {before}")
-    return composed(
-        "Referenced in ", Phrase(f"{explained.of_hundred(recent.mean)} of 100"), f" of the {before}"
-    )
+        return composed(Phrase("Not used once"), f" in {wording.things(recent.n, 'run')} {before}")
+    share = Phrase(f"{explained.of_hundred(recent.mean)} of 100")
+    return composed("Used in ", share, f" runs {before}")
 
 
 def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentence:  # noqa: PLR0911 - one a name
     """Return the consequence for its place in the prompt."""
     match one.name:
         case "poisoned":
-            many = f"{wording.number_word(len(one.others))} more"
-            beside = f", as does {_name(one.others[0])}" if len(one.others) == 1 else f", as do {many}"
-            return composed("It ", Phrase("looks poisoned"), f"{beside}.")
+            many = f"{wording.count(len(one.others))} more"
+            beside = (
+                f", as with {_name(one.others[0]) if len(one.others) == 1 else many}" if one.others else ""
+            )
+            return composed(Phrase("Looks like a detector fault"), f"{beside}.")
         case "rival":
             names = wording.listed([_name(key) for key in one.others[:_NAMES]])
             return composed(f"Since {names} joined the prompt, it ", Phrase("gives way"), ".")
@@ -164,7 +165,7 @@ def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentenc
         case "rising":
             return composed("It ", Phrase("is used more"), " than before.")
         case "stale":
-            return composed("It ", Phrase("is stale"), f": not observed since {since}, and still put in.")
+            return composed("It ", Phrase("is stale"), f": not observed since {since}, but still in prompts.")
         case "seed":
             return composed("It is ", Phrase("a seed"), ", always in by rule.")
         case "never_referenced" | "section" | "too_early":
@@ -185,22 +186,25 @@ def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentenc
 def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     """Return the position of its interval against its break-even."""
     if one.name == "unopposed":
-        return composed("It goes in ", Phrase("at any value"), ".")
+        return composed("It is chosen ", Phrase("at any usefulness"), ".")
     if one.break_even is None and one.name != "not_worth":
         return composed("It is ", Phrase(explained.used_in(one)), f": {explained.NOT_WEIGHED}.")
-    cost = "" if token_cost is None else f" at {wording.things(token_cost, 'token')}"
+    cost = "" if token_cost is None else f" its {wording.things(token_cost, 'token')}"
     if one.break_even is None:
-        return composed("It ", Phrase("does not earn its place"), f": no usefulness brings it in{cost}.")
-    between = interval(one)
-    even = f"{wording.mean(one.break_even)}, where it breaks even{cost}"
-    if one.name == "open":
         return composed(
-            "Whether it earns its place ", Phrase("is open"), f": its interval, {between}, holds {even}."
+            "It ",
+            Phrase("does not earn its place"),
+            f": it is left out at any usefulness, at{cost or ' its cost'}.",
         )
-    words, lies = (
-        ("earns its place", "above") if one.name == "worth" else ("does not earn its place", "below")
-    )
-    return composed("It ", Phrase(words), f": its interval, {between}, lies {lies} {even}.")
+    even = f"It must be useful in {explained.of_hundred(one.break_even)} of 100 runs to be worth{cost or ' its cost'}"
+    between = f"its interval is {interval(one)}"
+    match one.name:
+        case "worth":
+            return composed("It ", Phrase("earns its place"), f". {even}; {between}.")
+        case "not_worth":
+            return composed("It ", Phrase("does not earn its place"), f". {even}; {between}.")
+        case _:
+            return composed("Its worth ", Phrase("is undecided"), f". {even}; {between}.")
 
 
 def interval(one: Judgement) -> Words:
@@ -240,13 +244,13 @@ def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int
     parts: list[str | Phrase] = []
     for name, members in shown:
         verb = _OF_ONE_AND_MANY[name][len(members) > 1]
-        many = f"{wording.number_word(len(members))} of {wording.number_word(n_arms)}"
+        many = f"{wording.count(len(members))} of {wording.count(n_arms)}"
         names = [_name(one.arm) for one in members] if len(members) <= _NAMES else []
-        who = wording.listed(names) if names else many if parts else wording.capital(many)
+        who = wording.listed(names) if names else many
         parts += ["; " if parts else "", Phrase(who)]
         parts.append(f" {verb}")
     rest = n_arms - sum(len(members) for _, members in shown)
-    more = f"; the table covers {wording.number_word(rest)} more" if rest else ""
+    more = f"; the table covers {wording.count(rest)} more" if rest else ""
     return composed(*parts, f"{more}.")
 
 
@@ -262,17 +266,17 @@ def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -
         (worth, "earns its place", "earn their place"),
         (not_worth, *less),
         (many(*ALARMS), *_LOOK),
-        (many("too_early", "few_sessions"), "is too early to judge", "are too early to judge"),
-        (many("open"), "is open", "are open"),
         (many("useful"), *_OF_ONE_AND_MANY["useful"]),
         (many("not_useful"), *_OF_ONE_AND_MANY["not_useful"]),
-        (by_rule, "is not judged by its worth", "are not judged by their worth"),
+        (many("too_early", "few_sessions"), "is too early to judge", "are too early to judge"),
+        (many("open"), *_OF_ONE_AND_MANY["open"]),
+        (by_rule, "is always in", "are always in (seeds, sections)"),
         (many("called_only"), *_OF_ONE_AND_MANY["called_only"]),
     ]
     parts: list[str | Phrase] = [f"Of {wording.things(n_arms, 'arm')} "]
     for number, one, more in clauses:
-        if number:
-            words = f"{wording.number_word(number)} {one if number == 1 else more}"
+        if number and len(parts) <= 2 * (_CLAUSES - 1) + 1:
+            words = f"{wording.count(number)} {one if number == 1 else more}"
             is_key = len(parts) == 1 or one == _LOOK[0]
             parts += ["" if len(parts) == 1 else ", ", Phrase(words) if is_key else words]
     return composed(*parts, ".")

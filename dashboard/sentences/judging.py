@@ -57,13 +57,11 @@ def evaluations(watch: BiasWatch, report: AgreementReport) -> Sentence:
     if watch.n == 0:
         return composed("No evaluation ", Phrase("passes the filters"), ".")
     if outcome.missing == "no_pairs":
-        return composed(*start, "; nothing was judged by two, so ", Phrase("agreement is not known"), ".")
+        return composed(*start, "; no item was judged by two, so ", Phrase("agreement is not known"), ".")
     if outcome.missing == "no_variation":
-        return composed(
-            *start, "; all say the same of what two judged, so ", Phrase("agreement is undefined"), "."
-        )
+        return composed(*start, "; all gave the same outcome, so ", Phrase("agreement is undefined"), ".")
     if outcome.word is None:
-        return composed(*start, "; two judged the same too seldom to say how far they agree.")
+        return composed(*start, "; too few items were judged by two to measure agreement.")
     return composed(*start, "; on the outcome their agreement is ", Phrase(outcome.word), ".")
 
 
@@ -95,7 +93,7 @@ def _alpha(agreement: Agreement) -> Words:
     )
     return (
         f"Krippendorff’s alpha {figure(agreement.alpha)}{limits}, "
-        f"on {wording.things(agreement.n_items, 'thing')} that two or more judged{same}."
+        f"on {wording.things(agreement.n_items, 'item')} judged by two or more{same}."
     )
 
 
@@ -105,8 +103,8 @@ def agreement_note(report: AgreementReport) -> Words:
         return Words("")
     left = report.n - report.n_panel
     return (
-        f"{wording.things(left, 'evaluation')} can’t be compared: of a layer as such, without a rater, or a second "
-        "one of the same thing by the same rater."
+        f"{wording.things(left, 'evaluation')} {'is' if left == 1 else 'are'} left out: no rater, no run, or a "
+        "repeat."
     )
 
 
@@ -119,23 +117,23 @@ def parting(one: PartingGrader) -> Markdown:
 
 def _way(outlier: Parting) -> Words:
     if outlier.way == "stands_alone":
-        return Words("disagrees with all others more often than they do")
+        return Words("often disagrees with the other raters")
     return f"says success {'more' if outlier.way == 'more_success' else 'less'} often than the others"
 
 
 def parting_numbers(outlier: Parting) -> Words:
     """Return the shares behind a claim about a rater."""
     mine, others = wording.percent(outlier.share, 0), wording.percent(outlier.others, 0)
-    things = wording.things(outlier.n_items, "thing")
+    things = wording.things(outlier.n_items, "item")
     if outlier.way == "stands_alone":
-        return f"in the minority on {mine} of {things} on which they differ, {others} if all were alike"
+        return f"in the minority on {mine} of {things} with different outcomes, {others} if all were alike"
     return f"{mine} against {others} on the same {things}"
 
 
 def parting_claim(first: PartingGrader, n: int) -> tuple[Markdown, Markdown]:
     """Return the same for the list of what needs a look: claim and evidence, in Markdown."""
     name = wording.literal(grader_name(first.grader))
-    many = f"{wording.capital(wording.number_word(n))} raters part from the others"
+    many = f"{wording.capital(wording.number_word(n))} raters often disagree with the others"
     claim = Markdown(f"{name} {_way(first.parting)}" if n == 1 else many)
     who = "" if n == 1 else f"{name}: "
     return claim, f"{who}{parting_numbers(first.parting)}"
@@ -144,8 +142,8 @@ def parting_claim(first: PartingGrader, n: int) -> tuple[Markdown, Markdown]:
 def no_outliers(report: AgreementReport) -> Words:
     """Return the sentence where no rater is an outlier, as Markdown."""
     if report.n_items == 0:
-        return Words("Who parts from the others shows once two have judged the same.")
-    return Words("No rater is known to differ from the others on the same things.")
+        return Words("Outlier raters show once two people have judged the same items.")
+    return Words("No rater is known to differ from the others on the same items.")
 
 
 def ready(watch: BiasWatch) -> Words:
@@ -201,7 +199,7 @@ def beside_rest(report: AgreementReport) -> dict[str, list[object]]:
     hits = {one.grader: one.result for one in report.models}
     return {
         "rater": [wording.plain(grader_name(one.grader)) for one in rows],
-        "things shared": [one.agreement.n_items for one in rows],
+        "items shared": [one.agreement.n_items for one in rows],
         "alpha": [
             wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha) for one in rows
         ],
@@ -222,7 +220,7 @@ def each_two(report: AgreementReport) -> dict[str, list[object]]:
     return {
         "rater": [wording.plain(grader_name(one.grader)) for one in report.pairs],
         "and": [wording.plain(grader_name(one.other)) for one in report.pairs],
-        "things shared": [one.agreement.n_items for one in report.pairs],
+        "items shared": [one.agreement.n_items for one in report.pairs],
         "alpha": [
             wording.MISSING if one.agreement.alpha is None else figure(one.agreement.alpha)
             for one in report.pairs

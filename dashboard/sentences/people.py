@@ -33,7 +33,7 @@ def people(rows: Sequence[MemberRow], now_ms: int) -> Sentence:
         )
     return composed(
         Phrase(wording.things(len(members), "person", "people")),
-        f" may come in, {govern} as operator of all learners{more if invited else ''}.",
+        f" may sign in, {govern} as operator of all learners{more if invited else ''}.",
     )
 
 
@@ -102,8 +102,8 @@ def effects(was: MemberRow | None, now: MemberRow) -> list[Markdown]:
     who = f"**{name(now.name)}**"
     if now.removed_ms is not None:
         return [
-            f"{who} can sign in no longer, in no process, from the next request on. Every session of theirs ends.",
-            Words("What they did stays, under their name. Letting them in again is one click."),
+            f"{who} can no longer sign in, from the next request on. All their sessions end.",
+            Words("Their acts stay, under their name. One click adds them again."),
         ]
     parts: list[Markdown] = []
     if was is None or was.removed_ms is not None or was.invited_until_ms != now.invited_until_ms:
@@ -146,7 +146,7 @@ def done(was: MemberRow | None, answer: MemberAnswer) -> Markdown:
     who = f"**{name(now.name)}**"
     ended = f" {wording.things(len(answer.revoked), 'token')} of theirs ended." if answer.revoked else ""
     if now.removed_ms is not None:
-        return f"{who} is let in no longer.{ended}"
+        return f"{who} was removed.{ended}"
     if now.subject is None and (was is None or was.invited_until_ms != now.invited_until_ms):
         return f"{who} is invited as {wording.literal(roles(now.roles))}."
     return f"{who} is {wording.literal(roles(now.roles))}.{ended}"

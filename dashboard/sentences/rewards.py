@@ -120,21 +120,36 @@ def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
         else f"; they are of {name}."
     )
     if one.average.value is None and one.n == one.broken:
-        return composed(Phrase("Every episode broke"), f" of {such} of {name}: there is no rate of success.")
+        return composed(
+            Phrase("Every episode is broken"), f" of {such} of {name}: there is no rate of success."
+        )
     if one.average.value is None and one.n == one.without_reward + one.broken:
         return composed(Phrase("Nothing was paid"), f" in {such} of {name}: there is no rate of success.")
     if one.success is None:
-        off = wording.things(one.n_off_scale, "episode")
+        off = f"{wording.count(one.n_off_scale)} of {wording.things(one.n, 'reward')}"
+        are = "is" if one.n_off_scale == 1 else "are"
+        passing = Words(" that pass the filters" if filtered else "")
         return composed(
-            f"Of {such} ",
-            Phrase(f"{off} lie{'s' if one.n_off_scale == 1 else ''} outside the scale"),
-            f" of {name}: declare one to see success.",
+            f"{off}{passing} {are} ",
+            Phrase(f"outside {_ends(one.scale)}"),
+            f". Set the scale of {name} to see success rates.",
         )
     rate = wording.percent(one.success.rate, 0)
     limits = share_limits(one.success)
     between = f" ({limits}, 95% interval)" if limits else f" ({why(one.success.missing)})"
     succeed = "succeeds" if one.n == 1 else "succeed"
     return composed(f"Of {such} ", Phrase(f"{rate} {succeed}"), f"{between}{pattern}")
+
+
+def _ends(scale: Scale) -> Words:
+    """Return the ends of a scale.
+
+    >>> _ends(Scale(lo=0.0, hi=1.0))
+    '0–1'
+    """
+    if scale.lo < 0:
+        return wording.signed_minus(Words(f"{scale.lo:g} to {scale.hi:g}"))
+    return Words(f"{scale.lo:g}–{scale.hi:g}")
 
 
 def pattern_words(patterns: Sequence[Pattern]) -> Words:
@@ -288,7 +303,3 @@ def scale_effect(answer: ScaleAnswer) -> Words:
         f"instead of {wording.count(answer.successes_before)} of {n} "
         f"by {threshold(answer.before)} on {_ends(answer.before)}."
     )
-
-
-def _ends(scale: Scale) -> Words:
-    return wording.signed_minus(f"{scale.lo:g} to {scale.hi:g}")

@@ -28,9 +28,11 @@ def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
     were = "was" if round(n_arms) == 1 else "were"
     parts.append(f" {were} in on average; " if len(rows) > 1 else f" {were} in; ")
     if not silent:
-        return composed(*parts, "every run taught something." if len(rows) > 1 else "it taught something.")
+        return composed(
+            *parts, "something was learned in every run." if len(rows) > 1 else "it taught something."
+        )
     n_silent = "it" if len(rows) == 1 else wording.things(len(silent), "run")
-    return composed(*parts, Phrase(n_silent), f" {_why(silent)} and taught nothing.")
+    return composed(*parts, Phrase(n_silent), f" {_why(silent)}, so nothing was learned.")
 
 
 def _arms(n_arms: float) -> Words:
@@ -50,10 +52,10 @@ def _why(silent: Sequence[RunRow]) -> Words:
     """Return the reasons why runs taught nothing, as far as they hold for all."""
     reasons = {row.outcome for row in silent}
     if reasons == {"passive"}:
-        return Words("fell into the passive phase")
+        return Words("were in the passive phase")
     if "passive" in reasons:
-        return Words("made no real tool call or fell into the passive phase")
-    return Words("made no real tool call")
+        return Words("had no tool call or were in the passive phase")
+    return Words("had no tool call")
 
 
 def runs_counted(view: RunsView, *, newest: bool, narrowed: bool, year_of_ms: int | None) -> Markdown:

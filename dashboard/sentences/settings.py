@@ -40,11 +40,11 @@ class SettingWords:
 SETTING_WORDS: Final[dict[str, SettingWords]] = {
     "phase": SettingWords(
         label="Phase",
-        explains="Active: arms are selected and runs teach. Passive: every arm is in, runs are recorded only.",
+        explains="Active: arms are selected and learned from. Passive: every arm is in, runs are recorded only.",
     ),
     "baseline_rate": SettingWords(
         label="Baseline rate, %",
-        explains="How often a coin puts in as many arms as fit, so that savings have something to be compared with.",
+        explains="Share of runs that get as many arms as fit, as the comparison for savings.",
         allowed="0 to 100",
     ),
     "budget_tokens": SettingWords(
@@ -74,8 +74,7 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "seed_arms": SettingWords(
         label="Seed arms, one a line",
-        explains="Always in, at any belief. Ids that are no arms here yet do no harm. Until an operator "
-        "chooses, they are those of the detection.",
+        explains="Always in, at any belief. Unknown ids are ignored. Default: the detector's list.",
         allowed="ids that read type:category:name",
     ),
     "mode": SettingWords(
@@ -85,46 +84,44 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "meta_tools": SettingWords(
         label="Meta tools, one a line",
-        explains="Calling one of these is no real tool use, so a run with nothing else teaches nothing.",
+        explains="A run that calls only these has no real tool call, so nothing is learned from it.",
         allowed="tool names, exactly as they are called",
     ),
     "priors": SettingWords(
         label="Priors by type",
-        explains="What is believed of an arm before its first pull, alpha and beta; their sum is the weight in "
-        "pulls. Arms with a prior of their own keep it.",
+        explains="Belief of an arm before its first pull, alpha and beta. Their sum is its weight in pulls. An arm's "
+        "own prior stays.",
         allowed="above 0, to 10⁹",
     ),
     "prices": SettingWords(
         label="Prices, one model a line",
-        explains="What a million input tokens cost, as `model = price`, so that runs have a bill. Or each part: "
+        explains="Price of a million input tokens, as `model = price`, for savings in money. Or each part: "
         '`model = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}`. '
-        "A missing part is assumed by ratio. Selection does not heed prices.",
+        "A missing part is assumed by ratio. Selection ignores prices.",
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
     "thresholds": SettingWords(
         label="Thresholds of scores",
-        explains="From which score on an evaluation is good enough to train on, and gold. Grades of what is stored "
-        "follow at once.",
+        explains="Lowest scores of an evaluation for training, and for gold. Stored evaluations are graded again at "
+        "once.",
         allowed="scores from 0 to 1",
     ),
     "graders": SettingWords(
         label="Who moves an arm",
-        explains="Whose evaluations count where several judge one arm in one run. All share one observation.",
+        explains="Evaluations that count if several people judge one arm in one run. They share one observation.",
     ),
     "evaluation_credit": SettingWords(
         label="Credit of a whole run",
-        explains="Which arms share the judgement of a run as a whole: none, each in the prompt, or each referenced.",
+        explains="Arms that share the judgement of a whole run: none, each in the prompt, or each referenced.",
     ),
     "weight_by_agreement": SettingWords(
         label="Weights of raters, one a line",
-        explains="What of a judgement an arm gets, as `rater = weight`; the page Evaluations suggests them. Who "
-        "isn’t named weighs 1.",
+        explains="Weight of each rater, as `rater = weight`. The page Evaluations suggests them. Default: 1.",
         allowed="0 to 1 each",
     ),
     "trusted_graders": SettingWords(
         label="Trusted tokens, one a line",
-        explains="Tokens that may say who rates, so that files to fine-tune on have what they bring. Agreement never "
-        "has it.",
+        explains="Tokens that may name the rater. Training files include their evaluations, agreement does not.",
         allowed="names of tokens",
     ),
     "keep_texts": SettingWords(
@@ -134,8 +131,8 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "personal_numbers": SettingWords(
         label="Hold back personal numbers",
-        explains="Whether exports to train on hold back rows with numbers of cards, bank accounts (IBAN) and US "
-        "social security, as they do with secrets.",
+        explains="Leave rows with numbers of cards, bank accounts (IBAN) or US social security out of training, "
+        "as with secrets.",
     ),
 }
 
@@ -194,7 +191,7 @@ def settings(chosen: LearnerSettings) -> Sentence:
         limits.append(f"at most {wording.things(chosen.k, 'arm')}")
     limit = " and ".join(limits) if limits else "without a budget"
     return composed(
-        f"{rate} of runs are baseline runs with as much in as fits; the others pick arms ",
+        f"{rate} of runs are baseline runs, with {wording.BASELINE}; the others pick arms ",
         Phrase(limit),
         ".",
     )
@@ -248,7 +245,7 @@ def price_text(prices: ModelPrices) -> str:
 def setting_effects(shown: SettingsPreview) -> list[Words]:
     """Return the effects of a change, a sentence each, as Markdown."""
     before, after = shown.before, shown.after
-    nothing = Words("There is no arm yet; it holds from the first one on.")
+    nothing = Words("There is no arm yet; it applies from the first one on.")
     parts = [_prompt(shown) if len(shown.columns) else nothing]
     if after.phase != before.phase and after.phase == "passive":
         parts.append(Words("Runs recorded from then on teach nothing, until the learner is active again."))
@@ -267,35 +264,31 @@ def setting_effects(shown: SettingsPreview) -> list[Words]:
     if shown.prompt_costs is not None:
         parts.append(_cheapest(shown.prompt_costs))
     if after.hold_minutes != before.hold_minutes:
-        parts.append(Words("It holds for sessions under way, too."))
+        parts.append(Words("It applies to running sessions, too."))
     if after.seed_arms != before.seed_arms:
         known = len(set(after.seed_arms) & set(shown.columns.keys))
         parts.append(
             f"{wording.count(known)} of {wording.things(len(after.seed_arms), 'seed')} are arms here."
         )
     if after.mode != before.mode or after.meta_tools != before.meta_tools:
-        parts.append(
-            Words(
-                "It holds for runs recorded from then on; those that are recorded stay as they were judged."
-            )
-        )
+        parts.append(Words("It applies to runs recorded from then on; earlier runs stay as judged."))
     if after.priors != before.priors:
         parts.append(_beliefs(shown))
     if shown.ready is not None:
         parts.append(_ready(*shown.ready))
     held = ("graders", "evaluation_credit", "weight_by_agreement")
     if any(getattr(after, name) != getattr(before, name) for name in held):
-        parts.append(Words("It holds for evaluations from then on; those that are stored keep their weight."))
+        parts.append(Words("It applies to evaluations from then on; stored ones keep their weight."))
     if after.keep_texts != before.keep_texts:
         parts.append(
             Words(
                 "Texts of runs recorded from then on are kept, for those who may read them."
                 if after.keep_texts
-                else "Texts of runs recorded from then on are not kept; `armscope erase` takes away those that are."
+                else "Texts of runs recorded from then on are not kept; `armscope erase` removes stored ones."
             )
         )
     if after.prices != before.prices:
-        parts.append(Words("Only money in sentences follows; no belief and no prompt does."))
+        parts.append(Words("Only figures in money change; beliefs and prompts do not."))
     return parts
 
 
@@ -354,7 +347,7 @@ def _beliefs(shown: SettingsPreview) -> Words:
         return Words("No belief would move: no arm starts from this prior, or they were reset to Beta(1, 1).")
     return (
         f"The belief of **{wording.things(moved, 'arm')}** would move, by {wording.small_change(float(delta.max()))}"
-        " at most; what was observed stays."
+        " at most; observations stay."
     )
 
 

@@ -15,9 +15,9 @@ Standing = Literal["out", "over", "unknown", "large"]
 """Not signed in; expired; signed in but unknown; with more claims than a cookie holds."""
 _CODE: Final = re.compile("[a-z_]{1,40}")
 
-_OUT: Final = "Sign in with your company's account: what you see and may do here depends on who you are."
+_OUT: Final = "Sign in with your company's account. Your role decides what you see and may do."
 _LARGE: Final = (
-    "Your identity provider says more of you than fits into one cookie. Ask who runs armscope to want less of it, by "
+    "Your identity provider sends more about you than fits into one cookie. Ask the operator to request less, by "
     "scope in client_kwargs of the secrets file."
 )
 
@@ -44,8 +44,8 @@ def next_step(standing: Standing, session: Session | None, session_ms: int) -> S
     if standing == "unknown" and session is not None:
         who = f"--issuer {shlex.quote(session.issuer)} --subject {shlex.quote(session.subject)}"
         return SignInMessage(
-            "No operator has let you in yet.",
-            f"Ask an operator of this desk to let you in, and hand them this line. {_invited(session)}",
+            "No operator has added you yet.",
+            f"Ask an operator of this desk to add you, and send them this line. {_invited(session)}",
             (f"armscope member add NAME {who} --role viewer",),
         )
     if standing == "large":
@@ -63,7 +63,7 @@ def refused(code: str) -> SignInMessage:
     why = f" ({code})" if _CODE.fullmatch(code) else ""
     return SignInMessage(
         "You were not signed in.",
-        f"Your identity provider refused it{why}. Try again, or ask who runs it whether you may use armscope.",
+        f"Your identity provider refused it{why}. Try again, or ask its administrator for access to armscope.",
     )
 
 
@@ -89,7 +89,7 @@ def no_role(name: str) -> SignInMessage:
     """Return the message for a member without a role in any learner."""
     return SignInMessage(
         "You have no role here.",
-        f"You are signed in as {name}, and are nothing in any learner of this database. Ask an operator for a role.",
+        f"You are signed in as {name}, without a role in any learner of this database. Ask an operator for one.",
         (f"armscope member role {shlex.quote(name)} viewer",),
     )
 

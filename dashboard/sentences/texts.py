@@ -18,14 +18,12 @@ def how_to_keep(*, keeps: bool, may_read: bool = True) -> Words:
     """In the place of what a run was asked and answered, by whether the learner keeps such texts now.
 
     >>> how_to_keep(keeps=False)
-    'What was asked and answered is not kept. The setting keep_texts keeps it from then on, and of what is imported \
-again.'
+    'Texts are not kept. The setting keep_texts keeps them from then on, and those of runs imported again.'
     """
     if not may_read:
-        return Words("What was asked and answered is hidden from viewers.")
+        return Words("Texts are hidden from viewers.")
     if keeps:
-        return Words("What was asked and answered was not kept of this run: import it again to have it.")
+        return Words("The texts of this run were not kept. Import it again to keep them.")
     return Words(
-        "What was asked and answered is not kept. The setting keep_texts keeps it from then on, and of what is "
-        "imported again."
+        "Texts are not kept. The setting keep_texts keeps them from then on, and those of runs imported again."
     )

@@ -30,7 +30,7 @@ def tokens(rows: Sequence[TokenRow], now_ms: int) -> Sentence:
             "No program has a token yet.",
         )
     if not live:
-        return composed("No token is in force", f"; {wording.things(len(rows), 'token')} ended.")
+        return composed("No token is active", f"; {wording.things(len(rows), 'token')} ended.")
     n_soon = sum(one.expires_ms < now_ms + _SOON_DAYS * DAY_MS for one in live)
     n_unused = sum(one.used_hour_ms is None for one in live)
     looks = [

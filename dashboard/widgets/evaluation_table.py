@@ -33,7 +33,7 @@ _WIDTHS: Final = {
     "label": 74,
     "by": 130,
     "rubric": 76,
-    "held back by": 160,
+    "not in training because": 160,
     "feedback": 146,
 }
 _RIGHT: Final = frozenset({"score"})
@@ -117,7 +117,9 @@ def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:
         "label": [one.label for one in rows],
         "by": [wording.plain(judging.grader_name(one.grader)) for one in rows],
         "rubric": [wording.plain(judging.rubric_name(one.rubric or "")) for one in rows],
-        "held back by": [judging.STATE_WORDS[one.state] or judging.blocked_by(one) for one in rows],
+        "not in training because": [
+            judging.STATE_WORDS[one.state] or judging.blocked_by(one) for one in rows
+        ],
     }
     if any(one.feedback for one in rows):
         cells["feedback"] = [wording.plain(one.feedback or wording.MISSING) for one in rows]

@@ -28,10 +28,7 @@ ALL_AT_ONCE: Final = 2_000
 _MANY_ROWS: Final = 15
 _TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
-CHANCE: Final = (
-    "Chance that a run which offers the arm has it in its prompt, simulated with the packer that selects, among "
-    "the candidates of the latest runs; ± is the standard error of that, in points, none where chance plays no part."
-)
+CHANCE: Final = "How likely the arm is picked, simulated on the latest runs with the packer that selects"
 ACT_PX: Final = 78
 """Width of the column of acts' ways back."""
 _RIGHT: Final = frozenset({"mean moved", "run"})
@@ -128,9 +125,7 @@ def act_table(
     """
     frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
     config: dict[str, Any] = {
-        head: st.column_config.TextColumn(
-            wording.literal(head), width=width, alignment="right" if head in _RIGHT else None
-        )
+        head: st.column_config.TextColumn(width=width, alignment="right" if head in _RIGHT else None)
         for head, width in widths.items()
     }
     config["type"] = type_column()

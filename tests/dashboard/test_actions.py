@@ -29,7 +29,7 @@ def _send(page: AppTest) -> AppTest:
 
 def test_a_reward_is_previewed_then_sent_once(open_page: Open, database: Path) -> None:
     world(database, keys(4), 20)
-    page = open_page("rewards", reward_arm=ARM)
+    page = open_page("rewards", reward_arm=ARM, reward_outcome="Accepted")
     before = _mean(database)
     assert any("Nothing is sent yet" in text for text in texts(page))
     assert _mean(database) == before
@@ -52,7 +52,7 @@ def test_the_same_form_counts_once_however_often_it_is_sent(database: Path) -> N
 
 def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
     world(database, keys(4), 20)
-    page = open_page("rewards", reward_arm=ARM)
+    page = open_page("rewards", reward_arm=ARM, reward_outcome="Accepted")
     before = _mean(database)
     page.button_group(key="reward_outcome").set_value("rejected").run()
     _send(page)
@@ -80,9 +80,9 @@ def test_a_reset_needs_its_phrase_and_a_reason(open_page: Open, database: Path) 
     assert page.button(key="do reset").disabled
     page.text_input(key="reset typed").set_value("reset 2 arms").run()
     assert page.button(key="do reset").disabled
-    assert any("Say why first" in text for text in texts(page))
+    assert any("Choose a reason above" in text for text in texts(page))
     page.selectbox(key="reset reason").set_value(REASONS[1]).run()
-    assert not any("Say why first" in text for text in texts(page))
+    assert not any("Choose a reason above" in text for text in texts(page))
     page.button(key="do reset").click().run()
     check(page)
     context = context_at(database)

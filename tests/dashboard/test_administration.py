@@ -122,7 +122,7 @@ def test_people_are_listed_with_what_they_may_do_and_the_removed_on_demand(
     invite_member(past, ISSUER, "late@example.com", name="late")
     remove_member(context, add_member(context, ISSUER, "u-gone", "gone").member.id)
     page = open_page("people")
-    assert page.title[0].value.endswith(" may come in, one as operator of all learners; one more is invited.")
+    assert page.title[0].value.endswith(" may sign in, one as operator of all learners; one more is invited.")
     shown = table(page)
     assert shown["name"] == ["ann", "bo", "jo", "late"]
     assert shown["e-mail or subject"] == ["u-ann", "u-bo", "jo@example.com", "late@example.com"]
@@ -386,7 +386,7 @@ def test_the_audit_tells_acts_and_refusals_by_what_the_address_asks_for(
     assert table(page)["what"] == ["took back a reward", "rewarded fs:t0 0.5 by hand"]
     assert table(page)["state"] == ["active", "undone"]
     page = open_page("audit", audit_of="Installation")
-    assert table(page)["what"] == ["made the token ci for read, ingest", "let bo in as reviewer everywhere"]
+    assert table(page)["what"] == ["made the token ci for read, ingest", "added bo as reviewer everywhere"]
     page = open_page("audit", audit_of="Refused")
     assert page.title[0].value.endswith(" was refused undo own, just now.")
     assert (table(page)["who"], table(page)["times"]) == (["vi"], ["1"])

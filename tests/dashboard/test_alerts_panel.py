@@ -64,7 +64,7 @@ def test_an_address_is_told_tried_removed_and_told_again(
     monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET", SECRET)
     page = open_page("settings")
     assert "Alerts" in heads(page)
-    assert any("Without a webhook no alert is raised" in text for text in texts(page))
+    assert any("No alerts yet. Add a webhook to be notified" in text for text in texts(page))
     with receiving() as (port, received):
         add(page, f"http://127.0.0.1:{port}/hook")
         (made,) = alerts(context).webhooks

@@ -34,10 +34,10 @@ def ledger(page: AppTest) -> list[dict[str, str]]:
 
 def test_the_page_says_what_is_believed_and_from_what(open_page: Open, context: Context) -> None:
     page = open_page("arm", arm=ARM)
-    assert page.title[0].value.startswith("Referenced in ")
+    assert page.title[0].value.startswith("Used in ")
     assert page.code[0].value == ARM
     (one,) = [one for one in queries.posteriors(context) if one.arm == ARM]
-    assert any(f"{one.pulls} pulls in {one.inclusions} inclusions" in text for text in texts(page))
+    assert any(f", from {one.pulls} pulls since" in text for text in texts(page))
     assert heads(page) == [
         "Belief now",
         "How it got there",
@@ -85,7 +85,7 @@ def test_an_arm_with_hardly_any_runs(open_page: Open, database: Path, n_runs: in
 def test_an_arm_that_was_only_ever_declared(open_page: Open, context: Context) -> None:
     undo(context, reward(context, "skill:new:main", 1.0, create=True).id)
     page = open_page("arm", arm="skill:new:main")
-    assert page.title[0].value.startswith("Nothing is observed of it yet")
+    assert page.title[0].value.startswith("No observation yet")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_an_unknown_arm_leads_to_those_that_may_have_been_meant(
 def test_before_it_was_seen_nothing_was_known(open_page: Open, database: Path) -> None:
     world(database, keys(3), 3)
     page = open_page("arm", arm=ARM, span="Dates", to="2020-01-01")
-    assert page.title[0].value == "Nothing was known of this arm by then."
+    assert page.title[0].value == "This arm was not known yet."
 
 
 def test_the_earlier_moment_is_in_the_address(open_page: Open, context: Context) -> None:

@@ -64,7 +64,7 @@ def test_a_call_of_a_meta_tool_is_no_real_call(open_page: Open, database: Path) 
     ]
     said = str(open_page("runs").title[0].value)
     assert " was in; " in said
-    assert said.endswith(" made no real tool call and taught nothing.")
+    assert said.endswith(" had no tool call, so nothing was learned.")
 
 
 def test_notes_are_counted_among_what_the_files_told(open_page: Open, database: Path, tmp_path: Path) -> None:

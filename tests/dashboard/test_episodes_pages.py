@@ -177,7 +177,7 @@ def test_an_environment_has_its_figures_pattern_findings_and_scale(open_page: Op
     page = open_page("environment", environment="sums")
     assert "50% succeed" in title(page)
     assert {
-        "What episodes came to",
+        "Totals of the episodes",
         "Success over time",
         "Pattern",
         "What may be wrong",
@@ -212,7 +212,8 @@ def test_a_scale_is_offered_previewed_declared_and_taken_back(open_page: Open, d
     ]
     context = tell(database, *rich)
     page = open_page("environment", environment="rich")
-    assert "5 episodes lie outside the scale" in title(page)
+    assert "5 of 16 rewards are " in title(page)
+    assert "outside 0–1" in title(page)
     assert "5 of 16 episodes with a reward lie outside: they reach from 0.00 to 1.50." in said(page)
     assert page.button(key="declare scale").disabled
     page.button(key="fill in the guess").click().run()

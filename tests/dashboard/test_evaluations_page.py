@@ -77,7 +77,7 @@ def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
     page = open_page("evaluations")
     assert "40 evaluations" in title(page)
     assert "agreement is not known" in title(page)
-    assert any("once two have judged the same" in text for text in texts(page))
+    assert any("once two people have judged the same items" in text for text in texts(page))
     assert heads(page) == [
         "Do they agree?",
         "What blocks training",
@@ -118,14 +118,14 @@ def test_a_blocker_leads_to_the_rows_that_it_holds_back(open_page: Open, databas
     page = open_page("evaluations")
     page.button(key="show missing_rubric_version").click().run()
     check(page)
-    table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
+    table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
     assert table["by"].tolist() == ["no rubric"]
 
 
 def test_filters_stand_in_the_address(open_page: Open, database: Path) -> None:
     judged(database, ["mara", "kim"])
     page = open_page("evaluations", judged_by="kim", judged_as="failure")
-    table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
+    table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
     assert set(table["by"]) == {"kim"}
     assert set(table["outcome"]) == {"failure"}
 
@@ -134,8 +134,8 @@ def test_a_row_is_taken_back_and_stays_as_undone(open_page: Open, database: Path
     context = judged(database, ["mara"])
     undo(context, "evaluation-40")
     page = open_page("evaluations", past="true")
-    table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
-    assert (table["held back by"][0], table["act"][0]) == ("undone", "Redo")
+    table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
+    assert (table["not in training because"][0], table["act"][0]) == ("undone", "Redo")
     assert table["act"][1] == "Undo"
 
 
@@ -149,7 +149,7 @@ def test_every_role_sees_the_page_and_a_viewer_no_texts(
     monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="jo", role=role))
     for name, more in PLACES:
         page = open_page(name, **more)
-        tables = [frame.value for frame in page.dataframe if "held back by" in frame.value]
+        tables = [frame.value for frame in page.dataframe if "not in training because" in frame.value]
         assert tables
         assert any("feedback" in table for table in tables) == (role != "viewer")
         assert any("act" in table for table in tables) == (role == "operator")
@@ -176,12 +176,12 @@ def test_arms_and_runs_list_what_was_judged_of_them(open_page: Open, database: P
     for name, more in (("arm", {"arm": ARM}), ("run", {"run": "run-3"})):
         page = open_page(name, **more)
         assert "Evaluations" in heads(page)
-        table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
+        table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
         assert table["by"][0] == "kim"
     undo(context, given.id)
     page = open_page("arm", arm=ARM)
-    table = next(frame.value for frame in page.dataframe if "held back by" in frame.value)
-    assert table["held back by"][0] == "undone"
+    table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
+    assert table["not in training because"][0] == "undone"
     ledger = next(frame.value for frame in page.dataframe if "source" in frame.value)
     assert ledger["source"][0] == "undone: evaluation"
 
@@ -226,5 +226,5 @@ def test_raters_and_credit_say_from_when_they_hold(open_page: Open, database: Pa
     page = open_page("settings", part="Judging")
     page.button_group(key="setting default/graders").set_value("human").run()
     check(page)
-    assert any("those that are stored keep their weight" in text for text in texts(page))
+    assert any("stored ones keep their weight" in text for text in texts(page))
     assert page.text_area(key="setting default/weight_by_agreement").value == "mara = 0.5"

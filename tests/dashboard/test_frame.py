@@ -51,7 +51,7 @@ def test_the_keys_are_listed_in_a_dialog(database: Path, open_page: Open) -> Non
 def test_the_last_act_is_undone_from_every_page(database: Path, open_page: Open) -> None:
     context = world(database, keys(5), 20)
     before = queries.posteriors(context)
-    page = open_page("rewards", reward_arm=keys(5)[0])
+    page = open_page("rewards", reward_arm=keys(5)[0], reward_outcome="Accepted")
     next(one for one in page.button if str(one.key).startswith("send ")).click().run()
     assert queries.posteriors(context) != before
     page.switch_page("app_pages/overview.py").run()

@@ -211,7 +211,7 @@ def test_parts_of_two_sign_ins_are_not_put_together(context: Context) -> None:
     )
     answer = ask(cookie=sent)
     assert answer.status == 401
-    assert "says more of you than fits into one cookie" in answer.body
+    assert "sends more about you than fits into one cookie" in answer.body
 
 
 def test_a_copied_cookie_dies_with_the_session(context: Context) -> None:
@@ -254,7 +254,7 @@ def test_a_cookie_of_thirty_days_is_a_session_of_twelve_hours(context: Context) 
 def test_a_stranger_is_refused_told_what_to_hand_on_and_counted(context: Context) -> None:
     answer = ask(cookie=cookie(claims("<b>x</b>")))
     assert answer.status == 401
-    assert "No operator has let you in yet." in answer.body
+    assert "No operator has added you yet." in answer.body
     assert "&lt;b&gt;x&lt;/b&gt;" in answer.body
     assert "<b>" not in answer.body
     assert [(one.actor, one.action) for one in denials(context).denials] == [("", "identify")]

@@ -51,15 +51,15 @@ def told(name: JudgementName, **changes: object) -> str:
 
 def test_worth_is_said_with_its_interval_its_break_even_and_of_what() -> None:
     assert told("worth") == (
-        "Referenced in 786 of 1,356 runs in which a tool was called; in the prompt of 1,632 runs. "
-        "Believed useful: 0.58, prior included. "
-        "It earns its place: its interval, 0.55–0.62, lies above 0.46, where it breaks even at 310 tokens."
+        "Used in 786 of 1,356 runs with a tool call; in 1,632 prompts. Believed useful: 0.58. "
+        "It earns its place. It must be useful in 46 of 100 runs to be worth its 310 tokens; "
+        "its interval is 0.55–0.62."
     )
-    assert "does not earn its place: its interval, 0.55–0.62, lies below 0.70" in told(
+    assert "It does not earn its place. It must be useful in 70 of 100 runs" in told(
         "not_worth", break_even=0.7
     )
-    assert "is open: its interval, 0.55–0.62, holds 0.57, where" in told("open", break_even=0.57)
-    assert "no usefulness brings it in at 310 tokens" in told(
+    assert "Its worth is undecided. It must be useful in 57 of 100 runs" in told("open", break_even=0.57)
+    assert "it is left out at any usefulness, at its 310 tokens" in told(
         "not_worth", break_even=None, no_break_even="never_in"
     )
 
@@ -79,16 +79,16 @@ def test_nothing_but_worth_earns_a_place(name: JudgementName) -> None:
 
 def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
     assert told("drifting", recent=FELL) == (
-        "Referenced in 50 of 100 of the runs in which a tool was called since 4 Oct, in 76 of 100 before; in the "
-        "prompt of 1,632 runs. Believed useful: 0.58, prior included. It is drifting."
+        "Used in 50 of 100 runs since 4 Oct (before: 76 of 100); in 1,632 prompts. Believed useful: 0.58. "
+        "It is drifting."
     )
     gone = msgspec.structs.replace(FELL, mean=0.0)
     assert told("drifting", recent=gone).startswith(
-        "Referenced in none of 915 runs in which a tool was called"
+        "Not used once in 915 runs since 4 Oct (before: 76 of 100)"
     )
     assert told("drifting", recent=gone).endswith("It fell to nothing.")
     assert told("poisoned", recent=gone, others=("tool:web:fetch",)).endswith(
-        "It looks poisoned, as does fetch."
+        "Looks like a detector fault, as with fetch."
     )
     assert told("rival", recent=FELL, others=("tool:web:new",)).endswith(
         "Since new joined the prompt, it gives way."
@@ -97,17 +97,17 @@ def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
 
 def test_what_was_not_measured_is_not_said() -> None:
     assert told("section") == (
-        "Always counted as used when it is in, which says nothing of its worth; in the prompt of 1,632 runs."
+        "Always counted as used when it is in; its worth is not measured; in 1,632 prompts."
     )
     assert told("too_early", pulls=8, missing_pulls=12, inclusions=9, n_observed=8, n_referenced=0) == (
-        "Referenced in none of 8 runs in which a tool was called; in the prompt of 9 runs. Believed useful: 0.58, "
-        "prior included. Too early to say what it is worth: 8 pulls so far, 12 more needed. Its prior weighs 4 pulls."
+        "Not used once in 8 runs with a tool call; in 9 prompts. Believed useful: 0.58. "
+        "Too early to say what it is worth: 8 pulls so far, 12 more needed. Its prior weighs 4 pulls."
     )
     assert told("too_early", pulls=0, missing_pulls=20, inclusions=0).startswith(
-        "Nothing is observed of it yet: 58 of 100 runs is its prior, not a finding; "
+        "No observation yet: 58 of 100 runs is its prior, not a finding; "
     )
     assert told("never_referenced", mean=0.001, n_referenced=0).startswith(
-        "Referenced in none of 1,356 runs in which"
+        "Not used once in 1,356 runs with a tool call"
     )
 
 
@@ -118,10 +118,10 @@ def test_what_people_and_graders_gave_is_apart_from_what_was_seen() -> None:
         SourceSum(source="carried", n=1, alpha_micro=0, beta_micro=3_000_000),
     )
     whole = (
-        "Referenced in none of 40 runs in which a tool was called; in the prompt of 1,632 runs. 40 accepts by hand, "
-        "mean 1.0; 2 evaluations, mean 0.25; 1 carried belief, mean 0.0. Believed useful: 0.51, prior included. It "
+        "Not used once in 40 runs with a tool call; in 1,632 prompts. 40 accepts by hand, "
+        "mean 1.0; 2 evaluations, mean 0.25; 1 carried belief, mean 0.0. Believed useful: 0.51. It "
     )
-    by_hand = "Observed in no run; in the prompt of 0 runs. 40 accepts by hand"
+    by_hand = "Observed in no run; in 0 prompts. 40 accepts by hand"
     assert told("worth", n_observed=40, n_referenced=0, sources=gave, mean=0.51).startswith(whole)
     assert told("open", n_observed=0, inclusions=0, sources=gave[:1]).startswith(by_hand)
 
@@ -136,7 +136,7 @@ def many(**counts: int) -> list[Judgement]:
 
 def test_a_few_arms_are_named_and_what_needs_a_look_comes_first() -> None:
     assert said(sentences.posteriors(many(worth=2, drifting=1, open=5))) == (
-        "drifting0 is drifting; worth0 and worth1 earn their place; five of eight are open."
+        "drifting0 is drifting; worth0 and worth1 earn their place; 5 of 8 are undecided."
     )
     assert said(sentences.posteriors(many(worth=1))) == "worth0 earns its place."
     assert said(sentences.posteriors(many(poisoned=3))) == (
@@ -146,11 +146,10 @@ def test_a_few_arms_are_named_and_what_needs_a_look_comes_first() -> None:
 
 def test_many_arms_are_counted_and_none_is_picked_for_being_the_best() -> None:
     assert said(sentences.posteriors(many(worth=2, not_worth=12, drifting=1, too_early=9_000, seed=6))) == (
-        "Of 9,021 arms two earn their place, 12 do not, one needs a look, 9,000 are too early to judge, six are not "
-        "judged by their worth."
+        "Of 9,021 arms 2 earn their place, 12 do not, 1 needs a look."
     )
     assert said(sentences.posteriors(many(not_worth=14, open=1))) == (
-        "Of 15 arms 14 do not earn their place, one is open."
+        "Of 15 arms 14 do not earn their place, 1 is undecided."
     )
 
 
@@ -170,7 +169,7 @@ def test_every_place_says_what_was_judged(open_page: Open, database: Path) -> No
     year_of_ms = queries.frame(context).last_at_ms
     assert cells == {arm: sentences.judgement(one, year_of_ms=year_of_ms) for arm, one in judged.items()}
     assert "need a look" in open_page("posteriors").title[0].value or len(judged) <= 12
-    for arm, word in ((poisoned[0], "looks poisoned"), ("tool:other:drifts", "is drifting")):
+    for arm, word in ((poisoned[0], "Looks like a detector fault"), ("tool:other:drifts", "is drifting")):
         assert word in open_page("arm", arm=arm).title[0].value
     document = rendered(report(gather(context, View()))).decode()
     assert document.count("looks poisoned: 0 of") == 2

@@ -149,7 +149,7 @@ def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, d
     assert np.isnan(chance[forgotten])
     assert table.proto.placeholder == "–"
     assert any(
-        "among the candidates of the latest 25 runs that armscope chose for. No bar: not offered lately (2 arms)."
+        "simulated on the latest 25 runs that armscope chose for. No bar: not in the last 25 runs (2 arms)."
         in text
         for text in texts(page)
     )
@@ -160,29 +160,29 @@ def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database:
     page = open_page("arm", arm=offered)
     told = queries.inclusion(context_at(database)).arms[offered]
     words = explained.chance_words(told.chance, told.standard_error)
-    assert any(f"Chance of inclusion {words}." in text for text in texts(page))
+    assert any(f"Chance of inclusion {explained.chance_words(told.chance)}." in text for text in texts(page))
     assert any(f"Its chance of inclusion is **{words}**." in text for text in texts(page))
     assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))
     page = open_page("arm", arm=forgotten)
-    assert any("Chance of inclusion: not offered lately." in text for text in texts(page))
-    assert any("**Not offered lately**" in text for text in texts(page))
+    assert any("Chance of inclusion: not in the last 25 runs." in text for text in texts(page))
+    assert any("**Not in the last 25 runs**" in text for text in texts(page))
     assert any(
         "None of the latest 25 runs that armscope chose for offered it." in text for text in texts(page)
     )
 
 
-def test_previews_say_not_offered_lately(open_page: Open, database: Path) -> None:
+def test_previews_say_that_recent_runs_did_not_offer_it(open_page: Open, database: Path) -> None:
     offered, forgotten = offered_and_not(database)
     page = open_page("reset", scope="All arms", target="Each arm’s prior")
     (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
     chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
-    assert chance[forgotten] == "not offered lately"
+    assert chance[forgotten] == "not in the last 25 runs"
     assert "%" in chance[offered]
-    page = open_page("rewards", reward_arm=forgotten)
+    page = open_page("rewards", reward_arm=forgotten, reward_outcome="Accepted")
     (shown,) = [table.value for table in page.table if "change" in table.value]
     assert shown.iloc[-1].tolist() == [
         "chance of inclusion",
-        "not offered lately",
-        "not offered lately",
+        "not in the last 25 runs",
+        "not in the last 25 runs",
         "none",
     ]

@@ -108,7 +108,7 @@ def test_a_command_is_named_only_where_it_answers(tmp_path: Path) -> None:
 
 def test_the_figure_of_densities_names_how_many_it_shows(tmp_path: Path) -> None:
     read = Reader(rendered(report(gather(world(tmp_path / "a.db", keys(4), 60), View()))))
-    assert "Densities of 4 arms from the best to the worst" in read.text
+    assert "Densities of 4 arms: those that need a look, then the best" in read.text
 
 
 def test_it_loads_nothing_and_runs_two_scripts(tmp_path: Path) -> None:

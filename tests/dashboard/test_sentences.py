@@ -26,7 +26,8 @@ def _said(parts: Sentence) -> str:
 
 
 @pytest.mark.parametrize(
-    ("exact", "words"), [(None, ", 1,356 pulls in "), (1356.25, ", 1,356 pulls (exactly 1,356.25) in ")]
+    ("exact", "words"),
+    [(None, ", from 1,356 pulls since"), (1356.25, ", from 1,356 pulls (exactly 1,356.25) since")],
 )
 def test_an_arms_pulls_stand_beside_their_exact_sum_where_that_is_not_whole(
     exact: float | None, words: str
@@ -222,7 +223,7 @@ NOT_OFFERED = Chance(
     [
         (
             Inclusion(arms={}, n_runs=0, of="none"),
-            "No run is known yet, so every arm is taken for a candidate.",
+            "There is no run yet, so every arm counts as a candidate.",
         ),
         (Inclusion(arms={}, n_runs=1, of="latest"), "The latest run did not offer it."),
         (
@@ -234,18 +235,15 @@ NOT_OFFERED = Chance(
 def test_it_is_said_which_runs_did_not_offer_an_arm(seen: Inclusion, note: str) -> None:
     assert sentences.worth_note(NOT_OFFERED, seen) == note
     judged = msgspec.structs.replace(JUDGED, break_even=None, no_break_even="not_offered")
-    assert "**Not offered lately**" in sentences.worth(judged, 100)
+    assert "**Not in the last 25 runs**" in sentences.worth(judged, 100)
 
 
 def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:
     half = replace(NOT_OFFERED, chance=0.5, standard_error=0.01, no_break_even="always_in", n_offering=7)
     seen = Inclusion(arms={"tool:a:a": half, "tool:a:b": NOT_OFFERED}, n_runs=7, of="latest")
-    told = (
-        "Chance of inclusion ± its standard error in points: in a run that offers the arm, among the candidates of "
-        "the latest 7 runs."
-    )
+    told = "Chance of inclusion: how likely the arm is picked, simulated on the latest 7 runs."
     assert sentences.chances_note(seen, ["tool:a:a"]) == told
     assert (
         sentences.chances_note(seen, ["tool:a:a", "tool:a:b"])
-        == f"{told} No bar: not offered lately (1 arm)."
+        == f"{told} No bar: not in the last 25 runs (1 arm)."
     )

@@ -104,7 +104,7 @@ def test_what_does_not_say_who_by_whom_and_when_is_nobody(context: Context, said
 
 def test_a_stranger_is_told_whom_to_ask_and_what_to_hand_on(context: Context) -> None:
     page = coming(claims("x'; <script>", email="jo@example.com"))
-    assert title(page) == "No operator has let you in yet."
+    assert title(page) == "No operator has added you yet."
     (line,) = [str(one.value) for one in page.code]
     assert f"--issuer {ISSUER}" in line
     assert "x'\"'\"'; <script>" in line, "as a shell takes it"
@@ -115,7 +115,7 @@ def test_a_stranger_is_told_whom_to_ask_and_what_to_hand_on(context: Context) ->
 def test_an_invitation_is_taken_by_who_comes_with_its_verified_address(context: Context) -> None:
     invite_member(context, ISSUER, "jo@example.com", role="reviewer", name="jo")
     unverified = claims("u-jo", email="jo@example.com")
-    assert title(coming(unverified)) == "No operator has let you in yet."
+    assert title(coming(unverified)) == "No operator has added you yet."
     page = coming({**unverified, "email_verified": True})
     assert "saving" in title(page)
     (jo,) = members(context)
@@ -142,7 +142,7 @@ def test_who_is_removed_is_out_at_the_next_rerun(context: Context) -> None:
     page = coming(claims("u-jo"))
     remove_member(context, "jo")
     page.run()
-    assert title(page) == "No operator has let you in yet."
+    assert title(page) == "No operator has added you yet."
     assert not page.dataframe
 
 
@@ -285,7 +285,7 @@ def test_each_role_is_offered_what_the_table_says(context: Context, role: Person
     run = queries.listed_runs(context).rows[0].uid
     record_step(context, EPISODE, environment="sums", reward=0.5, finished=True, run=run)
     let_in(context, "jo", role)
-    page = coming(claims("u-jo"), arm=ARM, reward_arm=ARM, episode=EPISODE)
+    page = coming(claims("u-jo"), arm=ARM, reward_arm=ARM, reward_outcome="Accepted", episode=EPISODE)
     if "reward" in ALLOWED[role]:
         at(page, "rewards")
         next(one for one in page.button if str(one.key).startswith("send ")).click().run()
@@ -349,7 +349,7 @@ def test_an_act_is_refused_whose_role_was_taken_away_after_the_page_was_drawn(
     add_queue(context, "week")
     let_in(context, "jo", "operator")
     let_in(context, "kim", "operator")
-    page = coming(claims("u-jo"), reward_arm=ARM)
+    page = coming(claims("u-jo"), reward_arm=ARM, reward_outcome="Accepted")
     draw(page)
     set_role(context, "jo", left)
     before = queries.revision(context).revision
@@ -362,7 +362,7 @@ def test_an_act_is_refused_whose_role_was_taken_away_after_the_page_was_drawn(
 def test_an_act_is_refused_of_who_signed_out_elsewhere(context: Context) -> None:
     let_in(context, "jo", "operator")
     cookie = claims("u-jo", ago_s=5)
-    page, other = coming(cookie, reward_arm=ARM), coming(cookie)
+    page, other = coming(cookie, reward_arm=ARM, reward_outcome="Accepted"), coming(cookie)
     _rewards(page)
     unfold(other, "role popover").button("sign out").click().run()
     page.run()

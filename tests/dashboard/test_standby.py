@@ -35,12 +35,12 @@ def test_the_foot_says_from_where_pages_are_read(
     record(context, run_of("first"))
     context.store.close()
     both.follow()
-    page = open_page("rewards", reward_run="first", reward_arm="tool:other:a")
+    page = open_page("rewards", reward_run="first", reward_arm="tool:other:a", reward_outcome="Accepted")
     for _ in range(20):  # the server itself writes to its log now and then
         if "level with the primary" in foot(page):
             break
         both.follow()
-        page = open_page("rewards", reward_run="first", reward_arm="tool:other:a")
+        page = open_page("rewards", reward_run="first", reward_arm="tool:other:a", reward_outcome="Accepted")
     # A busy machine may never be level for as long as a page takes.
     assert re.fullmatch(r"Read from: standby, (?:level with the primary|0\.\d s behind)\.", foot(page))
     with both.held_back():

@@ -123,7 +123,7 @@ def test_a_baseline_run_speaks_of_the_random_order(context: Context) -> None:
 @pytest.mark.parametrize(
     ("calls", "status", "words"),
     [
-        (("a",), "completed", "Observed: 1 real tool call, so every arm in the prompt was judged: 1 of 3"),
+        (("a",), "completed", "Observed: 1 real tool call, so every arm in the prompt was judged. 1 of 3"),
         (("a",), "error", "That it failed later doesn't matter."),
         ((), "completed", "Nothing was learned: no real tool call, and a run without one is conversation."),
         (("message",), "completed", "no real tool call, only 1 of meta tools"),
@@ -243,9 +243,9 @@ def test_a_written_draw_is_enough(context: Context) -> None:
             if arm.flip is None or arm.flip.draw is None:
                 continue
             said = explained.flip(arm, story)
-            sign = "≥" if arm.reason == "budget" else "≤"
-            written = float(said.split(f"draw {sign} ")[1].split(" ")[0])
+            limit = "at least" if arm.reason == "budget" else "at most"
+            written = float(said.split(f"draw of {limit} ")[1].split(" ")[0].rstrip(","))
             assert arm.draw is not None
-            enough = written >= arm.flip.draw if sign == "≥" else written <= arm.flip.draw
+            enough = written >= arm.flip.draw if limit == "at least" else written <= arm.flip.draw
             assert enough
             assert math.isclose(written, arm.flip.draw, abs_tol=0.001)

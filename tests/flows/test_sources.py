@@ -71,7 +71,7 @@ def test_accepts_do_not_hide_that_a_tool_is_never_referenced(context: Context) -
     found = judged(context, B)
     assert (found.name, found.n_referenced, found.n_observed) == ("never_referenced", 0, 40)
     assert means(found) == {"detector": (40, 0.0), "person": (40, 1.0)}
-    assert "none of 40" in title(found)
+    assert "Not used once in 40" in title(found)
 
 
 def test_rejections_do_not_make_an_arm_never_referenced(context: Context) -> None:
@@ -98,7 +98,7 @@ def test_a_prior_is_no_reference(context: Context) -> None:
     found = judged(context, A)
     assert (found.n_referenced, found.n_observed) == (2, 22)
     assert "2 of 22" in title(found)
-    assert "0.19, prior included" in title(found)
+    assert "Believed useful: 0.19." in title(found)
 
 
 # Every kind, corrections, epochs, undo
@@ -179,7 +179,8 @@ def test_the_share_in_every_title_is_that_of_the_rows(tmp_path: Path, seed: int)
     found = queries.judgements(context)
     assert len(rows) == len(names)
     for arm, n, referenced in rows:
-        share = f"Referenced in {referenced or 'none'} of {n} runs" if n else "Observed in no run"
+        used = f"Used in {referenced} of {n} runs" if referenced else f"Not used once in {n} runs"
+        share = used if n else "Observed in no run"
         assert title(found[arm]).startswith(share) == bool(n or found[arm].pulls)
 
 

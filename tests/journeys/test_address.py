@@ -22,6 +22,19 @@ _PARAMETERS = (
 )
 
 
+def test_the_first_screen_begins_below_the_frame_and_holds_what_needs_a_look(
+    come: Come, served: Served
+) -> None:
+    visit = come(served).open()
+    top = visit.title().bounding_box()
+    assert top is not None
+    assert top["y"] <= 200
+    rows = visit.page.locator("[class*='st-key-attention']").all()
+    ends = [box["y"] + box["height"] for row in rows if (box := row.bounding_box()) is not None]
+    assert ends
+    assert max(ends) <= 900
+
+
 def test_an_address_sets_the_filters_and_follows_them(come: Come, served: Served) -> None:
     visit = come(served).open("posteriors", type=["tool", "skill"], sort="Pulls", find="s")
     filters = visit.page.get_by_role("button", name="2 types")

@@ -81,7 +81,7 @@ def test_a_member_who_is_removed_sees_nothing_more_at_the_next_rerun(
         expect(page.get_by_role("heading", level=1)).to_contain_text("too little known to judge")
         remove_member(site.context, person)
         page.get_by_test_id("stTopNavLink").first.click()  # a rerun over the same web socket
-        expect(page.get_by_role("heading", level=1)).to_have_text("No operator has let you in yet.")
+        expect(page.get_by_role("heading", level=1)).to_have_text("No operator has added you yet.")
         expect(page.get_by_test_id("stMain").get_by_text(ARMS[0])).to_have_count(0)
     finally:
         context.close()

@@ -124,7 +124,7 @@ def _sign_in(visit: Visit, served: Served) -> None:
     page.locator("input[name=password]").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("button", name="Accept").click()
-    expect(page.get_by_role("heading")).to_have_text("No operator has let you in yet.")
+    expect(page.get_by_role("heading")).to_have_text("No operator has added you yet.")
     said = shlex.split(page.locator("code").inner_text())
     issuer, subject = (said[said.index(f"--{name}") + 1] for name in ("issuer", "subject"))
     _let_in(served.database, "jo", issuer, subject)

@@ -83,7 +83,7 @@ def test_a_training_format_is_a_file_and_its_name(tmp_path: Path) -> None:
     copy.insert(
         "dashboard/widgets/data/training_form.py",
         '    "pairs_jsonl": "What was asked and answered, and nothing else.",\n',
-        after='    "reward_csv": "All that was judged as a table, without formulas.",\n',
+        after='    "reward_csv": "All judged answers as a table, without formulas.",\n',
     )
     copy.insert(
         "core/guide/evaluation.md",

@@ -189,8 +189,8 @@ def _repeating(paid: Paid, midway: Floats) -> Finding | None:
         paid,
         kind="hacking",
         certainty=agreeing(hits, n, HACKED_SHARE),
-        text=f"In {hits} of {n} episodes most of what is paid on the way is for the same action again, "
-        "without success.",
+        text=f"In {hits} of {n} episodes the agent earned most of its reward by repeating one action, and still "
+        "failed.",
         steps=np.flatnonzero(again & hacked[paid.episode]),
         advice="Pay an action for the new things it brings, and nothing for doing it again.",
     )
@@ -332,8 +332,8 @@ def _scaling(paid: Paid) -> Finding | None:
         paid,
         kind="scaling",
         certainty=agreeing(hits, n, OUTWEIGH_SHARE),
-        text=f"In {hits} of {n} episodes that end well the way outweighs the end. In the middle one the way comes to "
-        f"{middle[0]:.3g}, its largest step to {middle[1]:.3g}, and the end to {middle[2]:.3g}.",
+        text=f"In {hits} of {n} successful episodes the steps pay more than the end. In the median one the steps pay "
+        f"{middle[0]:.3g}, the largest of them {middle[1]:.3g}, and the end {middle[2]:.3g}.",
         steps=np.flatnonzero((payments != 0) & outweighs[paid.episode]),
         advice="Keep the final reward well above all that can be had on the way.",
     )

@@ -38,7 +38,7 @@ def requested() -> str | None:
 
 def _not_yet(name: str) -> None:
     empty(
-        ("Nothing was known of this arm by then.",),
+        ("This arm was not known yet.",),
         f"{wording.literal(wording.short_name(name))} was first seen after the end of the span.",
         rows={
             "needed": ["a later end"],
@@ -55,7 +55,7 @@ def _no_such_arm(name: str) -> None:
     shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
     empty(
         ("There is no such arm.",) if name else ("No arm was chosen.",),
-        f"Nothing is known under “{shown}”."
+        f"No arm has the id “{shown}”."
         if name
         else "This page shows one arm: what is believed of it, and why.",
         rows={

@@ -41,7 +41,7 @@ def in_or_out(arm: str) -> None:
     page = queries.arm_runs(arm, cursor)
     section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")
     if not page.rows:
-        muted("It had a part in no run yet." if cursor is None else "No older ones.")
+        muted("No run offered it yet." if cursor is None else "No older ones.")
     else:
         _table(arm, page)
     onward = None if page.onward is None else f"{page.onward.at_ms or ''}.{page.onward.run_no}"

@@ -15,6 +15,7 @@ from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import texts
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
 
@@ -44,6 +45,7 @@ def write(arm: str) -> None:
             on_click=_send,
             args=(arm, key),
         )
+        result("note")
 
 
 def _send(arm: str, key: str) -> None:

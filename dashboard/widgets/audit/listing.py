@@ -55,7 +55,7 @@ def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
             if not is_newest
             else "Widen the filters."
             if narrowed
-            else "What is done, and what is refused, is listed here from then on; nothing takes a row out."
+            else "Acts and refusals are listed here; no row is ever removed."
         )
     paging(CURSOR, onward, at_newest=is_newest)
 

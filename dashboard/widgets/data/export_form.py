@@ -11,6 +11,7 @@ from core.records.parameters import ExportFormat
 from dashboard import downloads, wording
 from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import refusal
 from dashboard.widgets.words import as_table, small
 
 WORDS: Final[dict[ExportFormat, str]] = {
@@ -32,6 +33,7 @@ def form() -> None:
         on_click=downloads.make_export,
         args=(format_name,),
     )
+    refusal("export")
     ready = downloads.ready_export()
     if ready is not None and ready.answer.manifest.format == format_name:
         _download(ready)

@@ -115,7 +115,7 @@ def _options(*, disabled: bool) -> tuple[UploadedFile | None, str | None, Unit |
             )
         with right:
             tools = st.file_uploader(
-                "Tools that were offered, where the runs don’t say",
+                "Offered tools, if the runs don’t list them",
                 type=["json"],
                 key=tools_key,
                 disabled=disabled,

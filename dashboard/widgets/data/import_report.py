@@ -61,7 +61,7 @@ def _left_out(answer: ImportAnswer) -> None:
             as_table(sentences.rejected_table(answer.ignored), alt="Files that were not read, and why")
     if answer.differences:
         st.markdown(
-            f"**Beliefs the file states that its own runs don’t lead to**: {wording.count(answer.differences_count)}"
+            f"**Stated beliefs that differ from the file’s own runs**: {wording.count(answer.differences_count)}"
         )
         as_table(sentences.differences_table(answer.differences), alt="Stated beliefs beside recomputed ones")
     if not (answer.rejected or answer.ignored or answer.differences):

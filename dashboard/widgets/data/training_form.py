@@ -13,15 +13,16 @@ from dashboard import downloads, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import in_use
+from dashboard.widgets.results import refusal
 from dashboard.widgets.words import as_table, small
 from dashboard.wording import Markdown
 
 WORDS: Final[dict[TrainingFormat, str]] = {
-    "reward_jsonl": "All that was judged, with what it may be used for.",
+    "reward_jsonl": "All judged answers, with their permitted uses.",
     "sft_jsonl": "Answers good enough to fine-tune on, by the thresholds in force.",
     "preference_jsonl": "A chosen answer beside a rejected one to the same instruction.",
-    "trace_jsonl": "All that was asked and answered, judged or not.",
-    "reward_csv": "All that was judged as a table, without formulas.",
+    "trace_jsonl": "All requests and answers, judged or not.",
+    "reward_csv": "All judged answers as a table, without formulas.",
 }
 FORMAT: Final = "training"
 _PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
@@ -34,7 +35,7 @@ _RUBRICS: Final = "training_rubrics"
 _ADAPTERS: Final = "training_adapters"
 _LAYERS: Final = "training_layers"
 _EXECUTIONS: Final = "training_executions"
-_NARROWED: Final = "What is chosen under More holds, though it is folded."
+_NARROWED: Final = "Choices under More apply even while it is folded."
 _MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
 
 
@@ -49,6 +50,7 @@ def form() -> None:
         on_click=downloads.make_training,
         args=(query,),
     )
+    refusal("training")
     ready = downloads.ready_training()
     if ready is not None and ready.form == query:
         _download(ready)
@@ -82,7 +84,7 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
             rubrics = _several("Rubrics", versions, _RUBRICS)
             layers = _several("Layers", (), _LAYERS, "id or kairos://layer/…")
         is_spanned = st.toggle(
-            "Only what was judged in the time span above",
+            "Only judgements in the time span above",
             key=_SPAN,
             bind="query-params",
             help="The span in the row of filters above; its models, channels and types don’t matter.",
@@ -169,4 +171,4 @@ def _in_the_way(manifest: TrainingManifest) -> None:
             "fine-tuning": [wording.count(manifest.sft_blockers.get(name, 0)) for name in blockers],
             "preference": [wording.count(manifest.preference_blockers.get(name, 0)) for name in blockers],
         }
-        as_table(rows, alt="Evaluations that each blocker keeps from being trained on")
+        as_table(rows, alt="Evaluations that each blocker keeps out of training")

@@ -11,6 +11,7 @@ from core.settings import Server
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.words import small
 
 BACKUP: Final = "backup file"
@@ -41,6 +42,8 @@ def facts() -> None:
             if behind is not None:
                 with behind:
                     _backup()
+    result("verify")
+    result("backup")
 
 
 def _backup() -> None:

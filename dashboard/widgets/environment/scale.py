@@ -13,6 +13,7 @@ from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import threshold
+from dashboard.widgets.results import result
 from dashboard.widgets.words import muted, section, small
 from dashboard.wording import Words
 
@@ -52,6 +53,7 @@ def form(story: EnvironmentStory) -> None:
                 small("Nothing is sent yet. Rewards stay as they were paid, and it can be undone."),
                 width="content",
             )
+        result("scale")
 
 
 def _threshold(story: EnvironmentStory) -> Words:

@@ -91,7 +91,7 @@ def spread(environment: EnvironmentStory) -> None:
     """Show how often each total occurred, raw and on the scale."""
     here = reading()
     if not environment.distribution:
-        section("What episodes came to")
+        section("Totals of the episodes")
         muted("Nothing was paid, so there is nothing to spread.")
         return
     figure = pictured_once(
@@ -102,7 +102,7 @@ def spread(environment: EnvironmentStory) -> None:
     note = f"scale {rewards.scale_words(environment.summary.scale, declared=environment.summary.declared)}"
     if off:
         note += f"; grey: {wording.things(off, 'episode')} outside it"
-    section("What episodes came to", note, table=figure.table, key="spread")
+    section("Totals of the episodes", note, table=figure.table, key="spread")
     chart(figure, key="spread")
 
 

@@ -12,6 +12,7 @@ from core.records.arm import MICRO
 from core.records.episode_credit import CREDIT_RULES, CreditRule, CreditShare
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.widgets.results import result
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import chipped, muted, section, small, small_table
 
@@ -24,7 +25,7 @@ _WORDS: Final[dict[CreditRule, str]] = {
     "referenced": "Referenced",
 }
 _MEANS: Final[dict[CreditRule, str]] = {
-    "off": "no arm gets anything of this episode",
+    "off": "no arm is credited",
     "equal": "all arms in the prompts of its runs share alike",
     "step": "the tools that paid steps called share, by the size of what each was paid",
     "referenced": "the arms that its runs referenced share alike",
@@ -65,7 +66,7 @@ def _standing(standing: CreditView | None) -> None:
     words = f"In force: {wording.literal(standing.id)}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
     if not standing.fits:
         words += (
-            " **The same rule would say something else now**: the episode, its runs or its scale changed."
+            " **The same rule would give another credit now**: the episode, its runs or its scale changed."
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(words, width="stretch")
@@ -115,6 +116,7 @@ def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None)
         args=(episode.uid, rule),
     )
     st.markdown(small("Nothing is sent yet. It counts one observation in all, lagged, and can be undone."))
+    result("credit")
 
 
 def _effect(preview: CreditPreview) -> None:

@@ -77,7 +77,7 @@ def table(episode: EpisodeView) -> None:
     rows = episode.steps[first : first + ON_A_PAGE]
     has_texts = any(one.asked or one.answered for one in episode.steps)
     note = sentences.steps_note(episode)
-    section("Its steps", f"{note}; a click shows what was asked and answered" if has_texts else note)
+    section("Its steps", f"{note}; click one for its request and answer" if has_texts else note)
     if len(episode.steps) > ON_A_PAGE:
         _paging(episode, first)
     actor = reading().context.actor
@@ -113,7 +113,7 @@ def texts(episode: EpisodeView) -> None:
     step = next((one for one in episode.steps if one.number == at), None)
     if step is None or not (step.asked or step.answered):
         return
-    section(f"Step {wording.count(step.number)}", "what it was asked and answered, word for word")
+    section(f"Step {wording.count(step.number)}", "request and answer, word for word")
     for head, text in (("Asked", step.asked), ("Answered", step.answered)):
         if text:
             muted(head)

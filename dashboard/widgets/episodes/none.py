@@ -25,10 +25,10 @@ def no_episodes() -> None:
             "which is": [":yellow[:material/warning:] none yet"],
         },
         to_do=(
-            f"**Read the sources of {runs} again**: they say what was paid, and were imported before episodes were "
+            f"**Read the sources of {runs} again**: they have rewards, and were imported before episodes were "
             "kept."
             if untold
-            else "**Import what environments paid**: records of tau-bench, tau2, verifiers, Inspect or SWE-agent, "
+            else "**Import rewards of environments**: records of tau-bench, tau2, verifiers, Inspect or SWE-agent, "
             "recorded exchanges or rollout events; or record steps as they come."
         ),
         shell=command("import FILE"),

@@ -67,7 +67,7 @@ def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, 
         key=fresh("environments"),
         on_select="rerun",
         selection_mode="single-cell",
-        alt=f"{wording.things(len(summaries), 'environment')}: what each paid, how often it was a success",
+        alt=f"{wording.things(len(summaries), 'environment')}: rewards and success of each",
     )
     index = clicked_row(clicked, rest="state", key=fresh("environments"))
     if index is not None and index < len(summaries):
@@ -97,7 +97,7 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
         key=fresh("episodes"),
         on_select="rerun",
         selection_mode="single-cell",
-        alt=f"{wording.things(len(rows), 'episode')}, newest first: what each was paid, and whether it succeeded",
+        alt=f"{wording.things(len(rows), 'episode')}, newest first: reward and success of each",
     )
     index = clicked_row(clicked, rest="began, UTC", key=fresh("episodes"))
     if index is not None and index < len(rows):

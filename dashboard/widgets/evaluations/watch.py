@@ -46,7 +46,7 @@ def nothing_judged() -> None:
     """Show the page of runs without evaluations: the ways to get some."""
     empty(
         ("Nothing was judged yet.",),
-        "What people and models judge of runs, arms and layers is listed here, with how far they agree.",
+        "Evaluations of runs, arms and layers by people and models appear here, with their agreement.",
         rows={
             "needed": ["something to judge: a run, an arm in a run, a layer", "an evaluation"],
             "now": [wording.things(reading().frame.n_runs, "run"), "none"],
@@ -195,11 +195,9 @@ def bare_layers() -> None:
     view = queries.layers()
     section("Bare layers", judging.shown_of(len(view.bare), view.n_bare))
     if not view.bare:
-        muted("None: of every layer that is named something more is known.")
+        muted("None: every layer has a description.")
         return
-    muted(
-        "Named in an evaluation or an execution, and not described yet. An import that describes them fills this in."
-    )
+    muted("No description yet; import one.")
     as_table(
         {
             "layer": [wording.plain(one.uid) for one in view.bare],

@@ -31,7 +31,7 @@ _PHONE: Final = {"state": 128, "learner": 120, "alarms": 120}
 def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
     """Draw the page of the learners that the address names, and the way to the others."""
     if not rows:
-        muted("No learner is found; widen the search.")
+        muted("No learner matches; widen the search.")
         return
     first = choosing.page_start(len(rows), PAGE)
     shown = rows[first : first + PAGE]

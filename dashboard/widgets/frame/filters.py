@@ -107,7 +107,9 @@ def _new_learner() -> None:
         on_click=actions.new_learner,
         args=((name or "").strip(), _go_to),
     )
-    st.markdown(":small[:gray[It begins empty, with settings as they come; the export of another fills it.]]")
+    st.markdown(
+        ":small[:gray[It starts empty with default settings. Import the export of another to fill it.]]"
+    )
 
 
 def _go_to(learner: str) -> None:

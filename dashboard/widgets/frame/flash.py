@@ -1,4 +1,4 @@
-"""Flash: the result of an act, shown once on the next page, with its undo."""
+"""Flash: the result of an act as a toast, and the undo of the last act."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from dashboard.widgets.keys import UNDO
 
 
 def show_flashes() -> None:
-    """Draw a toast for each success; a failure also gets a line that stays."""
+    """Draw a toast for each success. Its control shows it too; a refusal is shown there alone, in full."""
     for flash in actions.flashes():
-        if flash.failed:
-            st.toast(flash.text, icon=":material/error:", duration="long")
-            with st.container(border=True):
-                st.markdown(f":red[:material/error:] {flash.text}")
-        else:
+        if not flash.failed:
             st.toast(flash.text, icon=":material/check_circle:", duration="long")
 
 

@@ -20,6 +20,7 @@ from dashboard.administration import Change, Doing
 from dashboard.reading import reading
 from dashboard.sentences import people as sentences
 from dashboard.widgets.keys import UNDO
+from dashboard.widgets.results import refusal
 from dashboard.widgets.words import muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
@@ -32,9 +33,9 @@ _DOING: Final[dict[Doing, str]] = {
 }
 _ROLES: Final[tuple[PersonRole, ...]] = ("viewer", "reviewer", "operator")
 _ROLE_WORDS: Final[dict[PersonRole, str]] = {
-    "viewer": "reads, without any texts",
-    "reviewer": "also reads texts, rewards, judges, and takes back what they did",
-    "operator": "does everything there; of every learner: also people, tokens and the audit",
+    "viewer": "reads everything except texts",
+    "reviewer": "also reads texts, gives rewards, judges, and undoes their own acts",
+    "operator": "Full access; for all learners also people, tokens and audit",
 }
 _NOTHING: Final = "none"
 _KNOWN: Final[tuple[Literal["email", "subject"], ...]] = ("email", "subject")
@@ -200,7 +201,7 @@ def what_it_does(change: Change | None, rows: Sequence[MemberRow]) -> None:
     _last()
     section("What it will do", "nothing is changed yet")
     if change is None:
-        muted("Fill the form in, and what would come of it is shown here first.")
+        muted("Fill in the form to see its effect first.")
         return
     with st.container(border=True):
         try:
@@ -233,6 +234,7 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
         on_click=_carry_out,
         args=(change, was, answer.revoked),
     )
+    refusal("people")
 
 
 def _button(change: Change, now: MemberRow) -> Markdown:
@@ -260,7 +262,7 @@ def _carry_out(change: Change, was: MemberRow | None, revoked: tuple[str, ...]) 
             return Flash(text=f"The sessions of {sentences.name(answer.member.name)} ended.")
         return Flash(text=sentences.done(was, answer))
 
-    actions.tried("Nothing was changed.", act)
+    actions.tried("Nothing was changed.", act, at="people")
 
 
 def _last() -> None:
@@ -289,4 +291,4 @@ def _take_back(last: _Done) -> None:
         stay = " Tokens that ended stay ended." if last.answer.revoked else ""
         return Flash(text=f"Taken back: {sentences.done(last.answer.member, answer)}{stay}")
 
-    actions.tried("Nothing was taken back.", act)
+    actions.tried("Nothing was taken back.", act, at="people")

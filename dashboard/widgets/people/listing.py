@@ -31,7 +31,7 @@ def table(rows: Sequence[MemberRow]) -> None:
     """Draw all members by name; a click on the last column fills the form in."""
     n_removed = sum(one.removed_ms is not None for one in rows)
     with both_ends():
-        section("Who may come in", "as their identity provider knows them")
+        section("Members", "as their identity provider knows them")
         if n_removed:
             st.toggle(f"Also {wording.count(n_removed)} removed", key=REMOVED, bind="query-params")
     is_all = n_removed > 0 and bool(st.session_state.get(REMOVED))

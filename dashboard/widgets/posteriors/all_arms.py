@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ import streamlit as st
 
 from core.columns import Ints
 from core.flows.queries import Belief
-from core.records.judgement import Judgement
+from core.records.judgement import ALARMS, Judgement, JudgementName
 from core.records.posterior import BANDS
 from dashboard import sentences, wording
 from dashboard.figures.arms import Order, ordered
@@ -33,30 +33,59 @@ from dashboard.widgets.tables import (
     type_column,
 )
 from dashboard.widgets.tables import columns as columns_shown
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 FIND: Final = "find"
+JUDGED_AS: Final = "judged"
+Kind = Literal["look", "worth", "not_worth", "useful", "not_useful", "early", "open", "always", "called"]
+KINDS: Final[Mapping[Kind, tuple[JudgementName, ...]]] = {
+    "look": tuple(ALARMS),
+    "worth": ("worth",),
+    "not_worth": ("not_worth",),
+    "useful": ("useful",),
+    "not_useful": ("not_useful",),
+    "early": ("too_early", "few_sessions"),
+    "open": ("open",),
+    "always": ("seed", "section", "unopposed"),
+    "called": ("called_only",),
+}
+KIND_WORDS: Final[Mapping[Kind, Words]] = {
+    "look": Words("Need a look"),
+    "worth": Words("Earn their place"),
+    "not_worth": Words("Do not"),
+    "useful": Words("Used in most runs"),
+    "not_useful": Words("Used in few runs"),
+    "early": Words("Too early"),
+    "open": Words("Undecided"),
+    "always": Words("Always in"),
+    "called": Words("Calls only"),
+}
 _PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
 
 JUDGED: Final = (
-    "The first that holds of: poisoned, gave way to a rival, drifting, rising, stale, never referenced, by rule, too "
-    "early, and where its interval lies against the mean at which it breaks even at its cost"
+    "The first that applies: poisoned, gave way to a rival, drifting, rising, stale, never referenced, always in, "
+    "too early, or its interval against the usefulness that its tokens are worth"
 )
 
 
-EFFECTIVE: Final = (
-    "Pulls that as many independent runs would be worth: runs of one session resemble each other"
-)
+EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"
 
 
-def matching(known: Belief, by: Order) -> Ints:
-    """Return the indexes of the arms that match the search, in the order of the table."""
+def matching(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> Ints:
+    """Return the indexes of the arms that pass the search and the judgement, in order."""
     needle = st.session_state.get(FIND) or ""
-    return cached_figure(("found arms", needle, by), lambda: _matching(known, by, needle))
+    kind: Kind | None = st.session_state.get(JUDGED_AS)
+    return cached_figure(("found arms", needle, by, kind), lambda: _matching(known, by, needle, judged, kind))
 
 
-def _matching(known: Belief, by: Order, needle: str) -> Ints:
-    everywhere = np.arange(len(known.columns), dtype=np.int64)
+def _matching(
+    known: Belief, by: Order, needle: str, judged: Mapping[str, Judgement], kind: Kind | None
+) -> Ints:
+    names = KINDS.get(kind) if kind is not None else None
+    everywhere = np.array(
+        [index for index, key in enumerate(known.columns.keys) if names is None or judged[key].name in names],
+        dtype=np.int64,
+    )
     if needle:
         hits = set(matches(known.columns.keys, needle, at_most=len(everywhere)))
         everywhere = np.array(
@@ -65,18 +94,28 @@ def _matching(known: Belief, by: Order, needle: str) -> Ints:
     return ordered(known.columns, known.summary, everywhere, by)
 
 
-def search_box() -> None:
-    """Draw the search field for all arms, which filters while typing."""
-    st.text_input(
-        "Search",
-        key=FIND,
-        bind="query-params",
-        type="search",
-        live=True,
-        placeholder="Search arms",
-        label_visibility="collapsed",
-        width=240,
-    )
+def search_box(judged: Mapping[str, Judgement]) -> None:
+    """Draw the search field for all arms, which filters while typing, and the judgements to choose from."""
+    present = {one.name for one in judged.values()}
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.text_input(
+            "Search",
+            key=FIND,
+            bind="query-params",
+            type="search",
+            live=True,
+            placeholder="Search arms",
+            label_visibility="collapsed",
+            width=240,
+        )
+        st.pills(
+            "Judgement",
+            [kind for kind, names in KINDS.items() if present & set(names)],
+            format_func=lambda kind: KIND_WORDS.get(kind, ""),
+            key=JUDGED_AS,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
 
 
 def match_note(known: Belief, places: Sequence[int] | Ints) -> Markdown:
@@ -158,7 +197,6 @@ def _arm_frame(
         cells["planted"] = [truth.get(key) for key in shown]
     if any(one.chance is not None for one in judgements):
         cells["chance of inclusion"] = [_percent(one.chance, 0) for one in judgements]
-        cells["±"] = [_percent(one.chance_error, 1) for one in judgements]
     cells["id"] = [wording.plain(key) for key in shown]
     return pd.DataFrame(cells)
 
@@ -171,18 +209,17 @@ def _arm_columns() -> dict[str, Any]:
     number = st.column_config.NumberColumn
     return {
         "type": type_column(),
-        "arm": st.column_config.TextColumn("arm", width=208),
+        "arm": st.column_config.TextColumn("arm", width=186),
         "mean": number("mean", format="%.3f", width=64, help="Never rounded to 0 or 1"),
         "95% interval": st.column_config.TextColumn("95% interval", width=96, alignment="right"),
-        "judgement": st.column_config.TextColumn("judgement", width=216, help=JUDGED),
-        "confidence": st.column_config.TextColumn("confidence", width=112),
+        "judgement": st.column_config.TextColumn("judgement", width=232, help=JUDGED),
+        "confidence": st.column_config.TextColumn("confidence", width=104),
         "pulls": number("pulls", format="localized", width=64),
         "effective": number("effective", format="localized", width=72, help=EFFECTIVE),
         "in runs": number("in runs", format="localized", width=68),
         "tokens": number("tokens", format="localized", width=68),
         "planted": number("planted", format="%.3f", width=80),
         "chance of inclusion": st.column_config.ProgressColumn(
-            "chance", format="%d%%", min_value=0, max_value=100, width=96, help=CHANCE
+            "picked in", format="%d%%", min_value=0, max_value=100, width=84, help=CHANCE
         ),
-        "±": number("±", format="%.1f", width=46, help="Standard error of the chance, in points"),
     }

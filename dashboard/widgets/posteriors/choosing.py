@@ -10,8 +10,19 @@ import streamlit as st
 
 from core.columns import Bools, Ints
 from core.flows.queries import Belief
+from core.records.judgement import Judgement
 from dashboard import queries
-from dashboard.figures.arms import METHOD_WORDS, METHODS, ORDERS, ArmRow, Method, Order, ordered, telling
+from dashboard.figures.arms import (
+    METHOD_WORDS,
+    METHODS,
+    ORDERS,
+    ArmRow,
+    Method,
+    Order,
+    alarmed,
+    ordered,
+    telling,
+)
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.reading import cached_figure, reading
@@ -38,7 +49,7 @@ def order() -> Order:
     )
 
 
-def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
+def arms(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> tuple[Ints, Method, bool]:
     """Return the indexes of the shown arms in order, their interval method, and whether the person chose them."""
     used = in_use(POSTERIORS_ARMS) or in_use(METHOD, unused=METHODS[0])
     behind = lazy_popover(
@@ -49,7 +60,9 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
     if behind is not None:
         with behind:
             chosen = several_arms(known.columns, key=POSTERIORS_ARMS, label="Arms, up to 12", help_text=None)
-            st.markdown(":small[:gray[None chosen: a spread of arms from the best to the worst.]]")
+            st.markdown(
+                ":small[:gray[None chosen: arms that need a look, then the best with 20 pulls or more.]]"
+            )
             method = st.radio(
                 "95% interval",
                 METHODS,
@@ -61,7 +74,10 @@ def arms(known: Belief, by: Order) -> tuple[Ints, Method, bool]:
     places = np.array(sorted(at[key] for key in chosen if key in at), dtype=np.int64)
     is_chosen = len(places) > 0
     if not is_chosen:
-        places = cached_figure("telling arms", lambda: telling(known.columns, known.summary))
+        flagged = alarmed(judged)
+        places = cached_figure(
+            ("telling arms", flagged), lambda: telling(known.columns, known.summary, flagged)
+        )
     return ordered(known.columns, known.summary, places, by), method, is_chosen
 
 

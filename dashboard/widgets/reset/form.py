@@ -11,10 +11,11 @@ from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
+from dashboard.widgets.results import result
 from dashboard.widgets.words import small
 from dashboard.wording import Words
 
@@ -68,7 +69,7 @@ def fields() -> Scope:
         )
     with fourth:
         reason = st.selectbox(
-            "Reason",
+            "Reason, required",
             REASONS,
             index=None,
             key=REASON,
@@ -124,7 +125,7 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
         st.markdown(f"{icon} {sentences.consequence(shown.columns, reading().frame.settings)}")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             typed = st.text_input(
-                f"Type **{phrase}** to confirm", key=TYPED, live=True, width=320, autocomplete="off"
+                f"Type “{phrase}” to confirm", key=TYPED, live=True, width=320, autocomplete="off"
             )
             ready = (typed or "").strip() == phrase and scope.reason is not None
             st.button(
@@ -137,10 +138,9 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
                 args=(scope, phrase),
             )
             st.button("Cancel", type="tertiary", key="cancel reset", on_click=_begin_again)
+        result("reset", onward=(pages.OVERVIEW, Words("Back to Overview")))
         if scope.reason is None:
-            st.markdown(
-                small("Say why first: choose a reason above, or write one. Others read it beside the reset.")
-            )
+            st.markdown(small("Choose a reason above, or write one. Others read it beside the reset."))
 
 
 def _confirmed(scope: Scope, phrase: str) -> None:

@@ -12,6 +12,7 @@ from core.evaluate import grade
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import MAX_FEEDBACK_CHARS
 from core.records.review import MAX_REASON_CHARS, Draft, ReviewItem
+from core.records.times import MINUTE_MS
 from dashboard import reviews, wording
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
@@ -60,8 +61,9 @@ def judgement() -> None:
 def _held(item: ReviewItem) -> Words:
     now_ms = reading().context.clock()
     if item.hold_until_ms > now_ms:
-        return f"yours until {sentences.clock(item.hold_until_ms)}"
-    return Words("not held for you now")
+        minutes = -(-(item.hold_until_ms - now_ms) // MINUTE_MS)
+        return f"reserved for you for {minutes} min"
+    return Words("not reserved for you now")
 
 
 def _levels(known: Open, draft: Draft) -> None:
@@ -115,7 +117,7 @@ def _fields(known: Open, draft: Draft) -> None:
 def _comes_to(item: ReviewItem, draft: Draft) -> None:
     """Draw grade, blockers and what it would move, before it is sent."""
     if draft.outcome is None or draft.score is None:
-        paragraphs(gray("Choose a level, and what it comes to appears here."), "&nbsp;")
+        paragraphs(gray("Choose a level to see its effect."), "&nbsp;")
         return
     here = reading()
     thresholds = here.frame.settings.thresholds

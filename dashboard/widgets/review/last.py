@@ -13,6 +13,7 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import muted
 
@@ -55,10 +56,11 @@ def _several(rows: Sequence[MyJudgement]) -> None:
         on_click=_take_back,
         args=([one.id for one in rows[:many]],),
     )
+    result("review last")
 
 
 def _take_back(acts: Sequence[str]) -> None:
     def act() -> Flash:
         return Flash(text=f"{reviews.take_back(acts)} taken back. What they judged is open again.")
 
-    actions.tried("Nothing was taken back.", act)
+    actions.tried("Nothing was taken back.", act, at="review last")

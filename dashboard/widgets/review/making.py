@@ -11,6 +11,7 @@ from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, QueueRow, control
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as sentences
+from dashboard.widgets.results import result
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import muted, section, small_table
@@ -107,6 +108,7 @@ def new_queue() -> None:
         )
         if known is not None and not name.strip():
             muted("It needs a name.")
+        result("queue")
 
 
 def _make(
@@ -140,7 +142,7 @@ def _make(
             text=f"{wording.things(queue.n_items, 'item')} wait in {wording.literal(queue.id)}.", act=queue.id
         )
 
-    actions.tried("No queue was made.", act)
+    actions.tried("No queue was made.", act, at="queue")
 
 
 def people(rows: Sequence[QueueRow]) -> None:
@@ -158,6 +160,7 @@ def people(rows: Sequence[QueueRow]) -> None:
         st.button(
             "Assign", key="assign", disabled=not items.strip(), on_click=_assign, args=(queue, items, to)
         )
+        result("assign")
 
 
 def _checks(queue: str) -> None:
@@ -200,4 +203,4 @@ def _assign(queue: str, items: str, to: str) -> None:
         n = reviews.assign(queue, item_numbers, to.strip() or None)
         return Flash(text=f"{wording.things(n, 'item')} assigned.")
 
-    actions.tried("Nothing was assigned.", act)
+    actions.tried("Nothing was assigned.", act, at="assign")

@@ -11,6 +11,7 @@ from core.records.judging import MAX_FEEDBACK_CHARS
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as sentences
+from dashboard.widgets.results import result
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
 from dashboard.widgets.words import muted, section
 
@@ -67,6 +68,7 @@ def _judgement(known: Counted | None) -> None:
     )
     if not n or outcome is None or score is None:
         muted("Count first, and choose outcome and score.")
+    result("many")
 
 
 def _send(
@@ -88,7 +90,7 @@ def _send(
         st.session_state[_DONE] = answer.acts
         return Flash(text=f"{wording.things(answer.n, 'item')} judged {sentences.judged(outcome, score)}.")
 
-    actions.tried("Nothing was judged.", act)
+    actions.tried("Nothing was judged.", act, at="many")
 
 
 def _done() -> None:
@@ -111,4 +113,4 @@ def _take_back(acts: tuple[str, ...]) -> None:
         st.session_state.pop(_DONE, None)
         return Flash(text=f"{wording.things(n, 'judgement')} taken back.")
 
-    actions.tried("Nothing was taken back.", act)
+    actions.tried("Nothing was taken back.", act, at="many")

@@ -263,7 +263,7 @@ def send(key: str) -> None:
     try:
         answer = reviews.submit(item, draft, seen=item.seen, anyway=known.anyway, key=known.key)
     except Conflict as refusal:
-        again = "Send it again if yours is to count all the same, or skip it."
+        again = "Send it again to make yours count, or skip it."
         _set(replace(known, problem=f"Not sent: {refusal.problem} {again}", anyway=True))
         return
     except ArmscopeError as refusal:

@@ -12,6 +12,7 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.reviews import Preferred
 from dashboard.sentences.texts import how_to_keep
+from dashboard.widgets.results import refusal
 from dashboard.widgets.review.evidence import texts_of
 from dashboard.widgets.words import gray, muted, section
 
@@ -50,6 +51,7 @@ def pair(shown: Pair) -> None:
                 args=(shown, chosen),
             )
         st.markdown(gray("U takes the last one back."), width="content")
+    refusal("pairs")
     for column, name, content in zip(
         st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True
     ):
@@ -72,4 +74,4 @@ def _prefer(shown: Pair, chosen: Preferred) -> None:
         words = {"first": "A preferred.", "second": "B preferred.", "equal": "Equal."}[chosen]
         return Flash(text=words, act=answer.id)
 
-    actions.tried("Nothing was recorded.", act)
+    actions.tried("Nothing was recorded.", act, at="pairs")

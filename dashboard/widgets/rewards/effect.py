@@ -23,9 +23,9 @@ def effect(filled: Filled) -> None:
     section("What it would change", "nothing is sent yet")
     if filled.preview is None:
         muted(
-            "Put right what is marked in red, and the effect appears here."
+            "Correct the fields marked in red to see the effect."
             if filled.problems
-            else "Choose an arm, and its belief before and after appears here."
+            else "Choose an arm and an outcome to see the effect."
         )
         return
     _before_and_after(filled.preview, is_done=False)

@@ -204,7 +204,7 @@ def effect(pasted: Pasted, preview: BatchPreview | None) -> None:
         _what_it_changed(done)
     else:
         section("What it would change", "nothing is sent yet")
-        muted("Paste a table, and what each of its lines would do appears here.")
+        muted("Paste a table to see the effect of each line.")
 
 
 def _what_it_changed(done: _Submitted) -> None:

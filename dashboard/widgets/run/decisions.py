@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core import explained
-from core.flows.queries import RunStory
+from core.flows.queries import RunArm, RunStory
 from dashboard import wording
 from dashboard.reading import cached_figure
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
@@ -49,16 +49,28 @@ def _config(story: RunStory) -> dict[str, Any]:
     text = st.column_config.TextColumn
     return {
         "type": type_column(),
-        "arm": text("arm", width=190),
+        "arm": text("arm", width=150 if story.by_hand else 176),
         "prompt": text("prompt", width=58),
-        "why": text("why", width=132),
-        "draw": text("draw", width=54, alignment="right"),
-        "rank": text("rank", width=46, alignment="right"),
-        "tokens": st.column_config.NumberColumn("tokens", format="localized", width=58),
-        "evidence": text("evidence", width=134),
-        "observed": text("observed", width=240 if story.by_hand else 70),
-        "what would have flipped it": text("what would have flipped it", width=330),
+        "why": text("why", width=230),
+        "evidence": text("evidence", width=122),
+        "observed": text("observed", width=210 if story.by_hand else 66),
+        "what would have flipped it": text("what would have flipped it", width=300 if story.by_hand else 406),
     }
+
+
+def _why(arm: RunArm) -> str:
+    """Return the reason with draw, rank and tokens."""
+    drawn = draw(arm.draw, arm.reason)
+    reason = explained.why(arm)
+    by_draw = arm.reason == "draw"
+    parts = [f"draw {drawn}" if by_draw else reason]
+    if not by_draw and drawn != wording.MISSING and arm.reason in {"budget", "k"}:
+        parts.append(f"draw {drawn}")
+    if arm.rank is not None:
+        parts.append(f"rank {wording.count(arm.rank)}")
+    if arm.token_cost is not None:
+        parts.append(wording.things(arm.token_cost, "token"))
+    return ", ".join(parts)
 
 
 def _decisions(story: RunStory) -> pa.Table:
@@ -71,12 +83,9 @@ def _decisions(story: RunStory) -> pa.Table:
     }
     if story.selection is not None:
         cells |= {
-            "why": [explained.why(arm) for arm in arms],
-            "draw": [draw(arm.draw, arm.reason) for arm in arms],
-            "rank": [wording.MISSING if arm.rank is None else wording.count(arm.rank) for arm in arms],
+            "why": [_why(arm) for arm in arms],
         }
     cells |= {
-        "tokens": pa.array([arm.token_cost for arm in arms], type=pa.int64()),
         "evidence": [explained.evidence(arm, story) for arm in arms],
         "observed": [explained.observed(arm) for arm in arms],
     }

@@ -90,7 +90,7 @@ def _arms(story: RunStory, marks: Marks) -> None:
         for arm in shown:
             _row(story, arm, marks)
         if not shown:
-            muted("No arm of this run is called so.")
+            muted("No arm of this run has this name.")
     if len(matching) > len(shown):
         _more(story, len(shown), len(matching))
 
@@ -204,7 +204,7 @@ def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
     elif done is not None:
         _what_it_changed(story, done)
     else:
-        muted("Choose an outcome for one arm or several; what that would change appears here.")
+        muted("Choose an outcome for one arm or several to see the effect.")
     _why(story, draft)
     _send(story, draft, preview)
 

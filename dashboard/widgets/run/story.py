@@ -22,6 +22,7 @@ from dashboard.widgets.empty import command, empty
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import arm_name
 from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
 from dashboard.wording import Markdown
@@ -47,7 +48,7 @@ def requested() -> RunStory | None:
         return queries.run(name)
     except UnknownRun:
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        _no_run("There is no such run.", f"Nothing is recorded under “{shown}”.", "another name")
+        _no_run("There is no such run.", f"No run has the uid or number “{shown}”.", "another name")
         return None
 
 
@@ -154,6 +155,7 @@ def reward_form(story: RunStory) -> None:
                     "after": partial(st.session_state.pop, key_name, None),
                 },
             )
+    result("run reward")
 
 
 def by_hand(story: RunStory) -> None:

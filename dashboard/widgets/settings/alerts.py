@@ -12,6 +12,7 @@ from core.records.alert import AlertRow, WebhookRow
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import alerts as sentences
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted, section, small
 
@@ -34,8 +35,8 @@ def show() -> None:
     section("Alerts", "webhooks for alarms of any learner")
     if not view.webhooks:
         muted(
-            "Without a webhook no alert is raised. Poisoned arms, a selection that costs more, overdue queues, "
-            "silence and many refusals can be sent to an address, signed; the server asks every minute."
+            "No alerts yet. Add a webhook to be notified of poisoned arms, a selection that costs more, overdue "
+            "queues, silence and many refusals."
         )
     for one in view.webhooks:
         _webhook(one)
@@ -85,7 +86,8 @@ def _field() -> None:
         st.checkbox(
             "In this network", key=_PRIVATE, help="Allow http, and addresses that only this network reaches."
         )
-        st.button("Add it", key="add webhook", on_click=_add, width="content")
+        st.button("Add", key="add webhook", on_click=_add, width="content")
+    result("webhook")
 
 
 def _add() -> None:

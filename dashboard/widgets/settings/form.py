@@ -15,6 +15,7 @@ import streamlit as st
 from core.records.learner import LearnerSettings
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
+from dashboard.widgets.results import result
 from dashboard.widgets.settings.fields import FIELDS, Raw
 from dashboard.widgets.words import muted, small, small_table
 from dashboard.wording import Markdown, Words
@@ -164,6 +165,7 @@ def send(drafts: Drafts) -> None:
         )
     if drafts.changes:
         st.markdown(small("Nothing is sent yet. A change holds from then on, is logged, and can be undone."))
+    result("settings")
 
 
 def table() -> None:

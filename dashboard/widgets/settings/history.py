@@ -20,7 +20,7 @@ def table() -> None:
     """Draw the changes of settings, newest first."""
     done = queries.setting_changes()
     if not done:
-        st.markdown(":gray[None yet: the settings are as they come.]")
+        st.markdown(":gray[None yet: all settings are the defaults.]")
         return
     newest = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {

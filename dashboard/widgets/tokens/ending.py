@@ -12,6 +12,7 @@ from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
+from dashboard.widgets.results import refusal
 from dashboard.widgets.words import muted, paragraphs, section
 
 DOING: Final = "tokens_do"
@@ -48,7 +49,7 @@ def chosen(rows: Sequence[TokenRow]) -> TokenRow | None:
     now_ms = reading().context.clock()
     live = {one.id: one for one in rows if sentences.is_in_force(one, now_ms)}
     if not live:
-        muted("No token is in force.")
+        muted("No token is active.")
         return None
     picked = st.selectbox(
         "Token",
@@ -65,7 +66,7 @@ def what_it_does(one: TokenRow | None) -> None:
     """Show the consequence, and the button, which is disabled until the person confirms."""
     section("What it will do", "nothing is changed yet")
     if one is None:
-        muted("Choose the token that is to end.")
+        muted("Choose the token to revoke.")
         return
     name, now_ms = (
         wording.literal(wording.cut_middle(wording.plain(one.name), _NAME_CHARS)),
@@ -76,7 +77,7 @@ def what_it_does(one: TokenRow | None) -> None:
             f"Any program with **{name}** is refused from its next request on, in every process: "
             f"{sentences.scopes(one)} in {wording.literal(sentences.where(one.learners))}. "
             f"Last used: {sentences.used(one, now_ms)}.",
-            "What it did stays, under its name.",
+            "Its acts stay, under its name.",
         )
         sure = st.checkbox(f"End {name} for good; no undo restores it", key=f"{_SURE} {one.id}")
         st.button(
@@ -87,6 +88,7 @@ def what_it_does(one: TokenRow | None) -> None:
             on_click=_revoke,
             args=(one.id, name),
         )
+        refusal("token")
 
 
 def _revoke(token: str, name: str) -> None:
@@ -99,4 +101,4 @@ def _revoke(token: str, name: str) -> None:
         st.session_state.pop(_CHOSEN, None)
         return Flash(text=f"{wording.literal(name)} is revoked, for good.")
 
-    actions.tried("Nothing was revoked.", act)
+    actions.tried("Nothing was revoked.", act, at="token")

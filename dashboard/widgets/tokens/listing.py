@@ -34,13 +34,13 @@ def table(rows: Sequence[TokenRow]) -> None:
     now_ms = reading().context.clock()
     n_ended = sum(not sentences.is_in_force(one, now_ms) for one in rows)
     with both_ends():
-        section("Tokens", "a program acts by each, as itself")
+        section("Tokens", "each is one program")
         if n_ended:
             st.toggle(f"Also {wording.count(n_ended)} ended", key=ENDED, bind="query-params")
     is_all = n_ended > 0 and bool(st.session_state.get(ENDED))
     shown = [one for one in rows if is_all or sentences.is_in_force(one, now_ms)]
     if not shown:
-        muted("None in force. Programs on this machine need none; from elsewhere each needs its own.")
+        muted("No active token. Programs on this machine need none; from elsewhere each needs its own.")
         return
     act_table(
         {

@@ -19,6 +19,7 @@ from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
+from dashboard.widgets.results import refusal
 from dashboard.widgets.words import COPIED, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
@@ -152,6 +153,7 @@ def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
         on_click=_make,
         args=(form,),
     )
+    refusal("token")
 
 
 def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> Markdown:
@@ -174,7 +176,7 @@ def _make(form: TokenForm) -> None:
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
         return Flash(text=f"The token {_short(created.token.name)} is made. Copy its secret now.")
 
-    actions.tried("No token was made.", act)
+    actions.tried("No token was made.", act, at="token")
 
 
 def _shown_once(created: NewToken) -> None:

@@ -184,13 +184,21 @@ def test_rows_are_ordered_by_every_key() -> None:
 
 
 @pytest.mark.parametrize("n_arms", [1, 5, 500])
-def test_the_first_choice_has_the_best_and_the_worst(n_arms: int) -> None:
+def test_what_needs_a_look_is_drawn_first_and_then_the_best(n_arms: int) -> None:
     columns, summary = _arms(keys(n_arms))
-    chosen = telling(columns, summary)
-    assert len(set(chosen.tolist())) == len(chosen) == min(n_arms, 9)
-    wide = summary.width >= 0.035
-    assert summary.mean[chosen].max() == summary.mean[wide].max()
-    assert summary.mean[chosen].min() == summary.mean[wide].min()
+    worst = np.argsort(-summary.rank)[: max(n_arms // 5, 1)]
+    flagged = [columns.keys[int(at)] for at in worst if columns.types[int(at)] != "section"]
+    chosen = telling(columns, summary, flagged).tolist()
+    assert len(set(chosen)) == len(chosen) <= min(n_arms, 9)
+    drawn = {columns.keys[at] for at in chosen}
+    assert {columns.keys[at] for at in chosen[:4]} >= set(flagged[:4])
+    best = [
+        at for at in np.argsort(summary.rank) if columns.pulls[at] >= 20 and columns.types[at] != "section"
+    ]
+    plain = [columns.keys[int(at)] for at in best if columns.keys[int(at)] not in flagged]
+    n_best = len([key for key in plain if key in drawn])
+    assert drawn >= set(plain[:n_best])
+    assert n_best >= min(len(plain), 9 - min(len(flagged), 4))
 
 
 def test_arms_nobody_pulled_can_still_be_shown() -> None:

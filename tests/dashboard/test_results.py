@@ -1,0 +1,76 @@
+"""Results of acts as states at their controls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.flows import queries
+from core.flows.context import Context
+from tests.dashboard.conftest import Open, check, texts, unfold
+from tests.dashboard.worlds import keys, world
+
+ARM = keys(5)[0]
+
+
+@pytest.fixture
+def context(database: Path) -> Context:
+    return world(database, keys(5), 20)
+
+
+def lines(page: AppTest) -> list[str]:
+    """Return the results that the page shows."""
+    return [text for text in texts(page) if "material/error:" in text or "material/check_circle:" in text]
+
+
+def test_a_refusal_is_shown_in_full_at_its_control_until_the_next_act(
+    open_page: Open, context: Context
+) -> None:
+    page = open_page("settings")
+    page.text_input(key="webhook url").set_value("http://hooks.example/a").run()
+    page.button(key="add webhook").click().run()
+    (line,) = lines(page)
+    assert "No webhook was added." in line
+    assert "must begin with https" in line
+    shown = [str(one.value) for one in page.markdown]
+    assert shown.index(line) > next(at for at, text in enumerate(shown) if "No alerts yet" in text)
+    page.run()
+    assert lines(page) == [line]  # it stays while nothing else is done
+    page.text_input(key="webhook url").set_value("https://hooks.example/a").run()
+    page.button(key="add webhook").click().run()
+    (done,) = lines(page)
+    assert "receives alerts from now on" in done
+
+
+def test_a_reset_is_done_at_its_form_with_its_undo(open_page: Open, context: Context) -> None:
+    before = queries.posteriors(context)
+    page = open_page("reset", scope="Named arms", reset_arm=[ARM])
+    page.selectbox(key="reset reason").set_value("A bug gave wrong rewards for a while").run()
+    page.text_input(key="reset typed").set_value("reset 1 arm").run()
+    page.button(key="do reset").click().run()
+    check(page)
+    assert any("1 arm reset" in line for line in lines(page))
+    assert queries.posteriors(context) != before
+    page.button(key="undo result reset-1").click().run()
+    assert queries.posteriors(context) == before
+    assert any("Undone" in line for line in lines(page))
+
+
+def test_a_result_does_not_follow_to_another_page(open_page: Open, context: Context) -> None:
+    page = open_page("settings")
+    page.button(key="add webhook").click().run()
+    assert lines(page)
+    page.switch_page("app_pages/savings.py").run()
+    assert not lines(page)
+
+
+def test_a_refusal_without_a_control_is_above_the_page(open_page: Open, context: Context) -> None:
+    page = unfold(open_page(), "learner popover")
+    page.text_input(key="new learner").set_value("default").run()
+    page.button(key="create learner").click().run()
+    assert not page.toast
+    (line,) = lines(page)
+    assert "No learner was made." in line
+    assert page.title[0].value
