@@ -86,7 +86,9 @@
   window.addEventListener("keydown", event => {
     if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.isComposing) return;
     if (!event.target.matches(".st-key-reward_arm [role=combobox][aria-expanded=true]")) return;
-    window.setTimeout(() => document.querySelector(".st-key-reward_outcome [role=radio][aria-checked=true]")?.focus());
+    const outcomes = ".st-key-reward_outcome [role=radio]";
+    window.setTimeout(() =>
+      (document.querySelector(`${outcomes}[aria-checked=true]`) ?? document.querySelector(outcomes))?.focus());
   }, true);
 
   // Who comes to the form of rewards begins in its arm, if that is empty and nothing else has the focus. Not in a

@@ -57,7 +57,10 @@ def kind(page: AppTest) -> object:
     return page.button_group(key="reward_kind").value
 
 
-def send(page: AppTest) -> AppTest:
+def send(page: AppTest, outcome: str | None = "accepted") -> AppTest:
+    """Choose the outcome and send the form; None = as it is."""
+    if outcome is not None:
+        page.button_group(key="reward_outcome").set_value(outcome).run()
     return next(button for button in page.button if button.label == "Send reward").click().run()
 
 
@@ -93,7 +96,7 @@ def test_a_run_offers_its_own_arms_with_what_was_observed(open_page: Open, conte
 
 
 def test_what_was_not_judged_has_nothing_to_correct(open_page: Open, context: Context) -> None:
-    page = choose(open_page("rewards", reward_run="talk"), READ)
+    page = choose(open_page("rewards", reward_run="talk", reward_outcome="Accepted"), READ)
     assert arm_field(page)[0] == f"{EDIT} · not judged"
     assert kind(page) == "Feedback"
     page.button_group(key="reward_kind").set_value("Correction").run()
@@ -107,7 +110,7 @@ def test_what_was_not_judged_has_nothing_to_correct(open_page: Open, context: Co
 def test_errors_stand_at_their_field_and_nothing_is_promised_of_a_run_that_is_not_there(
     open_page: Open, context: Context
 ) -> None:
-    page = open_page("rewards", reward_arm=READ, reward_run="29032904")
+    page = open_page("rewards", reward_arm=READ, reward_run="29032904", reward_outcome="Accepted")
     check(page)
     assert is_said(page, "There is no run")
     assert not is_said(page, "counts in")
@@ -123,10 +126,21 @@ def test_errors_stand_at_their_field_and_nothing_is_promised_of_a_run_that_is_no
 def test_a_form_that_is_not_complete_answers(open_page: Open, context: Context) -> None:
     page = open_page("rewards")
     assert not is_said(page, "Choose an arm.]")
-    send(page)
+    send(page, None)
     assert is_said(page, "Choose an arm\\.")
     choose(page, READ)
     assert not is_said(page, "Choose an arm\\.")
+
+
+def test_no_outcome_is_chosen_for_the_person(open_page: Open, context: Context) -> None:
+    page = choose(open_page("rewards", reward_run=" "), READ)
+    assert page.button_group(key="reward_outcome").value is None
+    assert "reward_run" not in page.query_params
+    send(page, None)
+    assert is_said(page, "Choose an outcome\\.")
+    assert not queries.rewards(context)
+    send(page, "rejected")
+    assert [one.reward for one in queries.rewards(context)] == [0.0]
 
 
 # What was sent
@@ -161,7 +175,7 @@ def test_a_half_filled_form_is_there_when_one_comes_back(open_page: Open, contex
     assert page.text_area(key="reward reason").value == "half a sentence"
     assert page.selectbox(key="reward_arm").value == READ
     assert page.button_group(key="reward_outcome").value == "partial"
-    send(page)
+    send(page, None)
     assert [(one.arm, one.reward, one.reason) for one in queries.rewards(context)] == [
         (READ, 0.5, "half a sentence")
     ]
@@ -196,14 +210,14 @@ def test_a_link_about_something_else_gets_a_form_of_its_own(open_page: Open, con
 def test_who_was_quicker_is_named_before_it_is_sent_and_replaced_after(
     open_page: Open, context: Context
 ) -> None:
-    page = choose(open_page("rewards", reward_run="judged"), READ)
+    page = choose(open_page("rewards", reward_run="judged", reward_outcome="Accepted"), READ)
     first = reward(context, READ, 0.5, run="judged", correct=True)
-    send(page)
+    send(page, None)
     assert [one.id for one in queries.rewards(context)] == [first.id]
     assert is_said(
         page, f"Not sent: **{context.actor.name} corrected this to 0.5 just now**. Send again to replace it"
     )
-    send(page)
+    send(page, None)
     assert [one.reward for one in queries.rewards(context)] == [1.0, 0.5]
     table = page.dataframe[0].value
     assert list(table["kind"]) == ["correction", "replaced"]
@@ -234,5 +248,5 @@ def test_a_run_is_rewarded_once_in_its_referenced_arms(open_page: Open, context:
 def test_a_run_without_a_referenced_arm_is_not_rewarded(open_page: Open, context: Context) -> None:
     page = open_page("run", run="talk")
     page = press(page, "Accepted: 1")
-    assert "no arm" in page.toast[0].value
+    assert any("material/error:" in text and "no arm" in text for text in texts(page))
     assert not queries.rewards(context)

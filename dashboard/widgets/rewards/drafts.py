@@ -16,7 +16,7 @@ class Fields:
     """Content of the form; ``run`` and ``why`` as typed."""
 
     arm: str | None = None
-    outcome: Outcome = "accepted"
+    outcome: Outcome | None = None
     number: float | None = 0.5
     run: str = ""
     kind: Kind = "Feedback"

@@ -58,13 +58,13 @@ def arrive() -> None:
 def _requested() -> tuple[Fields, frozenset[str]]:
     """Return the address's valid values, and the fields that it names."""
     query = st.query_params
-    arm, run, kind = query.get(ARM), query.get(RUN, ""), query.get(KIND)
+    arm, run, kind = query.get(ARM), query.get(RUN, "").strip(), query.get(KIND)
     outcome = next((name for name, word in OUTCOME_WORDS.items() if word == query.get(OUTCOME)), None)
     number = _number(query.get(NUMBER, ""))
     plain = Fields()
     requested = Fields(
         arm=arm if arm in queries.everything().columns.places else None,
-        outcome=outcome or plain.outcome,
+        outcome=outcome,
         number=plain.number if number is None else number,
         run=run,
         kind=next((name for name in KINDS if name == kind), plain.kind),
@@ -107,9 +107,9 @@ def now() -> Fields:
     state = st.session_state
     return Fields(
         arm=state.get(ARM),
-        outcome=state.get(OUTCOME) or "accepted",
+        outcome=state.get(OUTCOME),
         number=state[NUMBER] if NUMBER in state else Fields().number,
-        run=state.get(RUN) or "",
+        run=(state.get(RUN) or "").strip(),
         kind=state.get(KIND) or "Feedback",
         why=state.get(WHY) or "",
     )
@@ -161,7 +161,7 @@ def keep() -> None:
     address.say(
         {
             ARM: fields.arm,
-            OUTCOME: None if fields.outcome == plain.outcome else OUTCOME_WORDS[fields.outcome],
+            OUTCOME: None if fields.outcome is None else OUTCOME_WORDS[fields.outcome],
             NUMBER: None if number == f"{plain.number:g}" else number,
             RUN: fields.run or None,
             KIND: fields.kind if fields.run else None,
@@ -170,7 +170,7 @@ def keep() -> None:
 
 
 def begin_again() -> None:
-    """After it was sent: a new form without a reason; arm, run and outcome stay as they were."""
+    """After it was sent: a new form without a reason; arm, run and the outcome they chose stay as they were."""
     DRAFTS.drop(here(), form_key())
     begin(replace(now(), why=""))
 

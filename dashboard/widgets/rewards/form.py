@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Literal
 
 import streamlit as st
@@ -40,9 +39,6 @@ _KEEPS: Final = (
 """Always there, so that nothing moves when a form becomes a draft."""
 _SUBMITTED: Final = "reward form sent"
 _REFUSED: Final = "reward form refused"
-_INCOMPLETE: Final[Mapping[Field, str]] = MappingProxyType(
-    {"arm": "Choose an arm.", "outcome": "A reward must be a number from 0 to 1, got nothing."}
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +148,15 @@ def _story(run: str | None) -> tuple[RunStory | None, ArmscopeError | None]:
         return None, problem
 
 
+def _value(fields: Fields) -> float | None:
+    """Return the reward of the chosen outcome; None while none is chosen, or its number is missing."""
+    if fields.outcome is None:
+        return None
+    return fields.number if fields.outcome == "number" else OUTCOME_REWARDS[fields.outcome]
+
+
 def _form_of(fields: Fields, run: str | None, story: RunStory | None) -> RewardForm | None:
-    value = fields.number if fields.outcome == "number" else OUTCOME_REWARDS[fields.outcome]
+    value = _value(fields)
     if fields.arm is None or value is None:
         return None
     newest = None if story is None else _newest(story, fields.arm)
@@ -258,8 +261,12 @@ def _problem(filled: Filled, field: Field) -> None:
     """Show a field's error under it; a missing field only after a submission."""
     problem = filled.problems.get(field)
     if problem is None and _refused() is not None and filled.form is None:
-        is_missing = filled.fields.arm is None if field == "arm" else filled.fields.outcome == "number"
-        problem = _INCOMPLETE.get(field) if is_missing else None
+        if field == "arm" and filled.fields.arm is None:
+            problem = "Choose an arm."
+        elif field == "outcome" and filled.fields.outcome is None:
+            problem = "Choose an outcome."
+        elif field == "outcome" and filled.fields.number is None:
+            problem = "A reward must be a number from 0 to 1, got nothing."
     if problem is not None:
         st.markdown(f":red[:material/error: {wording.literal(problem)}]")
 
@@ -322,7 +329,9 @@ def _beside(filled: Filled) -> Markdown:
     """Return the effect of sending, or why it would fail; without the run there is no promise."""
     refused = _refused()
     if filled.form is None:
-        return Words("Choose an arm first" if filled.fields.arm is None else "Give a number first")
+        if filled.fields.arm is None:
+            return Words("Choose an arm first")
+        return Words("Choose an outcome first" if filled.fields.outcome is None else "Give a number first")
     if filled.problems:
         return Words("It can’t be sent: see above")
     if refused is not None:
