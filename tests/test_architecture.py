@@ -567,11 +567,11 @@ BUDGETS = {
     "core/records": 9_040,
     "core/statistics": 11_870,
     "core/store": 27_730,
-    "dashboard": 4_660,
+    "dashboard": 4_700,
     "dashboard/app_pages": 1_300,
     "dashboard/figures": 4_800,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_115,
+    "dashboard/sentences": 5_140,
     "dashboard/widgets": 12_620,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

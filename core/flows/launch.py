@@ -57,6 +57,7 @@ def prepare(context: Context, config: Path, folder: Path) -> int:
 
 def begin_imports(context: Context) -> None:
     """Import changed sessions from now on, unless a time is noted already."""
+    context.permit("ingest")
     if context.launches is not None:
         launches = LaunchFolder(context.launches, context.learner)
         if launches.imported_ms is None:
@@ -69,6 +70,7 @@ def import_ended(context: Context, config: Path, also: Sequence[Path] = ()) -> l
     The first time, only ``also`` are imported: files that a hook names. A file that can't be read is left out. Any
     other failure leaves the time unchanged, so the next call imports what this one did not.
     """
+    context.permit("ingest")
     if context.launches is None:
         return []
     launches = LaunchFolder(context.launches, context.learner)

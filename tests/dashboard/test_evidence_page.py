@@ -84,7 +84,7 @@ def test_an_address_without_a_change_says_what_to_do(
 def test_too_few_observations_make_no_claim(open_page: Open, database: Path) -> None:
     sick(database)
     title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
-    assert title.startswith("There are too few observations")
+    assert title.startswith("There are too few")
 
 
 def test_nothing_recorded_and_hostile_names(open_page: Open, database: Path) -> None:

@@ -23,6 +23,7 @@ from core.flows import (
     choose,
     export,
     inventory,
+    launch,
     learn,
     maintenance,
     names,
@@ -64,6 +65,7 @@ from core.records.offer import Report
 from core.records.review import Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.training import TrainingQuery
+from core.records.view import View
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
 from tests.engine import copy_world
 from tests.flows.training_worlds import executed, execution_line, order
@@ -166,6 +168,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.overview": ("read", lambda context, _: queries.overview(context)),
     "queries.confidence": ("read", lambda context, _: queries.confidence(context)),
     "queries.savings": ("read", lambda context, _: queries.savings(context)),
+    "queries.months": ("read", lambda context, _: queries.months(context, View(), 0)),
     "queries.judgements": ("read", lambda context, _: queries.judgements(context)),
     "queries.inclusion": ("read", lambda context, _: queries.inclusion(context)),
     "queries.rewards": ("read", lambda context, _: queries.rewards(context)),
@@ -198,6 +201,9 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         "ingest",
         lambda context, folder: inventory.keep_inventory(context, machine_inventory(folder, 0), machine="m"),
     ),
+    "launch.prepare": ("select", lambda context, folder: launch.prepare(context, folder, folder)),
+    "launch.begin_imports": ("ingest", lambda context, _: launch.begin_imports(context)),
+    "launch.import_ended": ("ingest", launch.import_ended),
     "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
     "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),

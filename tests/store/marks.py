@@ -339,8 +339,7 @@ MARKS: dict[str, Marks] = {
         ),
     ),
     "version": Marks(
-        "learner_id digest payload",
-        "run_no",
+        "learner_id run_no digest payload",
     ),
     "webhook": Marks(
         "learner_id webhook_no url learner pages secret_from private by at_ms removed_ms",

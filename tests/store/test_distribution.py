@@ -45,6 +45,7 @@ ABOUT_ALL = {
     "core/store/store.py:Store._begun": "the same",
     "core/store/store.py:Store._look_over": "the same",
     "core/store/check.py:_unnamed": "whether each learner has its name",
+    "core/store/check.py:_hidden": "learners that no list shows",
     "core/store/reads/log.py:heads": "the heads of all learners beside a backup",
     "core/store/copying.py:copy_rows": "a whole database is copied, table by table",
 }
