@@ -7,13 +7,15 @@ over the session, so a run has the difference. A total that falls starts again. 
 The file of a fork or sub-agent begins with its parent's history at new times. It ends at the first turn whose id,
 which holds its time, is not older than the session. Its totals are the base of the first run. A sub-agent's calls are
 not the agent's. Its tokens go to the bill of the run that started it, or that was open at their time.
+
+A tool that the header marks with ``deferLoading`` is there by name until a call finds it (`core.formats.by_name`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,17 +23,18 @@ from typing import Final
 
 import msgspec
 
+from core.formats.by_name import ByName, Offer
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import plain
 from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.sessions import read_segments
-from core.formats.steps import Steps, split
+from core.formats.steps import Steps, Turn, split
 from core.formats.strict import UNDECODABLE
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown
 from core.records.limits import Label, Millis, Tokens
-from core.records.run import Run, Status
+from core.records.run import Inventory, Run, Status
 
 NAME: Final = "codex-cli"
 
@@ -85,6 +88,17 @@ class _Invocation(msgspec.Struct):
     tool: str = ""
 
 
+class _Tool(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str | None = None
+    defer_loading: bool | None = None
+
+    @property
+    def called(self) -> str:
+        """The name as its calls have it."""
+        return _Payload(type="function_call", name=self.name, namespace=self.namespace).called
+
+
 class _Payload(msgspec.Struct):
     type: str = ""
     id: str | None = None
@@ -92,6 +106,7 @@ class _Payload(msgspec.Struct):
     parent_thread_id: str | None = None
     source: msgspec.Raw = msgspec.Raw(b"")
     model_provider: Label | None = None
+    dynamic_tools: msgspec.Raw = msgspec.Raw(b"")
     turn_id: str | None = None
     model: Label | None = None
     message: msgspec.Raw = msgspec.Raw(b"")
@@ -147,6 +162,7 @@ class _Line(msgspec.Struct):
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
 _PAYLOAD: Final = msgspec.json.Decoder(_Payload)
+_TOOLS: Final = msgspec.json.Decoder(list[_Tool] | None)
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
 _SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
 
@@ -224,6 +240,7 @@ class _Session(Steps[_Line]):
     model: str | None = None
     turn_id: str | None = None
     n_in_turn: Counter[str] = field(default_factory=Counter)
+    by_name: ByName = field(default_factory=ByName)
 
     def add(self, line: _Line, raw: bytes) -> None:  # noqa: ARG002 - the line has all of it
         one, at = line.payload or _Payload(), line.timestamp
@@ -260,6 +277,28 @@ class _Session(Steps[_Line]):
             self.id, self.provider, self.parents = plain(one.id), one.model_provider, one.parents
             self.is_sub_agent = b'"subagent"' in bytes(one.source)
             self.began = (at or "") if one.parents else None
+            self._add_tools(one.dynamic_tools)
+
+    def _add_tools(self, listed: msgspec.Raw) -> None:
+        try:
+            tools = _TOOLS.decode(listed) or [] if listed else []
+        except UNDECODABLE:
+            self.unknown.field("dynamic_tools")
+            return
+        deferred = [tool.called for tool in tools if tool.defer_loading]
+        self.n_facts += bool(deferred)  # a reading without them is a shorter one
+        self.by_name.add_tools(deferred)
+
+    def inventories(self, reading: Reading) -> Callable[[Turn], Inventory]:
+        whole = super().inventories(reading)
+        if not self.by_name.has_lists or not self.prompts:
+            return whole
+        in_full = whole(self.prompts[0])
+        for prompt in self.prompts:
+            prompt.offer = self.by_name.begin()
+            for call in prompt.calls:
+                self.by_name.add_call(call.name)
+        return lambda prompt: self.by_name.inventory(in_full, prompt.offer or Offer())
 
     def _add_total(self, total: _Counts, at: str | None) -> None:
         counts, self.base = total.since(self.base), total

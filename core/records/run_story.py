@@ -89,13 +89,14 @@ class ArmFlip:
 
 @dataclass(frozen=True, kw_only=True)
 class RunArm:
-    """One arm of a run. ``loaded``: the run had it by name, and found it.
+    """One arm of a run. ``in_prompt``: in full. ``loaded``: the run had it by name, and found it.
 
     ``reason`` to ``budget_left`` are None without a decision. ``reward`` is the automatic one, None where nothing was
     learned. ``where`` and ``excerpt`` are the evidence of a reference.
     """
 
     arm: str
+    in_prompt: bool
     state: ArmState
     loaded: bool
     reason: Reason | None
@@ -110,11 +111,6 @@ class RunArm:
     excerpt: str | None
     reward: float | None
     by_hand: tuple[Observation, ...]
-
-    @property
-    def in_prompt(self) -> bool:
-        """True if the arm was in the prompt in full."""
-        return self.state == "in full"
 
 
 @dataclass(frozen=True, kw_only=True)

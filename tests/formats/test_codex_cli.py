@@ -237,3 +237,22 @@ def test_an_unknown_item_that_may_be_a_call_is_refused_loudly(tmp_path: Path) ->
     rollout = Rollout(uuid7(0)).header().prompt("go").item("computer_call", call_id="x").done()
     entries = read(put(tmp_path, rollout.bytes()))
     assert (runs(entries), len(rejected(entries))) == ([], 1)
+
+
+def test_a_deferred_tool_is_there_by_name_until_a_call_finds_it(tmp_path: Path) -> None:
+    tools = [
+        {"name": "near", "description": "n", "inputSchema": {}},
+        {"name": "far", "namespace": "mcp__x__", "deferLoading": True},
+        {"name": "off", "deferLoading": True},
+    ]
+    rollout = Rollout(uuid7(0)).header(dynamic_tools=tools).prompt("go").call("shell", "c1")
+    rollout.prompt("more").call("far", "c2", namespace="mcp__x__").prompt("on").call("shell", "c3")
+    made = runs(read(put(tmp_path, lines(rollout.made))))
+    states = [([a.name for a in run.inventory.arms], [a.name for a in run.inventory.named]) for run in made]
+    assert states == [
+        (["shell"], ["off", "x.far"]),
+        (["shell"], ["off", "x.far"]),
+        (["shell", "x.far"], ["off"]),
+    ]
+    rollout.made[0]["payload"]["dynamic_tools"] = "all"  # type: ignore[index]
+    assert not runs(read(put(tmp_path, lines(rollout.made))))[0].inventory.named

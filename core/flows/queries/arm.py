@@ -14,7 +14,7 @@ from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
 from core.records.arm import MICRO
 from core.records.evidence import Where
-from core.records.judged import REFERENCED, ArmState, state_of, was_loaded
+from core.records.judged import INCLUDED, REFERENCED, ArmState, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
@@ -117,6 +117,7 @@ class ArmInRun:
     """One arm's part in one run. ``reason`` and the fields after it are None if no selection was recorded."""
 
     run: RunRow
+    in_prompt: bool
     state: ArmState
     loaded: bool
     referenced: bool
@@ -126,11 +127,6 @@ class ArmInRun:
     draw: float | None
     token_cost: int | None
     budget_left: int | None
-
-    @property
-    def in_prompt(self) -> bool:
-        """True if the arm was in the prompt in full."""
-        return self.state == "in full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,6 +377,7 @@ def _in_run(row: RunRow, part: ArmPart) -> ArmInRun:
     decided = part.decided_cost if part.decided_cost is not None else part.token_cost
     return ArmInRun(
         run=row,
+        in_prompt=bool(part.flags & INCLUDED),
         state=state_of(part.flags),
         loaded=was_loaded(part.flags),
         referenced=bool(part.flags & REFERENCED),

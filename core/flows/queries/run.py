@@ -18,7 +18,7 @@ from core.observe import reward_of_flag
 from core.policy import settings_hash
 from core.records.arm import ARM_TYPES, arm_type
 from core.records.evidence import Reference, Where
-from core.records.judged import REFERENCED, STATES, state_of, was_loaded
+from core.records.judged import INCLUDED, REFERENCED, STATES, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
 from core.records.run_story import ArmFlip, RunArm, RunStory
@@ -159,6 +159,7 @@ def _arm(
     reference = rows.references.get(key, Reference(arm=key, where=implied_where(key))) if referenced else None
     return RunArm(
         arm=key,
+        in_prompt=bool(flag & INCLUDED),
         state=state_of(flag),
         loaded=was_loaded(flag),
         reason=None if decision is None else decision.reason,
