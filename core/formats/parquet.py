@@ -29,7 +29,7 @@ def columns_of_line(line: type) -> tuple[FrameColumn, ...]:
     """Return the columns of a kind of line, with the paths to their values.
 
     >>> [column.name for column in columns_of_line(RunLine)][:4]
-    ['uid', 'inventory', 'inventory_arms', 'format']
+    ['uid', 'inventory', 'inventory_arms', 'inventory_named']
     """
     if line is LearnerLine:
         inner = [

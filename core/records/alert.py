@@ -47,7 +47,7 @@ TESTED: Final = "test"
 
 _SECRET_NAME: Final = re.compile(rf"{SECRET_FROM}(_[A-Z0-9]+)*", re.ASCII)
 _PAGE: Final[Mapping[AlertKind, str]] = {
-    "poisoned": "reset",
+    "poisoned": "evidence",
     "costs_more": "savings",
     "queue_overdue": "review",
     "reward_hacked": "environment",

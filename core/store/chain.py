@@ -109,6 +109,7 @@ ENCODINGS: Final[Mapping[int, Mapping[str, str]]] = {
     }
 }
 """Columns of each table that a link covers, by encoding. A new column needs a new encoding; an old one never changes.
+A new table changes no link.
 
 A run's digest is that of its content. Of a run with several sources each source is
 a fact, of one source its own row.

@@ -14,8 +14,8 @@ from dashboard.wording import Markdown, Words
 def arms_words(arms: Sequence[str]) -> Markdown:
     """Return the name of one arm, or the number and type of several.
 
-    >>> arms_words(["file:workspace:a.csv", "file:workspace:b.csv"]), arms_words(["tool:fs:Read"])
-    ('2 files', 'fs:Read')
+    >>> arms_words(["file:workspace:a.csv", "file:workspace:b.csv"])
+    '2 files'
     """
     if len(arms) == 1:
         return wording.literal(wording.short_name(arms[0]))

@@ -173,7 +173,7 @@ _ADD: Final = (
     " success_micro = success_micro + excluded.success_micro,"
     " failure_micro = failure_micro + excluded.failure_micro"
 )
-_PUT: Final = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT"
+_PUT: Final = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0) ON CONFLICT"
 _ADD_HOUR: Final = f"{_PUT.format('arm_hour')} (learner_id, hour, arm_no, epoch){_ADD}"
 _ADD_DAY: Final = f"{_PUT.format('arm_day')} (learner_id, arm_no, epoch, day){_ADD}"
 _KEY: Final = "learner_id, {0}, class, model, channel, status, outcome, prob_micro, bucket"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 CONFIG = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
-LOG = Path(os.environ["FAKE_LOG"])
+LOG = Path(os.environ.get("FAKE_LOG", os.devnull))
 MERGES = os.environ.get("FAKE_MERGES") == "1"
 """Whether members of an object are merged between levels of settings; the documentation leaves it open."""
 DIES = os.environ.get("FAKE_DIES", "")

@@ -620,7 +620,7 @@ def test_help_prints_the_guide(shell: Shell) -> None:
     error(shell("help", "no-such-topic", "--json"), 1, "not_found")
 
 
-GROUPS = sorted(name for name in COMMANDS if len(_leaves(name)) > 1 and name != "spool")
+GROUPS = sorted(name for name in COMMANDS if len(_leaves(name)) > 1 and name not in {"spool", "hook"})
 
 
 def test_help_of_a_command_is_what_its_option_prints(shell: Shell) -> None:

@@ -84,7 +84,9 @@ def _check_examples(allowed: str, required: str, out: str) -> None:
     examples = examples_text.splitlines()
     assert all(re.match(rf"    armscope (.* )?{allowed}\b", example) for example in examples), examples
     assert any(re.match(rf"    armscope (.* )?{required}\b", example) for example in examples), examples
-    for option in re.findall(r" (--[a-z-]+)", "\n".join(examples)):
+    for option in re.findall(
+        r" (--[a-z-]+)", "\n".join(example.partition(" -- ")[0] for example in examples)
+    ):
         assert option in options, option
     assert "<bool>" not in out
 

@@ -166,7 +166,7 @@ FIELDS: Mapping[str, str] = {
     "alerts": "limit",
     "add_webhook": "url learner pages secret_from private",
     "remove_webhook": "webhook",
-    "audit": "installation wanted before limit",
+    "audit": "installation wanted before since limit",
     "denials": "wanted after limit",
 }
 """JSON keys of the inputs of verbs."""
@@ -262,6 +262,7 @@ def test_every_verb_is_a_command_or_a_method() -> None:
 
 OTHER_WORDS = {
     ("import", "paths"): "a shell also takes - and none",
+    ("audit", "since"): "also a time",
     ("select", "arms"): "a file in place of arms",
     ("change", "value"): "text in place of JSON",
     ("reward", "value"): "names --outcome",

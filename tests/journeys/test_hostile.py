@@ -53,6 +53,8 @@ def test_hostile_arms_and_reasons_are_text_in_the_forms(come: Come, hostile: Ser
     visit = come(hostile)
     for arm in HOSTILE:
         visit.come_to("rewards", reward_arm=arm)
+        visit.page.get_by_role("radio", name="Accepted").click()
+        visit.settle()
         expect(send(visit)).to_be_enabled()
         expect(visit.page.get_by_test_id("stPlotlyChart")).to_be_visible()
         nothing_is_injected(visit)

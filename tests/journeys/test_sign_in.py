@@ -88,6 +88,8 @@ def test_somebody_signs_in_acts_loses_a_role_and_signs_out(signing_in: Served, c
         visit.page.get_by_label("Arm", exact=True).fill(ARMS[0])
         page.keyboard.press("Enter")
         visit.settle()
+        page.get_by_role("radio", name="Accepted").click()
+        visit.settle()
         page.get_by_role("button", name="Send reward").click()
         visit.settle()
         (given,) = (one for one in _acts(signing_in) if one["action"] == "reward")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import typer
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "Start": ("demo", "import", "serve", "help"),
+    "Start": ("demo", "import", "with", "hook", "serve", "help"),
     "See": (
         *("status", "inventory", "savings", "posteriors", "arms", "runs", "run", "ledger", "episodes"),
         "report",
