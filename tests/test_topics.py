@@ -100,8 +100,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     # Data
     ("import", "Find and follow"): (
         "importing Claude Code sessions",
-        "claude-code sessions",
-        "import Claude Code",
+        "import Claude Code sessions",
     ),
     ("import", "What a machine carries"): (
         "what do I carry",

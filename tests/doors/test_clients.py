@@ -77,7 +77,7 @@ ANSWERS: dict[str, Operation] = {
     "reward_run": lambda one: one.reward_run(RUN, outcome="partial"),
     "evaluate": lambda one: one.evaluate(RUN, "success", rater="zoe", rubric="v2", score=0.5),
     "note": lambda one: one.note(ARM, "slow"),
-    "repair": lambda one: one.repair([ARM], "2020-01-31", reason="detector broken"),
+    "repair": lambda one: one.repair(arms=[ARM], since="2020-01-31", reason="detector broken"),
     "reset": lambda one: one.reset(arms=[ARM], reason="detector repaired"),
     "undo": lambda one: one.undo("reset-1"),
     "redo": lambda one: one.redo("reset-1"),
