@@ -142,6 +142,7 @@ def steps(
     raise AssertionError("it never ends")
 
 
+@pytest.mark.long
 def test_a_start_that_is_killed_at_any_step_leaves_every_file_whole(chosen: World) -> None:
     before, n_steps = chosen.files(), 0
     for number in steps(chosen, "with", "claude", "--", "--echo", input=b""):
@@ -155,6 +156,7 @@ def test_a_start_that_is_killed_at_any_step_leaves_every_file_whole(chosen: Worl
     assert starts(chosen)[-1]["arguments"][0] == "--settings"
 
 
+@pytest.mark.long
 def test_a_hook_and_an_import_that_are_killed_at_any_step_lose_nothing(chosen: World) -> None:
     done = chosen.run("with", "claude", "--", "use alpha; die")
     assert done.returncode == -9
