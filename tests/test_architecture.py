@@ -94,6 +94,7 @@ AT_HOME = {
 """Which modules may import a library that is shut in one place."""
 
 LAZY = (
+    "core.installed.files",  # YAML, which the process of an agent does without
     "dashboard.commands",
     "dashboard.launch",
     "core.doors.cli",

@@ -10,8 +10,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-import yaml
-
 from core.installed.json_text import parsed
 from core.records.arm import quarter_up
 from core.records.inventory import InstalledItem, ItemState
@@ -226,6 +224,10 @@ def _front_matter(text: str) -> dict[str, Any]:
     match = _FRONT.match(text)
     if match is None:
         return {}
+    try:
+        import yaml  # noqa: PLC0415 - the process of an agent does without it
+    except ImportError:
+        return dict(_plain_members(match[1]))
     try:
         value = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError):

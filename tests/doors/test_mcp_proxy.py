@@ -30,7 +30,7 @@ from core.doors.mcp.session import ProxySession
 from core.doors.mcp.upstream import ServerOptions, configured, server_of
 from core.doors.protocol import LearnerProtocol
 from core.doors.python import LateLearner
-from core.errors import InvalidSetting
+from core.errors import InvalidSetting, StoreBusy
 from core.settings import Settings
 from tests.conftest import ROOT
 from tests.doors.front import Front
@@ -373,7 +373,11 @@ def test_without_a_learner_all_tools_are_there_in_time(
     lock.close()
     if away == "locked":  # then it is sent later, and counts as a fallback
         with open_learner(tmp_path / "a.db") as learner:
-            assert learner._attempts.send_all(rejected=False) == 1
+            until = time.monotonic() + 20
+            # The sender of the proxy may be at work still.
+            while learner.runs()[0].run_class != "fallback" and time.monotonic() < until:
+                with suppress(StoreBusy):
+                    learner._attempts.send_all(rejected=False)
             row = learner.runs()[0]
             assert row.run_class == "fallback"
             assert [one.arm for one in learner.why(row.uid).arms if one.referenced] == ["tool:a:say"]
