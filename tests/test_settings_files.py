@@ -435,7 +435,7 @@ def _killed(plans: list[Plan], folder: Path, n_lines: int) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.long)])
 def test_a_kill_at_any_step_leaves_whole_files_and_an_undo(step: int, tmp_path: Path) -> None:
     settings = Settings(Random("killed"))
     edits = settings.edits()

@@ -171,7 +171,7 @@ class LaunchFolder:
 
     @classmethod
     def named(cls, database: Path, learner: str | None) -> LaunchFolder | None:
-        """Return the folder of a learner; None stands for the one that was prepared last without a name."""
+        """Return the folder of a learner; None is the learner that was prepared last without a name."""
         if learner is None:
             try:
                 learner = (database / "unnamed").read_text(encoding="utf-8")
