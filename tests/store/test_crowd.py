@@ -27,7 +27,7 @@ ARM = "tool:other:a"
 N_WRITERS, N_REWARDS = 30, 20
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def test_thirty_processes_are_all_kept_once(engine: str, tmp_path: Path) -> None:
     if engine == "sqlite":
         _are_kept_once(tmp_path / "a.db")

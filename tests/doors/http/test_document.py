@@ -32,7 +32,7 @@ from tests.doors.http.generated import (
     watching,
 )
 
-N_CASES: Final = 5
+N_CASES: Final = 3
 N_LONG: Final = 150
 
 _PLACES: Final = {"name": "default", "uid": RUN, "setting": "k", "environment": "sums", "episode": "sums/1"}

@@ -181,7 +181,7 @@ def test_refused_callers_are_counted_and_told_their_limits(context: Context) -> 
     assert [one.headers["ratelimit-remaining"] for one in answers] == ["1", "0", "0"]
     assert {one.headers["ratelimit-limit"] for one in answers} == {"2"}
     assert all(0 < int(one.headers["ratelimit-reset"]) <= 60 for one in answers)
-    local = [asking.get(f"{AT}/status") for _ in range(700)]
+    local = [asking.get(f"{AT}/status") for _ in range(20)]
     assert {one.status for one in local} == {200}, "the operator of this machine is not counted"
     assert not any("ratelimit-limit" in one.headers for one in local)
     asking.close()
