@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from core.flows.context import Context
 from core.records.inventory import CarriedAnswer, MachineInventory, StoredInventory
+from core.records.times import HOUR_MS
 from core.store.imports import keep_machine, machine_rows
 from core.store.transaction import Transaction
 
@@ -28,13 +29,29 @@ def keep_inventory(
         act: The import; None where it had no news. While it is undone, the inventory is not shown.
     """
     content = msgspec.json.encode(inventory.without_paths).decode()
-    name = blake2b(machine.encode(errors="replace"), digest_size=4).hexdigest()
+    name = _stored_name(machine)
     number = 0 if act is None else int(act.removeprefix("import-"))
 
     def work(txn: Transaction) -> None:
         keep_machine(txn, name, number, content)
 
     context.write("ingest", work, create=True)
+
+
+def is_inventory_due(context: Context, machine: str) -> bool:
+    """Return whether the inventory of a machine is missing or older than an hour.
+
+    To read an inventory takes seconds, and imports that run by themselves may follow each other within minutes.
+    """
+    context.permit("ingest")
+    name = _stored_name(machine)
+    with context.store.reading(context.learner) as snapshot:
+        rows = machine_rows(snapshot)
+    return all(row.name != name or context.clock() - row.at_ms >= HOUR_MS for row in rows)
+
+
+def _stored_name(machine: str) -> str:
+    return blake2b(machine.encode(errors="replace"), digest_size=4).hexdigest()
 
 
 def carried(

@@ -101,9 +101,11 @@ def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(time, "sleep", nap)
     code, out, _ = shell("import", home, "--watch")
     assert code == 0
+    (stored,) = document(shell("inventory", "--stored", "--json"))["machines"]
     assert out.splitlines() == [
         f"Watching {home} for learner default; stop with Ctrl+C.",
         "import-1: 2 new runs, 0 grown",
+        stored["inventory"]["sentence"],
         "Stopped watching.",
         "Written to learner default. Take it back with: armscope undo import-1",
     ]

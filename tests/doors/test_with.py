@@ -391,9 +391,16 @@ def test_an_installed_hook_imports_a_session_when_it_ends_and_a_missed_one_at_th
     world.claude("use beta", FAKE_DIES="before end")  # killed: missed
     world.claude("use gamma")
     until(lambda: n_runs(world) == 3)
+    until(lambda: n_machines(world) == 1)
     assert {run.get("class") for run in exported(world)} == {None}
     hooks = [line for line in world.lines if "hook" in line]
     assert [(line["code"], line["out"]) for line in hooks] == [(0, "")] * 5
+
+
+def n_machines(world: World) -> int:
+    """Return how many inventories of machines are stored."""
+    done = world.run("inventory", "--stored", "--json")
+    return len(json.loads(done.stdout)["machines"])
 
 
 def n_runs(world: World) -> int:

@@ -180,6 +180,7 @@ def import_changed(
     ] = None,
 ) -> None:
     """Hooks start it. Each session is an act of its own; a session that is known changes nothing."""
+    from core.doors.cli.imports import keep_carried
     from core.flows.launch import import_ended, prepare
 
     context, config = context_of(line), claude_folder()
@@ -187,6 +188,8 @@ def import_changed(
     if prepare_in is not None:
         prepare(context, config, prepare_in)
     acts = [one for one in answers if one.id is not None]
+    if acts:
+        keep_carried(context, acts[-1].id, [config], only_if_due=True)
     done(line, answers, lambda: say(f"{len(answers):,} sessions read, {len(acts):,} with new runs."))
 
 

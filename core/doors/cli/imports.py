@@ -173,7 +173,7 @@ def import_(
             progress=None if bar is None else _Following(bar),
             waiting=partial(say_on_stderr, WAITING),
         )
-    carried = () if preview else _keep_carried(context, result, paths)
+    carried = () if preview else keep_carried(context, result.id, paths)
     done(line, act_document(context, result), lambda: _say_import(line, context, result, carried, preview))
 
 
@@ -301,6 +301,7 @@ def _say_watched(
     try:
         for one in answers:
             act = act if isinstance(one, UnreadableSource) else one.id or act
+            carried = () if isinstance(one, UnreadableSource) else _carried_by_news(context, one, named)
             if as_json:
                 say_json_line(
                     one.as_answer() if isinstance(one, UnreadableSource) else act_document(context, one)
@@ -308,10 +309,16 @@ def _say_watched(
             elif isinstance(one, UnreadableSource):
                 say_error(one, as_json=False)
             elif is_talkative and has_news(one):
-                say(_news(one))
+                say(_news(one), *carried)
     except KeyboardInterrupt:
         if is_talkative:
             say("Stopped watching.", *(() if act is None else written_words(line, context, act)))
+
+
+def _carried_by_news(context: Context, one: ImportAnswer, paths: Sequence[Path]) -> Sequence[str]:
+    """Keep what this machine carries after new runs, at most once an hour; the first line in words."""
+    has_runs = one.runs > one.duplicates
+    return keep_carried(context, one.id, paths, only_if_due=True)[:1] if has_runs else ()
 
 
 def _news(one: ImportAnswer) -> str:
@@ -376,22 +383,26 @@ def _say_import(
     say(*carried)
 
 
-def _keep_carried(context: Context, result: ImportAnswer, paths: Sequence[Path]) -> list[str]:
+def keep_carried(
+    context: Context, act: str | None, paths: Sequence[Path], *, only_if_due: bool = False
+) -> list[str]:
     """Keep what this machine's agents carry and use, where the imported sessions are its own; the answer in words."""
     from core.installed.answer import is_own, machine_inventory
 
     home = Path.home()
     if not any(is_own(path, home) for path in paths):
         return []
-    from core.flows.inventory import keep_inventory
+    from core.flows.inventory import is_inventory_due, keep_inventory
 
+    if only_if_due and not is_inventory_due(context, platform.node()):
+        return []
     inventory = machine_inventory(home, context.clock())
     words = [
         inventory.sentence,
         "See: armscope inventory. Take out: armscope prune. Put back: armscope prune --undo",
     ]
     try:
-        keep_inventory(context, inventory, machine=platform.node(), act=result.id)
+        keep_inventory(context, inventory, machine=platform.node(), act=act)
     except ArmscopeError as problem:  # the import itself is done
         words.append(f"The dashboard does not show this answer. {problem.problem}")
     return words
