@@ -28,7 +28,9 @@ def below(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
         yield server
 
 
-@FORMS
+@pytest.mark.parametrize(
+    "keeps", [True, pytest.param(False, marks=pytest.mark.long)], ids=["kept", "removed"]
+)
 def test_a_dashboard_below_a_path_works_as_at_the_root(below: Served, chromium: Browser, keeps: bool) -> None:
     assert below.url.endswith(PATH)
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
