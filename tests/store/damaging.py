@@ -250,13 +250,32 @@ def excuse(context: Context, place: Place, value: Value) -> str | None:
 
 
 def _is_staged(connection: Connection, place: Place) -> bool:
-    """Return whether a row is of a run that an import has staged: beyond the learner's revision."""
+    """Return whether a row is of a run that an import has staged: beyond the learner's revision.
+
+    An import in progress also stages new versions of settled runs. Their sources are recorded when it settles.
+    """
+    if place.table.name == "version":
+        return _is_staged_version(connection, place)
     row = connection.row(
         "SELECT r.revision > l.revision FROM run r JOIN learner l ON l.learner_id = r.learner_id"
         " WHERE r.learner_id = ? AND r.run_no = ?",
         list(place.key[:2]),
     )
     return row is not None and bool(row[0])
+
+
+def _is_staged_version(connection: Connection, place: Place) -> bool:
+    learner_id, run_no, digest = place.key
+    is_importing = connection.row(
+        "SELECT 1 FROM run r JOIN learner l ON l.learner_id = r.learner_id"
+        " WHERE r.learner_id = ? AND r.revision > l.revision LIMIT 1",
+        [learner_id],
+    )
+    source = connection.row(
+        "SELECT 1 FROM provenance WHERE learner_id = ? AND kind = 'run' AND no = ? AND digest = ?",
+        [learner_id, run_no, digest],
+    )
+    return is_importing is not None and source is None
 
 
 def _means_the_same(connection: Connection, place: Place, value: Value) -> bool:
