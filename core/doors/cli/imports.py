@@ -386,7 +386,11 @@ def _say_import(
 def keep_carried(
     context: Context, act: str | None, paths: Sequence[Path], *, only_if_due: bool = False
 ) -> list[str]:
-    """Keep what this machine's agents carry and use, where the imported sessions are its own; the answer in words."""
+    """Keep what this machine's agents carry and use, and return the answer in words.
+
+    Nothing is kept, and there are no words, for sessions of another machine. ``act`` is the import, None where it had
+    no news. ``only_if_due`` also leaves a stored answer alone that is less than an hour old.
+    """
     from core.installed.answer import is_own, machine_inventory
 
     home = Path.home()
