@@ -621,7 +621,12 @@ def _unlike_staged(snapshot: Snapshot) -> Iterator[Difference]:
         " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1",
         [snapshot.learner_id],
     )
-    if row is None or not snapshot.staged.import_no:
+    if row is None:
+        return
+    if not snapshot.staged.import_no:
+        if snapshot.staged.revision or snapshot.staged.parts:
+            stored = f"revision {snapshot.staged.revision}, {snapshot.staged.parts} parts"
+            yield Difference("learner", "staged_import_no", "0", f"the import in progress of {stored}")
         return
     for name, number, highest in (("import", row[0], snapshot.staged.import_no), ("arm", row[1], row[2])):
         if number <= highest:

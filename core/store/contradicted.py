@@ -20,7 +20,7 @@ from core.store.erased import Erased
 from core.store.reads import numbered_runs
 from core.store.tables import ACTS, metadata
 from core.store.transaction import TEXTS_OF_DETAILS, Facts, Snapshot
-from core.store.version import AS_JUDGED, COLUMNS, SPENT_COLUMNS, Version, load
+from core.store.version import AS_JUDGED, COLUMNS, NO_SOURCE, SPENT_COLUMNS, Version, load
 
 Rows = Mapping[int, Sequence[Row]]
 _SESSION: Final = COLUMNS.index("session")
@@ -117,7 +117,7 @@ _DESCRIBES: Final = "p.said > ''"
 
 
 def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
-    """Check that each source of a run has its version, in the run's rows or kept."""
+    """Check that each source of a run has its version, in the run's rows or kept, and each kept version a source."""
     for run_no, import_no, digest in snapshot.connection.rows(
         "SELECT p.no, p.import_no, p.digest FROM provenance p"
         " JOIN run r ON r.learner_id = p.learner_id AND r.run_no = p.no"
@@ -127,6 +127,14 @@ def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
         [snapshot.learner_id],
     ):
         yield Difference("provenance", f"run {run_no}, import {import_no}", f"digest {digest}", "its version")
+    for run_no, digest in snapshot.connection.rows(
+        f"SELECT run_no, digest FROM version WHERE learner_id = ?1{NO_SOURCE} AND NOT EXISTS (SELECT 1 FROM learner l"
+        " WHERE l.learner_id = ?1 AND l.staged_import_no > 0) LIMIT 100",
+        [snapshot.learner_id],
+    ):
+        yield Difference(
+            "version", f"run {run_no}", f"digest {digest}", "a source of this run with this digest"
+        )
     for kind, number in snapshot.connection.rows(
         "SELECT kind, no FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
         " AND (rank <> 0 OR trace <> 0 OR digest <> 0) LIMIT 100",

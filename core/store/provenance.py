@@ -24,7 +24,7 @@ from core.store.engine.words import ACTIVE
 from core.store.replies import rivals
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
-from core.store.version import Version, keep, load, mark_retracted, put, shelve
+from core.store.version import Version, drop_superseded, keep, load, mark_retracted, put, shelve
 
 Numbered = tuple[str, int]
 """A fact, by its table and number."""
@@ -199,6 +199,7 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     changed = {plan.run_no for plan in moved if (plan.standing, plan.digest) != now[plan.run_no][:2]}
     earlier = {plan.run_no: now[plan.run_no][1] for plan in moved if plan.standing and now[plan.run_no][0]}
     txn.only_named.update(_only_named(txn, {run_no: earlier[run_no] for run_no in changed & earlier.keys()}))
+    drop_superseded(txn, [plan.run_no for plan in planned])
     return changed
 
 

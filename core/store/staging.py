@@ -56,7 +56,7 @@ from core.store.transaction import (
     Transaction,
     settings_of,
 )
-from core.store.version import BESIDE, Version, load, mark_retracted, put, shelve, whole_version
+from core.store.version import BESIDE, NO_SOURCE, Version, load, mark_retracted, put, shelve, whole_version
 
 Counted = Literal["new", "duplicate", "updated"]
 """As what a run is counted in the answer of an import."""
@@ -655,11 +655,7 @@ def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
         [no for (no,) in alone],
     )
     beyond.connection.run_in(
-        "DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM provenance s"
-        " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = version.run_no"
-        " AND s.digest = version.digest)",
-        key,
-        run_nos,
+        f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}", key, run_nos
     )
 
 

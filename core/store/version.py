@@ -459,6 +459,26 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
     shelve(txn, [(run_no, digest, whole_version(txn, run_no))])
 
 
+NO_SOURCE: Final = (
+    " AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1 AND s.kind = 'run'"
+    " AND s.no = version.run_no AND s.digest = version.digest)"
+)
+"""Holds for an archived version that no source of its run has."""
+_NOT_STAGED: Final = (
+    " AND NOT EXISTS (SELECT 1 FROM staged_provenance t WHERE t.learner_id = ?1"
+    " AND t.run_no = version.run_no AND t.digest = version.digest)"
+)
+
+
+def drop_superseded(txn: Facts, run_nos: Sequence[int]) -> None:
+    """Delete the archived versions of runs that a longer one of the same source replaced: nothing restores them."""
+    txn.connection.run_in(
+        f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}{_NOT_STAGED}",
+        [txn.learner_id],
+        run_nos,
+    )
+
+
 def load(txn: Facts, run_no: int, digest: int) -> Version:
     """Load an archived version."""
     row = txn.connection.row(

@@ -240,10 +240,8 @@ def excuse(context: Context, place: Place, value: Value) -> str | None:
     with context.store.database.reading() as connection:
         if table in _OF_RUNS and _is_staged(connection, place):
             return "staged"
-        if table == "learner" and column in _HIGHER and value > place.value:
-            return "a counter that went up"
-        if table == "learner" and _means_the_same(connection, place, value):
-            return "the same in other words"
+        if table == "learner":
+            return _excuse_of_learner(connection, place, value)
         if table == "observation" and column in {"success_micro", "failure_micro"}:
             return "a weight that is not in force" if _is_inactive(connection, place) else None
     return None
@@ -262,6 +260,20 @@ def _is_staged(connection: Connection, place: Place) -> bool:
         list(place.key[:2]),
     )
     return row is not None and bool(row[0])
+
+
+def _excuse_of_learner(connection: Connection, place: Place, value: Value) -> str | None:
+    column = place.column.name
+    if column in {"staged_revision", "staged_parts"}:
+        return "work in progress" if _is_importing(connection, place.key[0]) else None
+    if column in _HIGHER and value > place.value:
+        return "a counter that went up"
+    return "the same in other words" if _means_the_same(connection, place, value) else None
+
+
+def _is_importing(connection: Connection, learner_id: Value) -> bool:
+    sql = "SELECT 1 FROM learner WHERE learner_id = ? AND staged_import_no > 0"
+    return connection.row(sql, [learner_id]) is not None
 
 
 def _is_staged_version(connection: Connection, place: Place) -> bool:

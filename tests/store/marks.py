@@ -132,9 +132,9 @@ MARKS: dict[str, Marks] = {
             "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
-            "staged_import_no next_repair_no"
+            "staged_import_no staged_revision staged_parts next_repair_no"
         ),
-        "token staged_revision staged_parts staged_sum",
+        "token staged_sum",
     ),
     "learner_name": Marks(
         "learner_id name",

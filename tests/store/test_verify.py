@@ -11,10 +11,12 @@ import pytest
 from core.errors import StoreDamaged
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.importing import import_files
+from core.flows.learn import record
 from core.store.rollup import USAGE_SUMS
 from tests.engine import content, copy_world, named, running
-from tests.flows.world import context_at
-from tests.store.worlds import lively_context, repair_some, tell_parts, tell_twice
+from tests.flows.world import context_at, run_of
+from tests.store.worlds import lines_file, lively_context, repair_some, run_line, tell_parts, tell_twice
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +167,9 @@ FACTS = {
     "a cost that was said": "DELETE FROM provenance WHERE kind = 'cost'",
     "a label that was said": "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said)"
     " VALUES (1, 'label', 1, 0, 1, 'x')",
+    "the run of a kept version": "UPDATE version SET run_no = (SELECT run_no FROM run WHERE uid = 'run-1')"
+    " WHERE run_no = (SELECT run_no FROM run WHERE uid = 'grows')",
+    "the revision of an import that is not in progress": "UPDATE learner SET staged_revision = 9",
     "who said a cost": "UPDATE provenance SET import_no ="
     " (SELECT min(import_no) FROM import WHERE undone = 1) WHERE import_no = 0 AND kind = 'cost'",
 }
@@ -245,3 +250,17 @@ def test_every_learner_is_checked(lively: Path, tmp_path: Path) -> None:
     found = queries.verify(other)
     assert found.learners == ("default", "other")
     assert [name for name, _ in found.differences] == ["default"]
+
+
+def test_a_longer_version_of_the_same_source_replaces_the_shorter_one(tmp_path: Path) -> None:
+    """No archive of the shorter one is left: nothing could restore it, and its texts would stay."""
+    context = context_at(tmp_path / "grows.db")
+    for rank, calls in enumerate(("a", "ab", "abc")):
+        record(context, run_of("live", calls=calls, rank=rank))
+    import_files(context, [lines_file(tmp_path / "one.jsonl", *(run_line("file", rank=n) for n in range(3)))])
+    with context.store.database.reading() as connection:
+        shorter = connection.rows(
+            "SELECT v.run_no FROM version v JOIN run r ON r.run_no = v.run_no WHERE v.digest <> r.digest"
+        )
+    assert shorter == []
+    assert queries.verify(context).clean
