@@ -23,6 +23,7 @@ from xdist.workermanage import WorkerController
 from tests.engine import interrupted, is_asked, redirected, running
 from tests.flows.world import memory_folder
 from tests.store.recording import shared_library
+from tests.turns import N_TURNS, divided, is_of_all, turn_of_commit
 
 # How long an example takes is no law. Fifty a test keep the check short.
 settings.register_profile("check", deadline=None, max_examples=50)
@@ -51,6 +52,7 @@ VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 
 
 _COMPILES: Final = "armscope compiles"
+_TURN: Final = "armscope turn"
 _JOURNEYS: Final = "tests/journeys"
 _PROGRAM: Final = sys.modules["__main__"]
 _ROOM_BYTES: Final = 4 * 2**30
@@ -72,6 +74,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("sqlite", "postgres", "pooler", "citus"),
         default="sqlite",
         help="what keeps the databases that tests name; a cluster is named by ARMSCOPE_TEST_CITUS",
+    )
+    parser.addoption(
+        "--every-test",
+        action="store_true",
+        help="run the slow tests of all turns; a folder or file that is named runs all of its tests anyway",
     )
 
 
@@ -126,9 +133,26 @@ def pytest_configure(config: pytest.Config) -> None:
             config.add_cleanup(lambda: shutil.rmtree(bytecode_of(Path(base.name)), ignore_errors=True))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _turn(config: pytest.Config) -> int | None:
+    """Return the turn whose slow tests run; None: all run."""
+    if workerinput := getattr(config, "workerinput", None):
+        found: int | None = workerinput[_TURN]
+        return found
+    return turn_of_commit() if is_of_all(config) else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the slow tests that ran."""
+    if (turn := _turn(config)) is not None:
+        terminalreporter.write_line(f"slow tests: turn {turn + 1} of {N_TURNS}; --every-test runs all")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In `_ORDER`; within a folder as they stand. Tests of a file are left out where a server keeps everything."""
     items.sort(key=lambda item: _place(item.nodeid))
+    if (turn := _turn(config)) is not None:
+        items[:], left = divided(items, turn)
+        config.hook.pytest_deselected(items=left)
     if items and is_asked(items[0].config):
         of_file = [item for item in items if item.get_closest_marker("of_file")]
         items[0].config.hook.pytest_deselected(items=of_file)
@@ -148,7 +172,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """Whether nothing is compiled yet: asked before the workers begin."""
+    """Pass the turn to the workers, and whether nothing is compiled yet: asked before they begin."""
+    node.workerinput[_TURN] = _turn(node.config)
     node.workerinput[_COMPILES] = not Path(cache_from_source(str(ROOT / "dashboard" / "launch.py"))).exists()
 
 
