@@ -449,6 +449,18 @@ def test_the_name_in_the_front_matter_is_a_name_too(tmp_path: Path) -> None:
     assert use.uses == 40
 
 
+@pytest.mark.parametrize("value", ["!!bool maybe", "!!int ''", "!!float ''", "!!timestamp soon", "*gone"])
+def test_front_matter_with_a_value_that_its_tag_does_not_allow_is_read_as_plain_lines(
+    tmp_path: Path, value: str
+) -> None:
+    """PyYAML raises a KeyError, an IndexError or an AttributeError for some of them."""
+    path = tmp_path / ".claude" / "skills" / "pdf" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"---\nname: {value}\ndescription: does it\n---\n")
+    (one,) = machine_inventory(tmp_path, NOW_MS).items
+    assert (one.item.name, one.item.carried) == ("pdf", 4)
+
+
 @pytest.mark.parametrize("changed_ms", [0, 499_162_500_000, NOW_MS + DAY_MS, NOW_MS - 29 * DAY_MS])
 def test_a_clock_that_is_wrong_proposes_nothing(tmp_path: Path, changed_ms: int) -> None:
     """Packages set their files to 1970 or 1985; a copied file may come from the future."""

@@ -230,7 +230,7 @@ def _front_matter(text: str) -> dict[str, Any]:
         return dict(_plain_members(match[1]))
     try:
         value = yaml.safe_load(match[1])
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError):  # a tag may raise any
         return dict(_plain_members(match[1]))
     return value if isinstance(value, dict) else {}
 
