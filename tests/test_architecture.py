@@ -557,7 +557,7 @@ BUDGETS = {
     "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 645,
-    "core/doors": 18_525,
+    "core/doors": 18_535,
     "core/explained": 560,
     "core/flows": 15_170,
     "core/formats": 13_800,

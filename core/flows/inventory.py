@@ -2,19 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
+from core.installed.answer import is_own, machine_inventory
 from core.records.inventory import CarriedAnswer, MachineInventory, StoredInventory
 from core.records.times import HOUR_MS
 from core.store.imports import keep_machine, machine_rows
 from core.store.transaction import Transaction
 
 _INVENTORY = msgspec.json.Decoder(MachineInventory)
+
+
+class OwnInventory(NamedTuple):
+    """Inventory of this machine; None where it could not be read. ``problem`` is why it is not stored."""
+
+    inventory: MachineInventory | None
+    problem: ArmscopeError | None = None
+
+
+def keep_own_inventory(
+    context: Context,
+    home: Path,
+    paths: Sequence[Path],
+    *,
+    machine: str,
+    act: str | None = None,
+    only_if_due: bool = False,
+) -> OwnInventory | None:
+    """Read what the agents below a home folder carry, and keep it; return None for sessions of another machine.
+
+    The import is done by then, so a failure is returned and not raised.
+
+    Args:
+        context: The learner of the import.
+        home: The home folder of the user.
+        paths: The files and folders of the import.
+        machine: The machine's name.
+        act: The import; None where it had no news.
+        only_if_due: Also return None where the stored inventory is less than an hour old.
+    """
+    context.permit("ingest")
+    if not any(is_own(path, home) for path in paths) or (
+        only_if_due and not is_inventory_due(context, machine)
+    ):
+        return None
+    try:
+        inventory = machine_inventory(home, context.clock())
+    except Exception as problem:  # files of other programs may have any fault
+        return OwnInventory(
+            None,
+            UnreadableSource(
+                f"The skills and tools on this machine could not be read: {type(problem).__name__}.",
+                next_step="The import is complete. To see the cause, run armscope inventory.",
+            ),
+        )
+    try:
+        keep_inventory(context, inventory, machine=machine, act=act)
+    except ArmscopeError as problem:
+        return OwnInventory(inventory, problem)
+    return OwnInventory(inventory)
 
 
 def keep_inventory(

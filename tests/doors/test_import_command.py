@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,55 @@ def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.Monke
     ]
     code, out, _ = shell("import", home / "nope", "--watch")
     assert (code, out) == (1, "")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_watching_goes_on_after_a_machine_that_can_not_be_read(
+    shell: Shell, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def fault(_: str) -> None:
+        raise MemoryError
+
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            raise KeyboardInterrupt
+        put(home, PI.bytes(), "s.jsonl")
+        monkeypatch.setattr(tomllib, "loads", loads)
+
+    put(home, PI.bytes(3), "s.jsonl")
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text("a = 1")
+    loads = tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", fault)
+    monkeypatch.setattr(time, "sleep", nap)
+    code, out, err = shell("import", home, "--watch", *(["--json"] if as_json else []))
+    problem = "The skills and tools on this machine could not be read: MemoryError."
+    (stored,) = document(shell("inventory", "--stored", "--json"))["machines"]
+    assert (code, len(naps), stored["inventory"]["sessions"]) == (0, 2, 1)
+    if as_json:
+        said = [json.loads(line) for line in out.splitlines()]
+        assert [one.get("runs") or one["error"] for one in said] == [1, problem, 2]
+        assert err == ""
+        return
+    assert problem in err
+    assert [line[:8] for line in out.splitlines() if "import-1" in line[:8]] == ["import-1"] * 2
+
+
+def test_an_import_names_a_machine_that_can_not_be_read(
+    shell: Shell, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(_: str) -> None:
+        raise KeyError
+
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text("a = 1")
+    monkeypatch.setattr(tomllib, "loads", fault)
+    code, out, err = shell("import", home)
+    assert (code, err) == (0, "")
+    assert "read: KeyError" in out.splitlines()[-1]
 
 
 def test_watching_an_empty_folder_says_so(

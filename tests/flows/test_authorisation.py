@@ -201,6 +201,12 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         "ingest",
         lambda context, folder: inventory.keep_inventory(context, machine_inventory(folder, 0), machine="m"),
     ),
+    "inventory.keep_own_inventory": (
+        "ingest",
+        lambda context, folder: inventory.keep_own_inventory(
+            context, folder, [folder / ".claude"], machine="m"
+        ),
+    ),
     "inventory.is_inventory_due": ("ingest", lambda context, _: inventory.is_inventory_due(context, "m")),
     "launch.prepare": ("select", lambda context, folder: launch.prepare(context, folder, folder)),
     "launch.begin_imports": ("ingest", lambda context, _: launch.begin_imports(context)),

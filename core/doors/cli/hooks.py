@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -180,7 +181,7 @@ def import_changed(
     ] = None,
 ) -> None:
     """Hooks start it. Each session is an act of its own; a session that is known changes nothing."""
-    from core.doors.cli.imports import keep_carried
+    from core.flows.inventory import keep_own_inventory
     from core.flows.launch import import_ended, prepare
 
     context, config = context_of(line), claude_folder()
@@ -189,7 +190,9 @@ def import_changed(
         prepare(context, config, prepare_in)
     acts = [one for one in answers if one.id is not None]
     if acts:
-        keep_carried(context, acts[-1].id, [config], only_if_due=True)
+        keep_own_inventory(
+            context, Path.home(), [config], machine=platform.node(), act=acts[-1].id, only_if_due=True
+        )
     done(line, answers, lambda: say(f"{len(answers):,} sessions read, {len(acts):,} with new runs."))
 
 

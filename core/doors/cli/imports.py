@@ -29,15 +29,17 @@ from core.doors.documents import act as act_document
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
 from core.doors.verbs import verb
-from core.errors import ArmscopeError, UnreadableSource
+from core.errors import UnreadableSource
 from core.records.counts import number_of
 from core.records.times import iso
 
 if TYPE_CHECKING:
+    from core.errors import ArmscopeError
     from core.flows.context import Context
     from core.flows.discover import AgentSessions
     from core.flows.importing import ImportAnswer
     from core.flows.importing.spread import SpreadAnswer
+    from core.flows.inventory import OwnInventory
     from core.formats import Opened, Source
 
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -173,7 +175,7 @@ def import_(
             progress=None if bar is None else _Following(bar),
             waiting=partial(say_on_stderr, WAITING),
         )
-    carried = () if preview else keep_carried(context, result.id, paths)
+    carried = () if preview else _carried_words(_keep_machine(context, result.id, paths))
     done(line, act_document(context, result), lambda: _say_import(line, context, result, carried, preview))
 
 
@@ -298,27 +300,32 @@ def _say_watched(
     act: str | None = None
     if is_talkative:
         say(f"Watching {', '.join(map(str, named))} for learner {context.learner}; stop with Ctrl+C.")
+
+    def report(problem: ArmscopeError) -> None:
+        if as_json:
+            say_json_line(problem.as_answer())
+        else:
+            say_error(problem, as_json=False)
+
     try:
         for one in answers:
-            act = act if isinstance(one, UnreadableSource) else one.id or act
-            carried = () if isinstance(one, UnreadableSource) else _carried_by_news(context, one, named)
+            if isinstance(one, UnreadableSource):
+                report(one)
+                continue
+            act = one.id or act
             if as_json:
-                say_json_line(
-                    one.as_answer() if isinstance(one, UnreadableSource) else act_document(context, one)
-                )
-            elif isinstance(one, UnreadableSource):
-                say_error(one, as_json=False)
+                say_json_line(act_document(context, one))
             elif is_talkative and has_news(one):
-                say(_news(one), *carried)
+                say(_news(one))
+            has_runs = one.runs > one.duplicates
+            own = _keep_machine(context, one.id, named, only_if_due=True) if has_runs else None
+            if own is not None and own.inventory is not None and is_talkative:
+                say(own.inventory.sentence)
+            if own is not None and own.problem is not None:
+                report(own.problem)
     except KeyboardInterrupt:
         if is_talkative:
             say("Stopped watching.", *(() if act is None else written_words(line, context, act)))
-
-
-def _carried_by_news(context: Context, one: ImportAnswer, paths: Sequence[Path]) -> Sequence[str]:
-    """Keep what this machine carries after new runs, at most once an hour; the first line in words."""
-    has_runs = one.runs > one.duplicates
-    return keep_carried(context, one.id, paths, only_if_due=True)[:1] if has_runs else ()
 
 
 def _news(one: ImportAnswer) -> str:
@@ -383,32 +390,29 @@ def _say_import(
     say(*carried)
 
 
-def keep_carried(
+def _keep_machine(
     context: Context, act: str | None, paths: Sequence[Path], *, only_if_due: bool = False
-) -> list[str]:
-    """Keep what this machine's agents carry and use, and return the answer in words.
+) -> OwnInventory | None:
+    """Keep what this machine's agents carry with an import of their sessions."""
+    from core.flows.inventory import keep_own_inventory
 
-    Nothing is kept, and there are no words, for sessions of another machine. ``act`` is the import, None where it had
-    no news. ``only_if_due`` also leaves a stored answer alone that is less than an hour old.
-    """
-    from core.installed.answer import is_own, machine_inventory
+    return keep_own_inventory(
+        context, Path.home(), paths, machine=platform.node(), act=act, only_if_due=only_if_due
+    )
 
-    home = Path.home()
-    if not any(is_own(path, home) for path in paths):
+
+def _carried_words(own: OwnInventory | None) -> list[str]:
+    """Return the answer of a machine in words; none for sessions of another machine."""
+    if own is None:
         return []
-    from core.flows.inventory import is_inventory_due, keep_inventory
-
-    if only_if_due and not is_inventory_due(context, platform.node()):
-        return []
-    inventory = machine_inventory(home, context.clock())
+    if own.inventory is None:
+        return [str(own.problem)]
     words = [
-        inventory.sentence,
+        own.inventory.sentence,
         "See: armscope inventory. Take out: armscope prune. Put back: armscope prune --undo",
     ]
-    try:
-        keep_inventory(context, inventory, machine=platform.node(), act=act)
-    except ArmscopeError as problem:  # the import itself is done
-        words.append(f"The dashboard does not show this answer. {problem.problem}")
+    if own.problem is not None:
+        words.append(f"The dashboard does not show this answer. {own.problem.problem}")
     return words
 
 
