@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow
     from core.records.run_story import RunStory
+    from core.records.search import SearchAnswer, SearchHit
     from core.records.selection import Selection
     from core.records.status import Status
     from core.records.training import TrainingAnswer
@@ -188,6 +189,7 @@ else:
         ),
         "core.records.run_page": ("RunRow",),
         "core.records.run_story": ("RunStory",),
+        "core.records.search": ("SearchAnswer", "SearchHit"),
         "core.records.selection": ("Selection",),
         "core.records.status": ("Status",),
         "core.records.training": ("TrainingAnswer",),
@@ -289,6 +291,8 @@ __all__ = [
     "Savings",
     "Scale",
     "ScaleAnswer",
+    "SearchAnswer",
+    "SearchHit",
     "Selection",
     "SettingAnswer",
     "Status",

@@ -156,6 +156,7 @@ class AsyncLearnerProtocol(Protocol):
     evaluations = _awaited(LearnerProtocol.evaluations)
     agreement = _awaited(LearnerProtocol.agreement)
     carried = _awaited(LearnerProtocol.carried)
+    search = _awaited(LearnerProtocol.search)
     acts = _awaited(LearnerProtocol.acts)
     ledger = _awaited(LearnerProtocol.ledger)
     savings = _awaited(LearnerProtocol.savings)

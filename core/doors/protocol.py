@@ -77,6 +77,7 @@ from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, b
 from core.records.run_page import RunRow
 from core.records.run_query import ChangeQuery, Dates, RewardQuery, RunQuery
 from core.records.run_story import RunStory
+from core.records.search import SearchAnswer, SearchKind
 from core.records.selection import Selection
 from core.records.status import Status as LearnerStatus
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
@@ -753,6 +754,20 @@ class LearnerProtocol(Protocol):
     def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
         """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""
         return self._call("agreement", AgreementReport, wanted=wanted)
+
+    def search(self, words: str, *, kinds: Sequence[SearchKind] = (), limit: int = 10) -> SearchAnswer:
+        """Return arms, runs, sessions, episodes, environments, queues and notes in which all words occur.
+
+        Words are literal, in any case, and parts of names suffice. Texts are searched only for who may read them.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:web:search_pages"], session="chat-3004")
+        ...     [(hit.kind, hit.id) for hit in learner.search("CHAT-30").hits]
+        [('run', 'r1'), ('session', 'chat-3004')]
+        """
+        return self._call("search", SearchAnswer, words=words, kinds=kinds, limit=limit)
 
     def carried(self, *, limit: int = 1) -> CarriedAnswer:
         """Return what agents carry and what their sessions used, by machine, as its latest import read it."""

@@ -429,6 +429,12 @@ VERBS: Final = (
         example={"limit": 1},
     ),
     Verb(
+        name="search",
+        action="read",
+        flow="core.flows.queries.search:search",
+        example={"words": "request-1", "limit": 5},
+    ),
+    Verb(
         name="note",
         action="reward",
         flow="core.flows.note:note",

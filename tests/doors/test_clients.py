@@ -94,6 +94,7 @@ ANSWERS: dict[str, Operation] = {
     "evaluations": lambda one: one.evaluations(limit=2),
     "agreement": lambda one: one.agreement(),
     "carried": lambda one: one.carried(),
+    "search": lambda one: one.search("search", kinds=["arm", "run"], limit=3),
     "acts": lambda one: one.acts(5),
     "ledger": lambda one: one.ledger(50),
     "savings": lambda one: one.savings(),

@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
     "carried": {},
+    "search": {"words": "request-1"},
     "runs": {},
     "undo": {"id": "note-1"},
 }

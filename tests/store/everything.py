@@ -672,6 +672,8 @@ def read(context: Context) -> None:
     for correct in (False, True):
         queries.preview_reward(context, B, 0.5, run="run-1", correct=correct)
     queries.rewards(context, actor="mara")
+    for words in ("r small", "session", "other"):
+        queries.search(context, words)
     queries.preview_undo(context, "import-1")
     queries.preview_settings(context, {"k": 3})
     for metric in queries.METRICS:

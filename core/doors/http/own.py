@@ -388,6 +388,15 @@ def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     )
 
 
+def _search(context: Context, call: HttpCall) -> HttpAnswer:
+    """Return what is found; a repeated field ``kinds`` names several."""
+    operation, kinds = verb("search"), [value for field, value in call.pairs if field == "kinds"]
+    check_fields(call, *_SEARCHED)
+    fields = {name: call.query[name] for name in ("words", "limit") if name in call.query}
+    request = operation.decode({**fields, "kinds": kinds}, strict=False)
+    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
+
+
 # Routes without a verb, or with several
 
 
@@ -656,6 +665,9 @@ _SERIES: Final = {
     "metric": choice("The figure.", queries.METRICS),
     "window": choice("An hour or a day.", queries.WINDOWS, "1d"),
 }
+_SEARCHED: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components([verb("search").input])[
+    1
+][verb("search").input.__name__]["properties"]
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _READABLE: Final = "Whether the database can be read."
 _HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
@@ -673,6 +685,9 @@ ROWS: Final = (
     _list("rollouts", _listed(_rollouts, str), verb("rollouts")),
     _look("agreement", "agreement"),
     _look("carried", "carried"),
+    _row(
+        "GET", "search", _search, RouteText(id="search", answer=verb("search"), tagged=True, query=_SEARCHED)
+    ),
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("environments/{environment}/findings", _findings, verb("lint")),
     _row(

@@ -33,6 +33,7 @@ BYTES: Final = "application/octet-stream"
 _REPORTS: Final = (
     *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
     *("savings", "status", "episodes", "lint", "carried"),
+    "search",
 )
 _IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "compare": ("environments/{environment}/models", {"environment": "environment"}),

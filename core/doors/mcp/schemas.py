@@ -159,5 +159,6 @@ RUNS: Final = _own(
         }
     },
 )
+SEARCH: Final = _own(("words",), **_filters("search"))
 REPAIR: Final = _own(("arms", "since"), **_filters("repair"))
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

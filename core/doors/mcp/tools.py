@@ -22,6 +22,7 @@ from core.doors.mcp.schemas import (
     REPAIR,
     REWARD,
     RUNS,
+    SEARCH,
     UNDO,
     WHY,
     Schema,
@@ -329,6 +330,16 @@ _TABLE: Final = (
         "The latest runs that pass the filters, newest first, with their uids.",
         RUNS,
         _runs,
+        _plainly,
+    ),
+    AgentTool(
+        "search",
+        "read",
+        "reads",
+        "Arms, runs, sessions, episodes, environments, queues and notes in whose names all words occur. Use this to "
+        "find the run of a session, or an arm by a part of its id.",
+        SEARCH,
+        _object(_verb("search", {name: name for name in SEARCH["properties"] if name != "learner"})),
         _plainly,
     ),
     AgentTool(

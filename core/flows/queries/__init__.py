@@ -91,6 +91,7 @@ from core.flows.queries.quality import LayersView, layers
 from core.flows.queries.run import run
 from core.flows.queries.runs import RunsView, listed_runs, runs, runs_view
 from core.flows.queries.savings import MonthSaved, months, savings
+from core.flows.queries.search import search
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.status import status
 from core.flows.queries.tasks import TaskDifficulty, environment_no, task_difficulty, variants

@@ -45,6 +45,9 @@ LAYERS_BY_ADAPTER: Final = "{layers_by_adapter}"
 GREATEST: Final = "{greatest}"
 """The larger of two values, as a function."""
 
+POSITION: Final = "{position}"
+"""Position of a second text in a first, from 1 on, as a function; 0: it is not there."""
+
 TEXTS_JOINED: Final = "{texts_joined}"
 """Texts of a group with something between them, as an aggregate function, in the order in which the rows come."""
 
@@ -76,6 +79,7 @@ class Words:
     replies_by_key: str
     layers_by_adapter: str
     greatest: str
+    position: str
     texts_joined: str
 
 
@@ -98,6 +102,7 @@ SQLITE: Final = Words(
     replies_by_key="INDEXED BY ix_reply_key",
     layers_by_adapter="INDEXED BY ix_layer_adapter",
     greatest="max",
+    position="instr",
     texts_joined="group_concat",  # string_agg from 3.44 on
 )
 POSTGRESQL: Final = Words(
@@ -119,6 +124,7 @@ POSTGRESQL: Final = Words(
     replies_by_key="",
     layers_by_adapter="",
     greatest="greatest",
+    position="strpos",
     texts_joined="string_agg",
 )
 

@@ -17,7 +17,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Start": ("demo", "import", "with", "hook", "serve", "help"),
     "See": (
         *("status", "inventory", "savings", "posteriors", "arms", "runs", "run", "ledger", "episodes"),
-        "report",
+        *("search", "report"),
     ),
     "Correct": ("reward", "note", "repair", "reset", "undo", "settings", "prune"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
