@@ -289,9 +289,20 @@ def test_no_route_reaches_files_of_the_server() -> None:
     assert not reached & with_paths
 
 
+def test_the_search_takes_its_words_and_kinds_from_the_query(context: Context, asking: Asking) -> None:
+    one = verb("search")
+    wanted = one.decode({"words": "request 1", "kinds": ["run", "arm"], "limit": 1})
+    found = asking.get(f"{AT}/search?words=request%201&kinds=run&kinds=arm&limit=1")
+    assert found.document == json.loads(msgspec.json.encode(one.plain(context, one.call(context, wanted))))
+    assert [hit["id"] for hit in found.document["hits"]] == [RUN]
+    hostile = asking.get(f"{AT}/search?words={'%22' * 5_000}%00")
+    assert (hostile.status, hostile.document["hits"]) == (200, [])
+    assert asking.get(f"{AT}/search?word=x").status == 400
+
+
 def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
     """What is not offered is named, so that a verb that is added is thought about."""
-    offered = {*ACTS, *LOOKS, *LISTS, *PAID, "run", "learners", "verify", "change"}
+    offered = {*ACTS, *LOOKS, *LISTS, *PAID, "run", "learners", "verify", "change", "search"}
     kept = {one.name for one in VERBS} - offered
     assert kept == {
         "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
