@@ -32,13 +32,13 @@ def search(
         typer.Option("--limit", metavar="N", min=1, max=MAX_SEARCH_HITS, help=described("search", "limit")),
     ] = 10,
 ) -> None:
-    found: SearchAnswer = verb("search").call(
+    result: SearchAnswer = verb("search").call(
         context_of(line), words=" ".join(words), kinds=tuple(kind or ()), limit=limit
     )
-    answer(line, found, lambda: _say(found))
+    answer(line, result, lambda: _say(result))
 
 
-def _say(found: SearchAnswer) -> None:
+def _say(result: SearchAnswer) -> None:
     rows = [
         (
             one.kind,
@@ -46,17 +46,17 @@ def _say(found: SearchAnswer) -> None:
             iso(one.at_ms) or "",
             " · ".join(filter(None, (_name(one.title, one.id), one.about))),
         )
-        for one in found.hits
+        for one in result.hits
     ]
     if not rows:
-        say(NOTHING.format(searched=", ".join(f"{kind}s" for kind in found.searched)))
+        say(NOTHING.format(searched=", ".join(f"{kind}s" for kind in result.searched)))
         return
     say_table(("kind", "id", "newest", "about"), rows)
-    for one in found.hits:
+    for one in result.hits:
         if one.excerpt:
             say(f"{one.id}: {one.excerpt}")
-    if found.more:
-        say(f"More hits: {', '.join(found.more)}. Raise --limit, or add a word.")
+    if result.more:
+        say(f"More hits: {', '.join(result.more)}. Raise --limit, or add a word.")
 
 
 def _name(title: str, id: str) -> str:

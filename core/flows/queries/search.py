@@ -26,15 +26,15 @@ from core.records.search import (
     search_words,
 )
 from core.store.reads.search import (
-    Found,
+    Match,
     SessionName,
-    found_arms,
-    found_environments,
-    found_episodes,
-    found_notes,
-    found_queues,
-    found_runs,
-    found_sessions,
+    matching_arms,
+    matching_environments,
+    matching_episodes,
+    matching_notes,
+    matching_queues,
+    matching_runs,
+    matching_sessions,
     session_names,
 )
 from core.store.transaction import Snapshot
@@ -80,21 +80,21 @@ def search(
         if not parts:
             return SearchAnswer(words=words, hits=(), searched=searched)
         has_sessions = {"run", "session"} & {*searched}
-        asked = _Asked(
+        request = _Request(
             snapshot=snapshot,
             text=search_text(words),
             words=parts,
             sessions=session_names(snapshot, parts) if has_sessions else (),
             limit=limit + 1,
         )
-        found = snapshot.together(*[partial(_SEARCHES[kind], asked) for kind in searched])
-    hits = [hit for every in found for hit in every[:limit]]
-    more = [kind for kind, every in zip(searched, found, strict=True) if len(every) > limit]
+        matches = snapshot.together(*[partial(_SEARCHES[kind], request) for kind in searched])
+    hits = [hit for every in matches for hit in every[:limit]]
+    more = [kind for kind, every in zip(searched, matches, strict=True) if len(every) > limit]
     return SearchAnswer(words=words, hits=tuple(hits), more=tuple(more), searched=searched)
 
 
-class _Asked(NamedTuple):
-    """What is looked for, and the sessions in which some of the words occur."""
+class _Request(NamedTuple):
+    """The words of a search, and the sessions in which some of the words occur."""
 
     snapshot: Snapshot
     text: str
@@ -103,67 +103,69 @@ class _Asked(NamedTuple):
     limit: int
 
 
-_Search = Callable[[_Asked], list[SearchHit]]
+_Search = Callable[[_Request], list[SearchHit]]
 
 
-def _runs(asked: _Asked) -> list[SearchHit]:
-    found = found_runs(asked.snapshot, asked.text, asked.words, asked.sessions, asked.limit)
-    return [_hit("run", asked, one) for one in found]
+def _runs(request: _Request) -> list[SearchHit]:
+    matches = matching_runs(request.snapshot, request.text, request.words, request.sessions, request.limit)
+    return [_hit("run", request, one) for one in matches]
 
 
-def _sessions(asked: _Asked) -> list[SearchHit]:
+def _sessions(request: _Request) -> list[SearchHit]:
     """Return sessions; their page is that of the newest run."""
-    found = found_sessions(asked.snapshot, asked.words, asked.sessions, asked.limit)
+    matches = matching_sessions(request.snapshot, request.words, request.sessions, request.limit)
     return [
         SearchHit(
             kind="session",
             id=one.id,
             title=one.id,
             about=one.about,
-            link=page_link("run", newest, asked.snapshot.name),
+            link=page_link("run", newest, request.snapshot.name),
             at_ms=one.at_ms,
         )
-        for one, newest in found
+        for one, newest in matches
     ]
 
 
-def _notes(asked: _Asked) -> list[SearchHit]:
+def _notes(request: _Request) -> list[SearchHit]:
     return [
         SearchHit(
             kind="note",
             id=one.id,
             title=one.arm,
-            link=page_link("arm", one.arm, asked.snapshot.name),
+            link=page_link("arm", one.arm, request.snapshot.name),
             at_ms=one.at_ms,
-            excerpt=excerpt_of(one.text, asked.words),
+            excerpt=excerpt_of(one.text, request.words),
         )
-        for one in found_notes(asked.snapshot, asked.words, asked.limit)
+        for one in matching_notes(request.snapshot, request.words, request.limit)
     ]
 
 
-def _named(kind: SearchKind, read: Callable[[Snapshot, Sequence[str], int], list[Found]]) -> _Search:
+def _named(kind: SearchKind, read: Callable[[Snapshot, Sequence[str], int], list[Match]]) -> _Search:
     """Return the search of a kind whose hits have a page of their own."""
-    return lambda asked: [_hit(kind, asked, one) for one in read(asked.snapshot, asked.words, asked.limit)]
+    return lambda request: [
+        _hit(kind, request, one) for one in read(request.snapshot, request.words, request.limit)
+    ]
 
 
-def _hit(kind: SearchKind, asked: _Asked, found: Found) -> SearchHit:
+def _hit(kind: SearchKind, request: _Request, match: Match) -> SearchHit:
     return SearchHit(
         kind=kind,
-        id=found.id,
-        title=found.title or found.id,
-        about=found.about,
-        link=page_link(kind, found.id, asked.snapshot.name),
-        at_ms=found.at_ms,
+        id=match.id,
+        title=match.title or match.id,
+        about=match.about,
+        link=page_link(kind, match.id, request.snapshot.name),
+        at_ms=match.at_ms,
     )
 
 
 _SEARCHES: Final[dict[SearchKind, _Search]] = {
-    "arm": _named("arm", found_arms),
+    "arm": _named("arm", matching_arms),
     "run": _runs,
     "session": _sessions,
-    "episode": _named("episode", found_episodes),
-    "environment": _named("environment", found_environments),
-    "queue": _named("queue", found_queues),
+    "episode": _named("episode", matching_episodes),
+    "environment": _named("environment", matching_environments),
+    "queue": _named("queue", matching_queues),
     "note": _notes,
 }
 
@@ -176,7 +178,7 @@ def excerpt_of(text: str, parts: Sequence[str]) -> str:
     """
     plain = " ".join(text.split())
     folded = lowered(plain)
-    at = min((found for part in parts if (found := folded.find(part)) >= 0), default=0)
+    at = min((at for part in parts if (at := folded.find(part)) >= 0), default=0)
     start = max(0, at - _BEFORE) if len(plain) > EXCERPT_CHARS else 0
     end = start + EXCERPT_CHARS
     return f"{'… ' if start else ''}{plain[start:end].strip()}{' …' if end < len(plain) else ''}"

@@ -24,7 +24,7 @@ _SESSIONS_READ: Final = 200
 _ACTIVE_RUN: Final = f"{ACTIVE} AND outcome <> 'empty' AND revision <= ?"
 
 
-class Found(NamedTuple):
+class Match(NamedTuple):
     """A hit: its id, its other names, the newest time known of it, and its title ("" = the id)."""
 
     id: str
@@ -38,7 +38,7 @@ def _having(names: str, words: Sequence[str]) -> str:
     return " AND ".join(f"{POSITION}(lower({names}), ?) > 0" for _ in words)
 
 
-def found_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Found]:
+def matching_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
     """Return listed arms by id, those first that begin with the first word, or have it as their name."""
     rows = snapshot.connection.rows(
         "SELECT a.key, p.last_at_ms FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
@@ -47,7 +47,7 @@ def found_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Fou
         f" WHEN {POSITION}(lower(a.key), ?) > 0 THEN 2 ELSE 3 END, a.key LIMIT ?",
         [snapshot.learner_id, *words, words[0], words[0], f":{words[0]}", limit],
     )
-    return [Found(key, "", None if at_ms < 0 else at_ms) for key, at_ms in rows]
+    return [Match(key, "", None if at_ms < 0 else at_ms) for key, at_ms in rows]
 
 
 class SessionName(NamedTuple):
@@ -76,9 +76,9 @@ def session_names(snapshot: Snapshot, words: Sequence[str]) -> list[SessionName]
 _RUN: Final = "uid, session, model, channel, at_ms"
 
 
-def found_runs(
+def matching_runs(
     snapshot: Snapshot, text: str, words: Sequence[str], sessions: Sequence[SessionName], limit: int
-) -> list[Found]:
+) -> list[Match]:
     """Return active runs by uid, session, model and channel, the newest first; before them that of a uid or number.
 
     Models, channels and ``sessions`` are few names, so that of each run the uid alone is searched.
@@ -106,9 +106,9 @@ def found_runs(
     return [_of(uid, at_ms, *names) for uid, *names, at_ms in every_row][:limit]
 
 
-def found_sessions(
+def matching_sessions(
     snapshot: Snapshot, words: Sequence[str], sessions: Sequence[SessionName], limit: int
-) -> list[tuple[Found, str]]:
+) -> list[tuple[Match, str]]:
     """Return ``sessions`` of active runs in which all words occur, each with the uid of its newest run."""
     names = [one.name for one in sessions if all(word in lowered(one.name) for word in words)]
     rows = snapshot.connection.rows_in(
@@ -127,7 +127,7 @@ def found_sessions(
         )
     )
     return [
-        (Found(name, _runs(n), at_ms), newest[run_no])
+        (Match(name, _runs(n), at_ms), newest[run_no])
         for name in shown
         for n, at_ms, run_no in [active[name]]
     ]
@@ -142,7 +142,7 @@ _EPISODE_NAMES: Final = f" || {_BETWEEN} || ".join(
 )
 
 
-def found_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Found]:
+def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
     """Return active episodes by uid, task, model and environment, the latest recorded first."""
     rows = snapshot.connection.rows(
         "SELECT e.uid, v.name, e.task, e.model, e.at_ms FROM episode e JOIN environment v"
@@ -154,7 +154,7 @@ def found_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list
     return [_of(uid, at_ms, *names) for uid, *names, at_ms in rows]
 
 
-def found_environments(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Found]:
+def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
     """Return environments with active episodes by name; the time is the day of the newest episode."""
     rows = snapshot.connection.rows(
         "SELECT v.name, max(d.day) FROM environment v JOIN environment_day d ON d.learner_id = v.learner_id"
@@ -162,10 +162,10 @@ def found_environments(snapshot: Snapshot, words: Sequence[str], limit: int) -> 
         " GROUP BY v.name ORDER BY v.name LIMIT ?",
         [snapshot.learner_id, *words, limit],
     )
-    return [Found(name, "", None if day < 0 else day * DAY_MS) for name, day in rows]
+    return [Match(name, "", None if day < 0 else day * DAY_MS) for name, day in rows]
 
 
-def found_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Found]:
+def matching_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
     """Return queues that are not undone, by name and id, the newest first."""
     names = f"name || {_BETWEEN} || 'queue-' || CAST(review_queue_no AS text)"
     rows = snapshot.connection.rows(
@@ -173,10 +173,10 @@ def found_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[F
         f" AND {_having(names, words)} ORDER BY review_queue_no DESC LIMIT ?",
         [snapshot.learner_id, *words, limit],
     )
-    return [Found(f"queue-{number}", "", at_ms, name) for number, name, at_ms in rows]
+    return [Match(f"queue-{number}", "", at_ms, name) for number, name, at_ms in rows]
 
 
-class FoundNote(NamedTuple):
+class NoteMatch(NamedTuple):
     """A note by its text."""
 
     id: str
@@ -185,7 +185,7 @@ class FoundNote(NamedTuple):
     text: str
 
 
-def found_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[FoundNote]:
+def matching_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NoteMatch]:
     """Return notes that are not undone, by text and arm, the newest first; none for a reader without texts."""
     if not snapshot.shows_texts:
         return []
@@ -195,8 +195,8 @@ def found_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Fo
         f" AND {_having(f'n.text || {_BETWEEN} || a.key', words)} ORDER BY n.note_no DESC LIMIT ?",
         [snapshot.learner_id, *words, limit],
     )
-    return [FoundNote(f"note-{number}", *row) for number, *row in rows]
+    return [NoteMatch(f"note-{number}", *row) for number, *row in rows]
 
 
-def _of(id: str, at_ms: int | None, *names: str | None) -> Found:
-    return Found(id, " · ".join(one for one in names if one), at_ms)
+def _of(id: str, at_ms: int | None, *names: str | None) -> Match:
+    return Match(id, " · ".join(one for one in names if one), at_ms)
