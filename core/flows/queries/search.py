@@ -80,7 +80,7 @@ def search(
         if not parts:
             return SearchAnswer(words=words, hits=(), searched=searched)
         has_sessions = {"run", "session"} & {*searched}
-        request = _Request(
+        request = _SearchInput(
             snapshot=snapshot,
             text=search_text(words),
             words=parts,
@@ -93,7 +93,7 @@ def search(
     return SearchAnswer(words=words, hits=tuple(hits), more=tuple(more), searched=searched)
 
 
-class _Request(NamedTuple):
+class _SearchInput(NamedTuple):
     """The words of a search, and the sessions in which some of the words occur."""
 
     snapshot: Snapshot
@@ -103,15 +103,15 @@ class _Request(NamedTuple):
     limit: int
 
 
-_Search = Callable[[_Request], list[SearchHit]]
+_Search = Callable[[_SearchInput], list[SearchHit]]
 
 
-def _runs(request: _Request) -> list[SearchHit]:
+def _runs(request: _SearchInput) -> list[SearchHit]:
     matches = matching_runs(request.snapshot, request.text, request.words, request.sessions, request.limit)
     return [_hit("run", request, one) for one in matches]
 
 
-def _sessions(request: _Request) -> list[SearchHit]:
+def _sessions(request: _SearchInput) -> list[SearchHit]:
     """Return sessions; their page is that of the newest run."""
     matches = matching_sessions(request.snapshot, request.words, request.sessions, request.limit)
     return [
@@ -127,7 +127,7 @@ def _sessions(request: _Request) -> list[SearchHit]:
     ]
 
 
-def _notes(request: _Request) -> list[SearchHit]:
+def _notes(request: _SearchInput) -> list[SearchHit]:
     return [
         SearchHit(
             kind="note",
@@ -148,7 +148,7 @@ def _named(kind: SearchKind, read: Callable[[Snapshot, Sequence[str], int], list
     ]
 
 
-def _hit(kind: SearchKind, request: _Request, match: Match) -> SearchHit:
+def _hit(kind: SearchKind, request: _SearchInput, match: Match) -> SearchHit:
     return SearchHit(
         kind=kind,
         id=match.id,
