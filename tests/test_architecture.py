@@ -557,7 +557,7 @@ BUDGETS = {
     "core/adapters": 750,
     "core/demo": 2_200,
     "core/detect": 645,
-    "core/doors": 18_650,
+    "core/doors": 18_685,
     "core/explained": 560,
     "core/flows": 15_310,
     "core/formats": 13_800,

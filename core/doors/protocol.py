@@ -75,7 +75,7 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
 from core.records.run_page import RunRow
-from core.records.run_query import ChangeQuery, Dates, RewardQuery, RunQuery
+from core.records.run_query import ArmQuery, ChangeQuery, Dates, RewardQuery, RunQuery
 from core.records.run_story import RunStory
 from core.records.search import SearchAnswer, SearchKind
 from core.records.selection import Selection
@@ -712,17 +712,18 @@ class LearnerProtocol(Protocol):
         """The active settings."""
         return self._call("settings", LearnerSettings)
 
-    def posteriors(self, view: View = EVERYTHING) -> RowList[JudgedPosterior]:
-        """Return every arm with its posterior and its judgement, sorted by id."""
-        return self._list("posteriors", JudgedPosterior, view=view)
+    def posteriors(self, view: View = EVERYTHING, **query: Unpack[ArmQuery]) -> RowList[JudgedPosterior]:
+        """Return every arm with its posterior and its judgement, sorted by id; with ``since`` the changed ones."""
+        known = _known(ArmQuery, query, "posteriors")
+        return self._list("posteriors", JudgedPosterior, view=view, **known)
 
     def judgements(self, view: View = EVERYTHING) -> dict[str, Judgement]:
         """Return the judgement of every arm, by id; it simulates for about a second where there are many arms."""
         return self._call("judgements", dict[str, Judgement], view=view)
 
-    def arms(self) -> RowList[JudgedArm]:
-        """Return every arm with its cost, prior, pulls and judgement, sorted by id."""
-        return self._list("arms", JudgedArm)
+    def arms(self, **query: Unpack[ArmQuery]) -> RowList[JudgedArm]:
+        """Return every arm with its cost, prior, pulls and judgement, by id; with ``since`` the changed ones."""
+        return self._list("arms", JudgedArm, **_known(ArmQuery, query, "arms"))
 
     def runs(self, limit: int = 50, **query: Unpack[RunQuery]) -> RowTuple[RunRow]:
         """Return the latest runs that pass the filters, newest first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.records.arm import ArmType
-from core.records.judgement import JudgementName
+from core.records.judgement import JudgementName, Listing
 from core.records.posterior import BetaPair
 
 
@@ -29,10 +29,13 @@ class JudgedArm(ArmSummary, frozen=True, kw_only=True):
     """An arm in one line, with its judgement and the mean at which it breaks even at its cost.
 
     ``effective_pulls`` are its pulls over the design effect of its sessions; None with fewer than 10 sessions.
-    ``called_only``: its inventory was inferred from calls, so its mean is too high.
+    ``called_only``: its inventory was inferred from calls, so its mean is too high. ``mark`` is the position of its
+    last change, from which a list with ``since`` goes on.
     """
 
     effective_pulls: float | None
     called_only: bool
     break_even: float | None
     judgement: JudgementName
+    state: Listing = "listed"
+    mark: str | None = None

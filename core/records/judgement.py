@@ -140,12 +140,17 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         return self.last_at_ms if self.recent is None else self.recent.since_ms
 
 
+Listing = Literal["listed", "unlisted"]
+"""A list of all arms has the arm; or it has it no more, because an undo took back everything about it."""
+
+
 class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     """One arm's belief and judgement in one flat record (see `Judgement`).
 
     ``others`` are the arms poisoned with it, or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where
     it changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones. ``sources`` add up to
-    alpha and beta exactly.
+    alpha and beta exactly. ``mark`` is the position of the arm's last change, from which a list with ``since``
+    goes on. It is None in a view that ends. Other arms and time can change a judgement without a change of its arm.
     """
 
     judgement: JudgementName
@@ -167,3 +172,5 @@ class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     n_observed: int
     n_referenced: int
     sources: tuple[SourceSum, ...]
+    state: Listing = "listed"
+    mark: str | None = None

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedD
 from msgspec import Meta
 
 from core.errors import InvalidInput
+from core.records.arm import ARM_TYPES, ArmType
 from core.records.limits import MAX_LABEL_CHARS, one_of, shown, text
 from core.records.observation import KINDS, Kind
 from core.records.parameters import completed
@@ -72,6 +73,18 @@ class Dates(TypedDict, total=False):
     ]
 
 
+class ArmQuery(TypedDict, total=False):
+    """Filters of the lists of arms; None = any."""
+
+    type: Annotated[
+        ArmType | Sequence[ArmType] | None, Meta(description="Only arms of this type, or of these.")
+    ]
+    since: Annotated[
+        Since,
+        Meta(description="Only arms whose belief, prior or cost changed since: 0, a row's mark, or a head."),
+    ]
+
+
 class RewardQuery(Dates, total=False):
     """Filters of the ledger; those of runs are for rewards about a run."""
 
@@ -94,6 +107,13 @@ class ChangeQuery(Dates, total=False):
 
     actor: Annotated[str | None, Meta(description="Only changes by this actor.")]
     action: Annotated[str | None, Meta(description="Only changes of this kind.")]
+
+
+class ArmScope(NamedTuple):
+    """Checked filters of a list of arms."""
+
+    types: tuple[ArmType, ...]
+    since: object
 
 
 class RewardScope(NamedTuple):
@@ -147,6 +167,18 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
     return RunScope(
         filters, view, None if session is None else text("session", session, MAX_LABEL_CHARS), one["since"]
     )
+
+
+def arms_of(query: Mapping[str, Any], view: View) -> ArmScope:
+    """Return the checked filters of a list of arms in a view."""
+    one = completed(ArmQuery, query)
+    if one["since"] is not None and view.until_ms is not None:
+        raise InvalidInput(
+            f"since must come without a view that ends, got until_ms {view.until_ms} beside it: beliefs of then"
+            " no longer change.",
+            next_step="Leave until_ms or since out.",
+        )
+    return ArmScope(_several("type", one["type"], ARM_TYPES) or view.types, one["since"])
 
 
 def rewards_of(query: Mapping[str, Any]) -> RewardScope:

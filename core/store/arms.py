@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from core.records.arm import Prior
 from core.store.descriptions import Description, last_descriptions
 from core.store.provenance import undone_imports
-from core.store.transaction import BY_IMPORT, DECLARED, Facts, Transaction, rebase
+from core.store.transaction import BY_IMPORT, DECLARED, Facts, Transaction, mark_arms, rebase
 
 
 def attribute_arms(
@@ -87,6 +87,7 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
         txn.note_news()
     if by_arm:
         rebase(txn, sorted(by_arm))
+    mark_arms(txn, arm_nos)
 
 
 def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[tuple[int, int, str]]]:
@@ -114,6 +115,7 @@ def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
             for arm_no, description in descriptions(txn, arm_nos).items()
         ],
     )
+    mark_arms(txn, arm_nos)
 
 
 def descriptions(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Description]:

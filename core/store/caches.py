@@ -291,29 +291,26 @@ def _dropping(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
 
 
 def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
-    """Present epochs move; ``seen`` counts all epochs."""
+    """Move present epochs; ``seen`` counts all epochs. UPDATE, because an upsert's CHECK reads the difference."""
     arm_nos = sorted({arm_no for _, arm_no, _ in rollup.arms})
-    _apply_posteriors(txn, rollup, dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True)))
-
-
-def _apply_posteriors(facts: Facts, rollup: Rollup, epochs: Mapping[int, int]) -> None:
-    """UPDATE, because an upsert's CHECK reads the difference."""
+    epochs = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
     moved: dict[int, tuple[int, ...]] = {}
     for (_, arm_no, epoch), sums in rollup.arms.items():
         more = seen_increase(sums)
         amounts = (*sums, more) if epoch == epochs[arm_no] else (*_NOTHING, more)
         before = moved.get(arm_no)
         moved[arm_no] = amounts if before is None else tuple(map(add, before, amounts))
-    rows = [
-        (*moved[arm_no], rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN), facts.learner_id, arm_no)
-        for arm_no in sorted(moved)
-    ]
-    facts.connection.amend("posterior", _MOVED, ("arm_no",), rows)
+    rows = []
+    for arm_no in arm_nos:
+        last = rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN)
+        rows.append((*moved[arm_no], last, txn.revision, txn.learner_id, arm_no))
+    txn.connection.amend("posterior", _MOVED, ("arm_no",), rows)
 
 
 _MOVED: Final = {
     **{name: f"{name} + ?" for name in (*ARM_SUMS, "seen")},
     "last_at_ms": f"{GREATEST}(last_at_ms, ?)",
+    "changed": "?",
 }
 
 
@@ -385,8 +382,12 @@ def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     txn.epochs.load(numbers)
     newest = newest_observations(txn, numbers)
     txn.connection.many(
-        "UPDATE posterior SET last_at_ms = ? WHERE learner_id = ? AND arm_no = ?",
-        [(newest.get(arm_no, UNKNOWN), txn.learner_id, arm_no) for arm_no in numbers],
+        "UPDATE posterior SET last_at_ms = ?, changed = ? WHERE learner_id = ? AND arm_no = ? AND last_at_ms <> ?",
+        [
+            (last, txn.revision, txn.learner_id, arm_no, last)
+            for arm_no in numbers
+            for last in (newest.get(arm_no, UNKNOWN),)
+        ],
     )
 
 

@@ -62,8 +62,8 @@ class Descriptions:
         self.known = known
         self._before: dict[int, tuple[int | None, str | None]] = {}
 
-    def tell(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
-        """Record an active import's descriptions of arms (by number); they are in force from now on."""
+    def tell(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> set[int]:
+        """Record an active import's descriptions of arms, in force from now on; return the arms with another one."""
         missing = [arm_no for arm_no, _ in described if arm_no not in self.known]
         if missing:
             loaded = last_descriptions(self._connection, self._learner_id, missing)
@@ -76,6 +76,7 @@ class Descriptions:
                 news.append((arm_no, arm))
         if news:
             self._write(news, import_no, revision)
+        return {arm_no for arm_no, _ in news}
 
     def changed(self) -> bool:
         """True if an arm has another cost or label than before: a file may have several values."""

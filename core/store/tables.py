@@ -1153,6 +1153,7 @@ posterior = _clustered(
     _int("last_at_ms", default=-1),
     _part(),
     *_by_name(),
+    _changed(),
     CheckConstraint(
         "base_alpha_micro > 0 AND base_beta_micro > 0 AND success_micro >= 0 AND failure_micro >= 0 "
         "AND pulls >= 0 AND inclusions >= 0 AND seen >= 0",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from random import getrandbits
@@ -62,7 +62,7 @@ _MAKE_ARM: Final = insert_into(
     "arm", "learner_id", "arm_no", "key", "type", "declared", "prior_alpha_micro", "prior_beta_micro"
 )
 _MAKE_POSTERIOR: Final = insert_into(
-    "posterior", "learner_id", "arm_no", "base_alpha_micro", "base_beta_micro"
+    "posterior", "learner_id", "arm_no", "base_alpha_micro", "base_beta_micro", "changed"
 )
 BEGUN: Final = (
     "learner_id, origin, settings, revision, token, staged_import_no, staged_revision, staged_parts,"
@@ -555,7 +555,7 @@ class Transaction:
 
     def describe(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         """Note what an import says of the costs and labels of arms, by number."""
-        self._descriptions.tell(described, import_no, revision)
+        mark_arms(self, self._descriptions.tell(described, import_no, revision))
 
     def ensure_keys(self, keys: Sequence[str]) -> dict[str, int]:
         """Return the same for arms that are known by their ids only."""
@@ -694,7 +694,9 @@ class Transaction:
                 own and own.beta_micro,
             ],
         )
-        self.connection.run(_MAKE_POSTERIOR, [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro])
+        self.connection.run(
+            _MAKE_POSTERIOR, [self.learner_id, arm_no, prior.alpha_micro, prior.beta_micro, self.revision]
+        )
         self._arms[arm.key] = Known(arm_no, declared, None if own is None else own.alpha_micro)
         return arm_no
 
@@ -737,10 +739,20 @@ def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:
     bases = []
     for arm_no, key, alpha, beta, epoch in rows:
         prior = base_of(txn.settings, key, alpha, beta, targets.get(epoch))
-        bases.append((prior.alpha_micro, prior.beta_micro, txn.learner_id, arm_no))
+        bases.append((prior.alpha_micro, prior.beta_micro, txn.revision, txn.learner_id, arm_no))
     txn.connection.many(
-        "UPDATE posterior SET base_alpha_micro = ?, base_beta_micro = ? WHERE learner_id = ? AND arm_no = ?",
+        "UPDATE posterior SET base_alpha_micro = ?, base_beta_micro = ?, changed = ?"
+        " WHERE learner_id = ? AND arm_no = ?",
         bases,
+    )
+
+
+def mark_arms(txn: Transaction, arm_nos: Collection[int]) -> None:
+    """Mark arms as changed by this write."""
+    txn.connection.run_in(
+        "UPDATE posterior SET changed = ? WHERE learner_id = ? AND arm_no IN ({})",
+        [txn.revision, txn.learner_id],
+        sorted(arm_nos),
     )
 
 

@@ -100,7 +100,7 @@ def acts_of_rewards(path: Path) -> list[Act]:
                 audit=[entry],
                 arm_hours=[(row[0], hour, arm_no, 0, 0, *amounts)],
                 arm_days=[(row[0], arm_no, 0, hour // 24, 0, *amounts)],
-                posteriors=[(0, *amounts, amounts[0], row[at["at_ms"]], row[0], arm_no)],
+                posteriors=[(0, *amounts, amounts[0], row[at["at_ms"]], row[at["revision"]], row[0], arm_no)],
                 usage=[],
                 usage_days=[],
             )
@@ -113,8 +113,8 @@ def joined(acts: Sequence[Act]) -> Act:
     arms: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0, -1])
     for act in acts:
         for row in act.posteriors:
-            sums = arms[row[7]]
-            arms[row[7]] = [
+            sums = arms[row[-1]]
+            arms[row[-1]] = [
                 *(one + other for one, other in zip(sums, row[:5], strict=False)),
                 max(sums[5], row[5]),
             ]
@@ -126,7 +126,7 @@ def joined(acts: Sequence[Act]) -> Act:
         audit=_together(act.audit for act in acts),
         arm_hours=_added(act.arm_hours for act in acts),
         arm_days=_added(act.arm_days for act in acts),
-        posteriors=[(*sums, 1, arm_no) for arm_no, sums in sorted(arms.items())],
+        posteriors=[(*sums, acts[-1].learner[0], 1, arm_no) for arm_no, sums in sorted(arms.items())],
         usage=_together(act.usage for act in acts),
         usage_days=_together(act.usage_days for act in acts),
     )
@@ -158,7 +158,7 @@ def write(driver: sqlite3.Connection, act: Act) -> None:
     driver.executemany(_ADD_DAY, act.arm_days)
     driver.executemany(
         "UPDATE posterior SET inclusions = inclusions + ?, pulls = pulls + ?, success_micro = success_micro + ?,"
-        " failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = max(last_at_ms, ?)"
+        " failure_micro = failure_micro + ?, seen = seen + ?, last_at_ms = max(last_at_ms, ?), changed = ?"
         " WHERE learner_id = ? AND arm_no = ?",
         act.posteriors,
     )
@@ -195,7 +195,7 @@ def _act_of_run(run: Row, at: dict[str, int], outcomes: list[Row]) -> Act:
             amounts = (1, 1, success, 1_000_000 - success)
             hours.append((learner_id, hour, arm_no, 0, *amounts))
             days.append((learner_id, arm_no, 0, hour // 24, *amounts))
-            arms.append((*amounts, 2, at_ms, learner_id, arm_no))
+            arms.append((*amounts, 2, at_ms, run[at["revision"]], learner_id, arm_no))
     usage = (
         run[0], hour, *(run[at[name]] for name in ("class", "model", "channel", "status", "outcome")),
         -1, (tokens.bit_length() - 1) * 8 + ((tokens << 3 >> tokens.bit_length() - 1) & 7),

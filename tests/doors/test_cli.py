@@ -253,6 +253,8 @@ def test_posteriors(filled: Shell) -> None:
         "n_observed",
         "n_referenced",
         "sources",
+        "state",
+        "mark",
     ]
     assert (first["judgement"], first["missing_pulls"], first["since"]) == ("too_early", 19, None)
     for command in ("posteriors", "arms"):

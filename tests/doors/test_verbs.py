@@ -110,7 +110,8 @@ PYTHON: Mapping[str, Callable[[Learner], object]] = {
 
 FIELDS: Mapping[str, str] = {
     "create_learner": "name",
-    "posteriors": "view",
+    "posteriors": "view type since",
+    "arms": "type since",
     "runs": "limit model channel session class status outcome arm part span from to since",
     "run": "name",
     "import": "paths format unit tools_file phase each_event",

@@ -24,15 +24,23 @@ from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
+from core.flows.repair import repair
+from core.flows.reset import reset
 from core.flows.reward import reward
+from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
+from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.episode_page import EpisodeFilter
 from core.records.evaluation_page import Evaluation, EvaluationFilter
+from core.records.judgement import JudgedPosterior
 from core.records.observation import Observation
+from core.records.posterior import Posterior
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
+from core.records.times import iso
+from core.records.view import View
 from tests.flows.world import START_MS, context_at
 from tests.store.worlds import lines_file, run_line
 
@@ -312,4 +320,116 @@ def test_an_undone_import_takes_its_episodes_out_of_a_copy(tmp_path: Path) -> No
     )
     with pytest.raises(InvalidInput, match="outcome"):
         queries.episode_list(context, EpisodeFilter(outcome="success"), since=0)
+    context.store.close()
+
+
+ARM_KINDS = (*LEDGER_KINDS, "import arms", "reset", "repair", "prior", "undo the latest")
+
+
+class Believing(Judging):
+    """The same with everything that moves an arm: its belief, its prior, its cost, or whether it is listed."""
+
+    def do(self, kind: str, at: int) -> None:
+        arm = KEYS[at % 2]
+        doing: dict[str, Callable[[], str | None]] = {
+            "import arms": lambda: self._import_arms(at),
+            "reset": lambda: reset(self.context, arms=[arm], target=("uniform", "prior")[at // 2 % 2]).id,
+            "repair": lambda: repair(self.context, arms=[arm], since=str(iso(START_MS))).id,
+            "prior": lambda: (
+                change(
+                    self.context,
+                    "priors",
+                    {"tool": {"alpha_micro": (1 + at % 3) * 1_000_000, "beta_micro": 2_000_000}},
+                ).id
+            ),
+        }
+        if kind == "undo the latest":
+            with suppress(ArmscopeError):
+                undo(self.context, self.acts[-1] if self.acts else None)
+        elif kind in doing:
+            with suppress(ArmscopeError):
+                self.acts.append(doing[kind]())
+        else:
+            super().do(kind, at)
+
+    def _import_arms(self, at: int) -> str | None:
+        line: dict[str, object] = {"kind": "arm", "key": (*KEYS, "tool:other:c", "skill:pdf:main")[at % 4]}
+        if at // 4 % 2:
+            line["token_cost"] = 10 + at % 3
+        if at // 8 % 2:
+            line["prior"] = {"alpha_micro": (2 + at % 3) * 1_000_000, "beta_micro": 1_000_000}
+        return import_files(self.context, [lines_file(self.folder / f"{next(self.numbers)}.jsonl", line)]).id
+
+
+def belief(row: JudgedPosterior) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in Posterior.__struct_fields__)
+
+
+def summary(row: JudgedArm) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in ArmSummary.__struct_fields__)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.tuples(st.sampled_from((*ARM_KINDS, "load")), st.integers(0, 99)), min_size=4, max_size=20)
+)
+def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        world = Believing(Path(folder))
+        context = world.context
+        beliefs: dict[str, tuple[object, ...]] = {}
+        arms: dict[str, tuple[object, ...]] = {}
+        marks: list[str | None] = ["0", "0"]
+        for kind, at in (*acts, ("load", 0)):
+            if kind != "load":
+                world.do(kind, at)
+                continue
+            for one in queries.judged_posteriors(context, since=marks[0]):
+                marks[0] = one.mark
+                beliefs.pop(one.arm, None)
+                if one.state == "listed":
+                    beliefs[one.arm] = belief(one)
+            for arm in queries.judged_arms(context, since=marks[1]):
+                marks[1] = arm.mark
+                arms.pop(arm.arm, None)
+                if arm.state == "listed":
+                    arms[arm.arm] = summary(arm)
+        assert beliefs == {one.arm: belief(one) for one in queries.judged_posteriors(context)}
+        assert arms == {one.arm: summary(one) for one in queries.judged_arms(context)}
+        if marks[0] != "0":
+            assert not queries.judged_posteriors(context, since=marks[0])
+            assert not queries.judged_arms(context, since=marks[1])
+        context.store.close()
+
+
+def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r0", rank=0, model="large"))
+    line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main", "token_cost": 30}
+    imported = import_files(context, [lines_file(tmp_path / "arms.jsonl", line)])
+    every = queries.judged_posteriors(context, since=0)
+    assert [(one.arm, one.state) for one in every] == [(key, "listed") for key in (*KEYS, "skill:pdf:main")]
+    reward(context, KEYS[1], 1.0)
+    (moved,) = queries.judged_posteriors(context, since=every[-1].mark)
+    assert (moved.arm, moved.pulls) == (KEYS[1], 2)
+    assert [one.arm for one in queries.judged_posteriors(context, type="skill", since=0)] == [
+        "skill:pdf:main"
+    ]
+    undo(context, imported.id)
+    (left,) = queries.judged_posteriors(context, since=moved.mark)
+    assert (left.arm, left.state, left.pulls, left.judgement) == (
+        "skill:pdf:main",
+        "unlisted",
+        0,
+        "too_early",
+    )
+    assert [one.arm for one in queries.judged_arms(context, since=moved.mark)] == ["skill:pdf:main"]
+    assert not queries.judged_arms(context, type="tool", since=moved.mark)
+    head = queries.status(context).head
+    assert not queries.judged_posteriors(context, since=head)
+    with pytest.raises(InvalidInput, match="until_ms"):
+        queries.judged_posteriors(context, View(until_ms=START_MS), since=0)
+    assert {one.mark for one in queries.judged_posteriors(context, View(until_ms=START_MS))} <= {None}
+    with pytest.raises(InvalidInput, match="type"):
+        queries.judged_arms(context, type="tools")  # type: ignore[arg-type]
     context.store.close()

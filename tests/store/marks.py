@@ -181,6 +181,7 @@ MARKS: dict[str, Marks] = {
             "learner_id arm_no base_alpha_micro base_beta_micro success_micro failure_micro pulls "
             "inclusions seen epoch last_at_ms part_micro n_named n_loaded"
         ),
+        "changed",
     ),
     "provenance": Marks(
         "learner_id kind no import_no revision rank trace digest said",

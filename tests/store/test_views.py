@@ -132,6 +132,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
                 driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         for table in ("machine", "repair", "retraction"):
             driver.execute(f"DROP TABLE {table}")
+        driver.execute("ALTER TABLE posterior DROP COLUMN changed")
         driver.execute("ALTER TABLE learner DROP COLUMN next_repair_no")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")
         driver.execute("UPDATE alembic_version SET version_num = '0026'")

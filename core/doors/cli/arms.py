@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from core.doors.cli.program.app import Format, command, context_of, rows_or
+from core.doors.cli.program.app import Fields, Format, command, context_of, rows_or
+from core.doors.cli.program.spelling import ParameterInfo
 from core.doors.terminal import say, say_table, time_words
 from core.doors.verbs import verb
 from core.records.counts import number_of
@@ -16,13 +17,19 @@ if TYPE_CHECKING:
     from core.records.judgement import Judgement
 
 
-@command(examples=["arms", "arms --format tsv | cut -f 1"])
-def arms(line: typer.Context, format_name: Format = None) -> None:
+SINCE: Final[ParameterInfo] = typer.Option("--since", metavar="MARK")
+
+
+@command(
+    examples=["arms --type tool", "arms --format tsv | cut -f 1", "arms --since 0 --format nl"],
+    options={"since": SINCE},
+)
+def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
     from core.flows import queries
 
     context = context_of(line)
     judged = queries.judgements(context)
-    result: list[queries.JudgedArm] = verb("arms").call(context, judged=judged)
+    result: list[queries.JudgedArm] = verb("arms").call(context, judged=judged, **filters)
     rows = [
         (
             one.arm,
@@ -30,7 +37,7 @@ def arms(line: typer.Context, format_name: Format = None) -> None:
             f"{one.prior.alpha:g}, {one.prior.beta:g}",
             f"{one.pulls:,}",
             effective_cell(one.effective_pulls),
-            judgement_cell(judged[one.arm]),
+            judgement_cell(judged.get(one.arm)),
         )
         for one in result
     ]
@@ -59,8 +66,10 @@ def effective_cell(pulls: float | None) -> str:
     return "-" if pulls is None else f"{round(pulls):,}"
 
 
-def judgement_cell(judged: Judgement) -> str:
-    """Return the judgement of an arm as the text of a table's cell."""
+def judgement_cell(judged: Judgement | None) -> str:
+    """Return the judgement of an arm as the text of a table's cell; None: it is no longer listed."""
     from core import explained
 
+    if judged is None:
+        return "no longer listed"
     return explained.judgement(judged, since=time_words(judged.since_ms))

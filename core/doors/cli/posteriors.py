@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from core.doors.cli.arms import effective_cell, judgement_cell, say_arms
-from core.doors.cli.program.app import Format, command, context_of, rows_or
-from core.doors.cli.program.arguments import types_of
+from core.doors.cli.arms import SINCE, effective_cell, judgement_cell, say_arms
+from core.doors.cli.program.app import Fields, Format, command, context_of, rows_or
 from core.doors.terminal import mean_words
 from core.doors.verbs import verb
-from core.records.view import View
 
 if TYPE_CHECKING:
     from core.records.judgement import JudgedPosterior
 
 
 @command(
-    examples=["posteriors", "posteriors --type skill --type file", "posteriors --format csv > beliefs.csv"]
+    examples=[
+        "posteriors",
+        "posteriors --type skill --type file",
+        "posteriors --format csv > beliefs.csv",
+        "posteriors --since 0 --format nl",
+    ],
+    words=verb("posteriors").words,
+    takes="arms",
+    options={"since": SINCE},
 )
-def posteriors(
-    line: typer.Context,
-    arm_type: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only arms of this type; repeatable.")
-    ] = None,
-    format_name: Format = None,
-) -> None:
+def posteriors(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
     from core import explained
     from core.flows import queries
 
-    types = types_of(arm_type or [])
     context = context_of(line)
     judged = queries.judgements(context)
-    result: list[JudgedPosterior] = verb("posteriors").call(context, view=View(types=types), judged=judged)
+    result: list[JudgedPosterior] = verb("posteriors").call(context, judged=judged, **filters)
     rows = [
         (
             one.arm,
@@ -44,7 +43,7 @@ def posteriors(
             f"{one.inclusions:,}",
             one.confidence.replace("_", " "),
             explained.chance_words(one.chance, one.chance_error),
-            judgement_cell(judged[one.arm]),
+            judgement_cell(judged.get(one.arm)),
         )
         for one in sorted(result, key=lambda one: (-one.mean, one.arm))
     ]

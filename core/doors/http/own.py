@@ -274,17 +274,17 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
-def _by_arm(name: str) -> Callable[[Context, Any, int], ListPage]:
-    """Return the pages of a verb's list that is sorted by arm id."""
+def _by_arm(name: str) -> LearnerHandler:
+    """Return the handler of a verb's list that is sorted by arm id."""
     operation = verb(name)
 
-    def page(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
-        every = operation.call(context, operation.decode({}))
+    def page(context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
+        every = operation.call(context, **query)
         rest = [one for one in every if cursor is None or one.arm > cursor[0]]
         items = operation.plain(context, rest[:limit])
         return ListPage(cast("list[object]", items), [rest[limit - 1].arm] if len(rest) > limit else None)
 
-    return page
+    return _filtered(name, page, str)
 
 
 def _environments(
@@ -704,8 +704,8 @@ ROWS: Final = (
         verb("episode_list").words,
         filters="episode_list",
     ),
-    _list("posteriors", _listed(_by_arm("posteriors"), str), verb("posteriors")),
-    _list("arms", _listed(_by_arm("arms"), str), verb("arms")),
+    _list("posteriors", _by_arm("posteriors"), verb("posteriors"), filters="posteriors"),
+    _list("arms", _by_arm("arms"), verb("arms"), filters="arms"),
     _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs"), filters="runs"),
     _list(
         "evaluations", _filtered("evaluations", _evaluations, int), verb("evaluations"), filters="evaluations"

@@ -187,7 +187,7 @@ def query_fields(kind: type[Input]) -> tuple[list[str], list[str]]:
     wanted = next((one for one in get_args(types.get("wanted")) if isinstance(one, type)), None)
     filters = [] if wanted is None else [one.encode_name for one in msgspec.structs.fields(wanted)]
     return (
-        [name for name in types if name not in {*PAGING, "wanted"}],
+        [name for name in types if name not in {*PAGING, "wanted", "view"}],
         [name for name in filters if name not in _IN_MS],
     )
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from core.flows.context import Context
+from core.records.arm import ArmType
 from core.records.arm_summary import ArmSummary
 from core.records.posterior import BetaPair
 from core.store.reads import arm_columns
 
 
-def arms(context: Context) -> list[ArmSummary]:
-    """List every arm, sorted by id."""
+def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True) -> list[ArmSummary]:
+    """List every arm, sorted by id; not ``listed``: those that an undo left nothing of."""
     with context.reading() as snapshot:
-        columns = arm_columns(snapshot)
+        columns = arm_columns(snapshot, types=types, listed=listed)
     numbers = (
         columns.token_cost,
         columns.prior_alpha_micro,

@@ -29,17 +29,23 @@ def belief(context: Context, view: View = View()) -> Belief:  # noqa: B008 - fro
         return belief_in(snapshot, view)
 
 
-def posteriors(context: Context, view: View = View()) -> list[Posterior]:  # noqa: B008 - frozen
-    """List every arm's posterior as a record, sorted by id."""
-    beliefs = belief(context, view)
+def posteriors(
+    context: Context,
+    view: View = View(),  # noqa: B008 - frozen
+    *,
+    listed: bool = True,
+) -> list[Posterior]:
+    """List every arm's posterior as a record, sorted by id; not ``listed``: of those that an undo left nothing of."""
+    with context.reading() as snapshot:
+        beliefs = belief_in(snapshot, view, listed=listed)
     columns, summary = beliefs.columns, beliefs.summary
     return [_posterior(columns, summary, index) for index in range(len(columns))]
 
 
-def belief_in(snapshot: Snapshot, view: View) -> Belief:
+def belief_in(snapshot: Snapshot, view: View, *, listed: bool = True) -> Belief:
     """Return every arm's posterior in a snapshot as of the view's end."""
     if view.until_ms is None:
-        columns = reads.arm_columns(snapshot, types=view.types)
+        columns = reads.arm_columns(snapshot, types=view.types, listed=listed)
     else:
         columns = reads.arm_columns_until(snapshot, view.until_ms, types=view.types)
     return Belief(columns=columns, summary=summarise(columns))

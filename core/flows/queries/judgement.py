@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol, TypeVar, Unpack
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import replace
 
 from core.columns import ArmColumns, Bools, Ints, LedgerSums, SessionSums
 from core.flows.context import Context
@@ -19,16 +20,20 @@ from core.flows.queries.change import changes_in
 from core.records.arm_summary import JudgedArm
 from core.records.judgement import ENOUGH_PULLS, JudgedPosterior, Judgement
 from core.records.posterior import Posterior
+from core.records.run_query import ArmQuery, ArmScope, arms_of
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import EVERYTHING, View
 from core.statistics.change import Changes
 from core.statistics.effective import Effective, effective
 from core.statistics.judgement import STALE_DAYS, judge, never_referenced, stale_arms
 from core.store import reads
+from core.store.reads.since import mark_of, position_of
 from core.store.transaction import Snapshot
 
 _RECENT_MS: Final = STALE_DAYS * DAY_MS
 """Maximum age of the last inclusion of an arm that still counts as included."""
+_Row = TypeVar("_Row", JudgedPosterior, JudgedArm)
+_Row_co = TypeVar("_Row_co", JudgedPosterior, JudgedArm, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,32 +92,89 @@ def judged_posteriors(
     view: Annotated[View, Meta(description="Which runs and arms count; default: all.")] = EVERYTHING,
     *,
     judged: Mapping[str, Judgement] | None = None,
+    **query: Unpack[ArmQuery],
 ) -> list[JudgedPosterior]:
     """List every arm with its posterior and its judgement, sorted by id.
 
-    ``judged`` passes judgements that the caller has already.
+    With ``since`` it lists arms that changed, oldest change first. ``judged`` passes judgements that the caller has
+    already.
     """
-    judged = judgements(context, view) if judged is None else judged
-    return [_judged_posterior(one, judged[one.arm]) for one in posteriors(context, view) if one.arm in judged]
+    scope = arms_of(query, view)
+    view = replace(view, types=scope.types)
+
+    def rows(*, listed: bool) -> Iterator[JudgedPosterior]:
+        known = {} if not listed else judgements(context, view) if judged is None else judged
+        for one in posteriors(context, view, listed=listed):
+            if not listed:
+                yield replace(_judged_posterior(one, _of_unlisted(one)), state="unlisted")
+            elif one.arm in known:
+                yield _judged_posterior(one, known[one.arm])
+
+    return list(rows(listed=True)) if view.until_ms is not None else _marked(context, scope, rows)
 
 
-def judged_arms(context: Context, *, judged: Mapping[str, Judgement] | None = None) -> list[JudgedArm]:
+def judged_arms(
+    context: Context, *, judged: Mapping[str, Judgement] | None = None, **query: Unpack[ArmQuery]
+) -> list[JudgedArm]:
     """List every arm with its cost, prior and judgement, sorted by id.
 
-    ``judged`` passes judgements that the caller has already.
+    With ``since`` it lists arms that changed, oldest change first. ``judged`` passes judgements that the caller has
+    already.
     """
-    judged = judgements(context) if judged is None else judged
-    return [
-        JudgedArm(
-            **msgspec.structs.asdict(one),
-            effective_pulls=judged[one.arm].effective_pulls,
-            called_only=judged[one.arm].called_only,
-            break_even=judged[one.arm].break_even,
-            judgement=judged[one.arm].name,
-        )
-        for one in arms(context)
-        if one.arm in judged
-    ]
+    scope = arms_of(query, EVERYTHING)
+
+    def rows(*, listed: bool) -> Iterator[JudgedArm]:
+        known = {} if not listed else judgements(context) if judged is None else judged
+        for one in arms(context, types=scope.types, listed=listed):
+            if listed and one.arm not in known:
+                continue
+            judgement = known.get(one.arm)
+            yield JudgedArm(
+                **msgspec.structs.asdict(one),
+                effective_pulls=None if judgement is None else judgement.effective_pulls,
+                called_only=judgement is not None and judgement.called_only,
+                break_even=None if judgement is None else judgement.break_even,
+                judgement="too_early" if judgement is None else judgement.name,
+                state="listed" if listed else "unlisted",
+            )
+
+    return _marked(context, scope, rows)
+
+
+class _ArmList(Protocol[_Row_co]):
+    """Rows of a list of arms: of the listed ones or of the others."""
+
+    def __call__(self, *, listed: bool) -> Iterator[_Row_co]: ...
+
+
+def _marked(context: Context, scope: ArmScope, rows: _ArmList[_Row]) -> list[_Row]:
+    """Return rows with their marks; with ``since`` those that changed, oldest change first.
+
+    The positions are read before the rows. So an arm that changes in between is listed again the next time.
+    """
+    with context.reading() as snapshot:
+        after = None if scope.since is None else position_of(snapshot, scope.since)
+        changes = reads.arm_changes(snapshot, after, types=scope.types)
+        marks = {arm: mark_of(snapshot, position) for arm, position in changes.items()}
+    if after is None:
+        return [replace(row, mark=marks.get(row.arm)) for row in rows(listed=True)]
+    changed = {row.arm: row for listed in (False, True) for row in rows(listed=listed)} if marks else {}
+    return [replace(changed[arm], mark=mark) for arm, mark in marks.items() if arm in changed]
+
+
+def _of_unlisted(one: Posterior) -> Judgement:
+    """Return the judgement of an arm that nothing counts of any more: it is back at its prior."""
+    return Judgement(
+        arm=one.arm,
+        name="too_early",
+        mean=one.mean,
+        interval=one.interval,
+        pulls=one.pulls,
+        inclusions=one.inclusions,
+        prior_weight=one.alpha + one.beta,
+        missing_pulls=ENOUGH_PULLS,
+        no_break_even="not_offered",
+    )
 
 
 def _judged_posterior(believed: Posterior, judged: Judgement) -> JudgedPosterior:

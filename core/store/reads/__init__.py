@@ -2,6 +2,7 @@
 
 from core.store.reads.arms import (
     ArmRow,
+    arm_changes,
     arm_columns,
     arm_columns_until,
     arm_counts,

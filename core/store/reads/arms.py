@@ -15,6 +15,7 @@ from core.store.caches import SUM_OF_ARM
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.reads.arrays import ints
+from core.store.reads.since import Position
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of
 
@@ -23,15 +24,36 @@ _ARMS: Final = (
     " p.base_beta_micro, p.success_micro, p.failure_micro, p.pulls, p.part_micro, p.inclusions, p.epoch,"
     " p.last_at_ms, p.n_named, p.n_loaded FROM arm a"
     " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-    f" WHERE a.learner_id = ? AND {LISTED}{{of_type}} ORDER BY a.key"
+    " WHERE a.learner_id = ? AND {which} ORDER BY a.key"
 )
+_UNLISTED: Final = f"NOT {LISTED}"
 
 
-def arm_columns(facts: Facts, *, types: Sequence[ArmType] = ()) -> ArmColumns:
-    """Return every arm that is declared or has active facts, in its present epoch."""
-    of_type = f" AND a.type IN ({','.join('?' * len(types))})" if types else ""
-    columns = facts.connection.columns(_ARMS.replace("{of_type}", of_type), [facts.learner_id, *types])
+def arm_columns(facts: Facts, *, types: Sequence[ArmType] = (), listed: bool = True) -> ArmColumns:
+    """Return every arm that is declared or has active facts, in its present epoch; not ``listed``: the others."""
+    which = (LISTED if listed else _UNLISTED) + _of(types)
+    columns = facts.connection.columns(_ARMS.replace("{which}", which), [facts.learner_id, *types])
     return _columns(facts, columns)
+
+
+def arm_changes(
+    snapshot: Snapshot, after: Position | None, *, types: Sequence[ArmType] = ()
+) -> dict[str, Position]:
+    """Return the last change of each listed arm and its belief, by id; with ``after`` those beyond it, unlisted ones
+    too, oldest change first.
+    """
+    where = "(p.changed > ? OR (p.changed = ? AND a.arm_no > ?))"
+    rows = snapshot.connection.rows(
+        "SELECT a.key, p.changed, a.arm_no FROM arm a"
+        " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
+        f" WHERE a.learner_id = ? AND {LISTED if after is None else where}{_of(types)} ORDER BY p.changed, a.arm_no",
+        [snapshot.learner_id, *(() if after is None else (after.revision, *after)), *types],
+    )
+    return {key: Position(changed, arm_no) for key, changed, arm_no in rows}
+
+
+def _of(types: Sequence[ArmType]) -> str:
+    return f" AND a.type IN ({','.join('?' * len(types))})" if types else ""
 
 
 def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmType] = ()) -> ArmColumns:
@@ -165,7 +187,7 @@ def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:
 
 def near_keys(facts: Facts, key: str, limit: int = 3) -> list[str]:
     """Listed ids that a mistyped one may have meant."""
-    keys = facts.connection.columns(_ARMS.replace("{of_type}", ""), [facts.learner_id])[0]
+    keys = facts.connection.columns(_ARMS.replace("{which}", LISTED), [facts.learner_id])[0]
     name = key.rsplit(":", 1)[-1].lower()
     named = sorted(known for known in keys if known.rsplit(":", 1)[-1].lower() == name)
     close = difflib.get_close_matches(key, keys, n=limit, cutoff=0.6)
