@@ -26,7 +26,7 @@ from core.records.search import (
     search_words,
 )
 from core.store.reads.search import (
-    Match,
+    NameMatch,
     SessionName,
     matching_arms,
     matching_environments,
@@ -141,14 +141,14 @@ def _notes(request: _SearchInput) -> list[SearchHit]:
     ]
 
 
-def _named(kind: SearchKind, read: Callable[[Snapshot, Sequence[str], int], list[Match]]) -> _Search:
+def _named(kind: SearchKind, read: Callable[[Snapshot, Sequence[str], int], list[NameMatch]]) -> _Search:
     """Return the search of a kind whose hits have a page of their own."""
     return lambda request: [
         _hit(kind, request, one) for one in read(request.snapshot, request.words, request.limit)
     ]
 
 
-def _hit(kind: SearchKind, request: _SearchInput, match: Match) -> SearchHit:
+def _hit(kind: SearchKind, request: _SearchInput, match: NameMatch) -> SearchHit:
     return SearchHit(
         kind=kind,
         id=match.id,

@@ -24,7 +24,7 @@ _SESSIONS_READ: Final = 200
 _ACTIVE_RUN: Final = f"{ACTIVE} AND outcome <> 'empty' AND revision <= ?"
 
 
-class Match(NamedTuple):
+class NameMatch(NamedTuple):
     """A hit: its id, its other names, the newest time known of it, and its title ("" = the id)."""
 
     id: str
@@ -38,7 +38,7 @@ def _having(names: str, words: Sequence[str]) -> str:
     return " AND ".join(f"{POSITION}(lower({names}), ?) > 0" for _ in words)
 
 
-def matching_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
+def matching_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return listed arms by id, those first that begin with the first word, or have it as their name."""
     rows = snapshot.connection.rows(
         "SELECT a.key, p.last_at_ms FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
@@ -47,7 +47,7 @@ def matching_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[
         f" WHEN {POSITION}(lower(a.key), ?) > 0 THEN 2 ELSE 3 END, a.key LIMIT ?",
         [snapshot.learner_id, *words, words[0], words[0], f":{words[0]}", limit],
     )
-    return [Match(key, "", None if at_ms < 0 else at_ms) for key, at_ms in rows]
+    return [NameMatch(key, "", None if at_ms < 0 else at_ms) for key, at_ms in rows]
 
 
 class SessionName(NamedTuple):
@@ -78,7 +78,7 @@ _RUN: Final = "uid, session, model, channel, at_ms"
 
 def matching_runs(
     snapshot: Snapshot, text: str, words: Sequence[str], sessions: Sequence[SessionName], limit: int
-) -> list[Match]:
+) -> list[NameMatch]:
     """Return active runs by uid, session, model and channel, the newest first; before them that of a uid or number.
 
     Models, channels and ``sessions`` are few names, so that of each run the uid alone is searched.
@@ -108,7 +108,7 @@ def matching_runs(
 
 def matching_sessions(
     snapshot: Snapshot, words: Sequence[str], sessions: Sequence[SessionName], limit: int
-) -> list[tuple[Match, str]]:
+) -> list[tuple[NameMatch, str]]:
     """Return ``sessions`` of active runs in which all words occur, each with the uid of its newest run."""
     names = [one.name for one in sessions if all(word in lowered(one.name) for word in words)]
     rows = snapshot.connection.rows_in(
@@ -127,7 +127,7 @@ def matching_sessions(
         )
     )
     return [
-        (Match(name, _runs(n), at_ms), newest[run_no])
+        (NameMatch(name, _runs(n), at_ms), newest[run_no])
         for name in shown
         for n, at_ms, run_no in [active[name]]
     ]
@@ -142,7 +142,7 @@ _EPISODE_NAMES: Final = f" || {_BETWEEN} || ".join(
 )
 
 
-def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
+def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return active episodes by uid, task, model and environment, the latest recorded first."""
     rows = snapshot.connection.rows(
         "SELECT e.uid, v.name, e.task, e.model, e.at_ms FROM episode e JOIN environment v"
@@ -154,7 +154,7 @@ def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> l
     return [_of(uid, at_ms, *names) for uid, *names, at_ms in rows]
 
 
-def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
+def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return environments with active episodes by name; the time is the day of the newest episode."""
     rows = snapshot.connection.rows(
         "SELECT v.name, max(d.day) FROM environment v JOIN environment_day d ON d.learner_id = v.learner_id"
@@ -162,10 +162,10 @@ def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) 
         " GROUP BY v.name ORDER BY v.name LIMIT ?",
         [snapshot.learner_id, *words, limit],
     )
-    return [Match(name, "", None if day < 0 else day * DAY_MS) for name, day in rows]
+    return [NameMatch(name, "", None if day < 0 else day * DAY_MS) for name, day in rows]
 
 
-def matching_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[Match]:
+def matching_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return queues that are not undone, by name and id, the newest first."""
     names = f"name || {_BETWEEN} || 'queue-' || CAST(review_queue_no AS text)"
     rows = snapshot.connection.rows(
@@ -173,7 +173,7 @@ def matching_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> lis
         f" AND {_having(names, words)} ORDER BY review_queue_no DESC LIMIT ?",
         [snapshot.learner_id, *words, limit],
     )
-    return [Match(f"queue-{number}", "", at_ms, name) for number, name, at_ms in rows]
+    return [NameMatch(f"queue-{number}", "", at_ms, name) for number, name, at_ms in rows]
 
 
 class NoteMatch(NamedTuple):
@@ -198,5 +198,5 @@ def matching_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list
     return [NoteMatch(f"note-{number}", *row) for number, *row in rows]
 
 
-def _of(id: str, at_ms: int | None, *names: str | None) -> Match:
-    return Match(id, " · ".join(one for one in names if one), at_ms)
+def _of(id: str, at_ms: int | None, *names: str | None) -> NameMatch:
+    return NameMatch(id, " · ".join(one for one in names if one), at_ms)
