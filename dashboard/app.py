@@ -30,6 +30,7 @@ from dashboard.reading import Reading, begin, context_of, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation, results  # noqa: E402
 from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
+from dashboard.widgets.frame.search import search_field  # noqa: E402
 from dashboard.widgets.frame.status import status  # noqa: E402
 from dashboard.widgets.frame.style import FRAME, picture, style  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
@@ -72,7 +73,7 @@ def main() -> None:
                 presenting=window.presenting(),
             )
         )
-        _standing(context, first, chosen.behind)
+        _standing(context, first, chosen.behind, page.url_path)
     style(look, presenting=window.presenting())
     show_flashes()
     above = results.begin()
@@ -104,10 +105,9 @@ def _arrived() -> tuple[Context, Frame, str]:
     return there, queries.frame_of(there), unspoken(mine)
 
 
-def _standing(context: Context, frame: Frame, behind: PopoverContainer | None) -> None:
-    """Show undo, age of the data and person at the right of the row. A narrow window has the person ``behind`` its
-    button.
-    """
+def _standing(context: Context, frame: Frame, behind: PopoverContainer | None, page: str) -> None:
+    """Show the search; at the right undo, age of the data and person, in a narrow window ``behind`` its button."""
+    search_field(page)
     if behind is None:
         st.space("stretch")
     undo_last()

@@ -24,7 +24,7 @@
   // choices out of the address that is left, and arriving puts the filters back one by one. Here such a change is no
   // step, and the address that is left comes back before the next one begins. A step is another page, or a page of a
   // list turned (or another run shown) by the person, which the names below say.
-  const TURNED = new Set(["before", "after", "ledger", "runs_from", "run", "topic", "part", "query"]);
+  const TURNED = new Set(["before", "after", "ledger", "runs_from", "run", "topic", "part", "query", "words"]);
   const push = window.history.pushState.bind(window.history);
   const replace = window.history.replaceState.bind(window.history);
   let left = null; // what the address was before the server began to change it
@@ -80,6 +80,19 @@
       chosen?.click();
       chosen?.focus();
     }
+  }, true);
+
+  // "/" goes to the field of the search, which begins at Enter: not where somebody only leaves it.
+  window.addEventListener("keydown", event => {
+    const field = document.querySelector(".st-key-search_field input");
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || !field) return;
+    if (event.target.matches(TYPED)) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  }, true);
+  window.addEventListener("focusout", event => {
+    if (event.target.matches(".st-key-search_field input")) event.stopPropagation();
   }, true);
 
   // Enter chooses an arm and goes on to the next field, where digits are no text.

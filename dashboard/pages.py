@@ -74,6 +74,7 @@ PAGES: Final[tuple[Page, ...]] = (
     PEOPLE := Page(name="people", title="People", group=_INSTALLATION, needs="members", is_presented=False),
     TOKENS := Page(name="tokens", title="Tokens", group=_INSTALLATION, needs="members", is_presented=False),
     AUDIT := Page(name="audit", title="Audit", group=_INSTALLATION, needs="members", is_presented=False),
+    SEARCH := Page(name="search", title="Search", is_hidden=True),
     STEPS := Page(name="steps", title="First steps", is_hidden=True, is_presented=False),
     HELP := Page(name="help", title="Help", names={address.HELP_TOPIC: "topic"}),
 )

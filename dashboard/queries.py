@@ -42,6 +42,7 @@ from core.records.repair import Repair
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction
+from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.view import RunFilter, View
 from core.statistics.confidence import Confidence
@@ -123,6 +124,13 @@ def belief() -> queries.Belief:
     return cached(
         "belief", belief_view(here.view), lambda: queries.belief(here.pages, belief_view(here.view))
     )
+
+
+def matches(words: str) -> SearchAnswer:
+    """Return what has the words in its names; a presentation shows no text of people."""
+    here = reading()
+    kinds = tuple(kind for kind in SEARCH_KINDS if not (here.presenting and kind in TEXT_KINDS))
+    return cached(("search", words, kinds), None, lambda: queries.search(here.pages, words, kinds))
 
 
 def everything() -> queries.Belief:

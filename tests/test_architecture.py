@@ -565,15 +565,15 @@ BUDGETS = {
     "core/installed": 3_530,
     "core/package": 70,
     "core/posterior": 620,
-    "core/records": 9_130,
+    "core/records": 9_180,
     "core/statistics": 11_870,
     "core/store": 27_980,
     "dashboard": 4_700,
-    "dashboard/app_pages": 1_300,
+    "dashboard/app_pages": 1_340,
     "dashboard/figures": 4_800,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_140,
-    "dashboard/widgets": 12_620,
+    "dashboard/sentences": 5_190,
+    "dashboard/widgets": 12_720,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -11,6 +11,8 @@ import msgspec
 SearchKind = Literal["arm", "run", "session", "episode", "environment", "queue", "note", "text"]
 SEARCH_KINDS: Final[tuple[SearchKind, ...]] = get_args(SearchKind)
 """Kinds in the order of the answer; ``text`` is a run or an episode by its kept texts."""
+TEXT_KINDS: Final[frozenset[SearchKind]] = frozenset({"note", "text"})
+"""Kinds that show texts, which only some may read."""
 MAX_SEARCH_HITS: Final = 100
 """Hits of each kind."""
 MAX_SEARCH_WORDS: Final = 8

@@ -105,6 +105,7 @@ from dashboard.sentences.savings import (
     unfinished_words,
 )
 from dashboard.sentences.savings_tables import comparison_table, counting_note, counting_table, left_out_table
+from dashboard.sentences.search import hits_table, search, searched
 from dashboard.sentences.settings import (
     SETTING_GROUPS,
     SETTING_WORDS,

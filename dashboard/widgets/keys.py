@@ -10,11 +10,13 @@ from dashboard.widgets.words import muted, small_table
 
 KEYS: Final = "K"
 UNDO: Final = "U"
+SEARCH: Final = "/"
 SEND: Final = "Ctrl+Enter"
 NEXT: Final = "N"
 
 _ROWS: Final = (
     (KEYS, "every page", "this list"),
+    (SEARCH, "every page", "go to the search; Enter searches"),
     (UNDO, "every page", "undo your last act"),
     (SEND, "Rewards, a run, Review", "send what is filled in or marked, from any field"),
     ("1 to 9", "Review", "choose a level, outside text fields"),

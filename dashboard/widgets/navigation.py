@@ -29,11 +29,11 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
     has_many = n_learners > 1 or context.may("members")
     if presenting:
         # An address copied from a colleague is one of ours as well.
-        return {"": [_page_of(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
+        return {"": [page_of(page, has_many) if page.is_presented else _left_out(page) for page in PAGES]}
     shown: dict[str, list[StreamlitPage]] = {}
     for page in PAGES:
         if context.may(page.needs):
-            shown.setdefault(page.group, []).append(_page_of(page, has_many))
+            shown.setdefault(page.group, []).append(page_of(page, has_many))
         else:
             shown.setdefault("", []).append(_closed(context, page))
     return shown
@@ -41,10 +41,10 @@ def shown_to(context: Context, *, presenting: bool, n_learners: int) -> dict[str
 
 def every() -> list[StreamlitPage]:
     """Return all pages, for where none can be shown: the address of any is none the less one of ours."""
-    return [_page_of(page) for page in PAGES]
+    return [page_of(page) for page in PAGES]
 
 
-def _page_of(page: Page, has_many: bool = True) -> StreamlitPage:
+def page_of(page: Page, has_many: bool = True) -> StreamlitPage:
     """Return the same object for navigation and links; made once in a session, as it looks for its file."""
     pages: dict[tuple[str, bool], StreamlitPage] = st.session_state.setdefault(_PAGES, {})
     is_hidden = page.is_hidden or (page.is_of_many and not has_many)
@@ -90,17 +90,24 @@ def go(page: Page, **more: str | Sequence[str]) -> NoReturn:
 
     What a widget is bound to can't be given along, and the filters' widgets put themselves there again.
     """
-    st.switch_page(_page_of(page), query_params=more)
+    st.switch_page(page_of(page), query_params=more)
 
 
 def link(page: Page, words: Markdown, **more: str | Sequence[str]) -> None:
     """Draw a link with an arrow that takes the filters along; ``more`` adds to the address."""
     st.page_link(
-        _page_of(page),
+        page_of(page),
         label=words,
         icon=":material/arrow_forward:",
         icon_position="right",
         query_params={**address.lasting_values(), **more},
+    )
+
+
+def link_by_icon(page: Page, words: Markdown, icon: str) -> None:
+    """Draw a link of an icon alone, which takes the filters along; ``words`` name it to who hovers or listens."""
+    st.page_link(
+        page_of(page), label="", icon=icon, help=words, query_params=address.lasting_values(), width="content"
     )
 
 

@@ -26,29 +26,30 @@ def fresh(name: str) -> str:
 
 def open_arm(arm: str) -> NoReturn:
     """Go to the page of an arm, filters and all."""
-    _count()
+    opened()
     navigation.go(pages.ARM, **{address.ARM: arm})
 
 
 def open_run(run: str) -> NoReturn:
     """Go to the page of a run, filters and all."""
-    _count()
+    opened()
     navigation.go(pages.RUN, **{address.RUN: run})
 
 
 def open_episode(episode: str) -> NoReturn:
     """Go to the page of an episode, filters and all."""
-    _count()
+    opened()
     navigation.go(pages.EPISODE, **{address.EPISODE: episode})
 
 
 def open_environment(environment: str) -> NoReturn:
     """Go to the page of an environment, filters and all."""
-    _count()
+    opened()
     navigation.go(pages.ENVIRONMENT, **{address.ENVIRONMENT: environment})
 
 
-def _count() -> None:
+def opened() -> None:
+    """Have clickable tables and pictures forget the click that opened a page."""
     st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
 
 

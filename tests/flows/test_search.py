@@ -27,6 +27,9 @@ from tests.formats.builders import lines, put
 ARMS = ("tool:web:search_pages", "tool:fs:Read", "file:workspace:docs/Pages/10%_off.md", "tool:web:pages")
 
 
+NOTE = "slow on  Mondays, 10%\n'quoted' and web:search_pages"
+
+
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     one = context_at(tmp_path / "a.db")
@@ -39,7 +42,7 @@ def context(tmp_path: Path) -> Context:
         record(one, named)
     record_step(one, "sums/1", environment="wiki-Search", task="airline 7", model="o3", name="look", reward=1)
     add_queue(one, "Week 12 refunds")
-    note(one, ARMS[1], "slow on  Mondays, 10%\n'quoted' and web:search_pages")
+    note(one, ARMS[1], NOTE)
     return one
 
 
@@ -83,7 +86,7 @@ def test_the_newest_comes_first_and_more_is_named(context: Context) -> None:
 def test_a_hit_has_its_time_and_an_excerpt_of_its_text(context: Context) -> None:
     (one,) = queries.search(context, "SEARCH_PAGES mondays").hits
     assert (one.kind, one.title, one.link) == ("note", ARMS[1], "arm?arm=tool%3Afs%3ARead&learner=default")
-    assert one.excerpt == "slow on Mondays, 10% 'quoted' and web:search_pages"
+    assert one.excerpt == " ".join(NOTE.split())
     assert one.at_ms is not None
 
 

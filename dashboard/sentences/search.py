@@ -1,0 +1,62 @@
+"""Sentences of the search: what was found, and what was searched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from core.records.search import SearchAnswer, SearchHit, SearchKind
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
+
+_NAMES: Final[Mapping[SearchKind, tuple[Words, Words]]] = {
+    "arm": (Words("arm"), Words("arms")),
+    "run": (Words("run"), Words("runs")),
+    "session": (Words("session"), Words("sessions")),
+    "episode": (Words("episode"), Words("episodes")),
+    "environment": (Words("environment"), Words("environments")),
+    "queue": (Words("queue"), Words("queues")),
+    "note": (Words("note"), Words("notes")),
+    "text": (Words("text"), Words("texts")),
+}
+_MIDDLE: Final = 46
+"""Characters of the words in a sentence."""
+
+
+def search(answer: SearchAnswer) -> Sentence:
+    """Return how much was found, kind by kind."""
+    words = wording.literal(wording.cut_middle(wording.plain(answer.words.strip()), _MIDDLE))
+    if not answer.hits:
+        return composed(Phrase("Nothing"), f" was found for “{words}”.")
+    counts = Counter(one.kind for one in answer.hits)
+    parts = [_counted(kind, n, is_cut=kind in answer.more) for kind, n in counts.items()]
+    return composed(
+        Phrase(wording.listed(parts)), f" {'was' if len(answer.hits) == 1 else 'were'} found for “{words}”."
+    )
+
+
+def _counted(kind: SearchKind, n: int, *, is_cut: bool) -> Words:
+    return Words(f"{'more than ' if is_cut else ''}{wording.things(n, *_NAMES[kind])}")
+
+
+def searched(answer: SearchAnswer) -> Markdown:
+    """Return what was searched, and how words are compared."""
+    kinds = wording.listed([_NAMES[kind][1] for kind in answer.searched])
+    more = " Add a word to see the rest of a kind." if answer.more else ""
+    if not answer.hits:
+        return Markdown(f"Searched: {kinds}. Each word must occur, in any case.")
+    return Markdown(f"Searched: {kinds}. Each word must occur, in any case. A click opens a hit.{more}")
+
+
+def hits_table(matches: Sequence[SearchHit], *, year_of_ms: int | None) -> dict[str, list[str]]:
+    """Return the cells of hits by column; columns without a value are left out."""
+    cells: dict[str, list[str]] = {
+        "kind": [one.kind for one in matches],
+        "name": [wording.cut_middle(wording.plain(one.title), _MIDDLE) for one in matches],
+        "about": [wording.plain(one.about) for one in matches],
+        "newest, UTC": [wording.minute(one.at_ms, year_of_ms=year_of_ms) for one in matches],
+        "text": [wording.plain(one.excerpt or "") for one in matches],
+    }
+    return {head: column for head, column in cells.items() if any(column)}
