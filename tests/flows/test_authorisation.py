@@ -228,7 +228,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.openclaw_traces": ("read", lambda context, _: queries.openclaw_traces(context)),
     "queries.timeseries": ("read", lambda context, _: queries.timeseries(context)),
     "queries.near_arms": ("read", lambda context, _: queries.near_arms(context, A)),
-    "queries.search": ("read", lambda context, _: queries.search(context, "search")),
     "queries.notes": ("read", lambda context, _: queries.notes(context, A)),
     "reward.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
     "evaluate.order_of": (
