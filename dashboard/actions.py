@@ -147,10 +147,13 @@ def leave() -> None:
     st.logout()
 
 
-def done(flash: Flash) -> None:
-    """Show the result of an act, and store it as the last one of this person."""
+def done(flash: Flash, *, at: str = "") -> None:
+    """Show the result of an act ``at`` its control, else as a toast. It is now the last act of this person."""
     st.session_state[_LAST_ACT] = flash.act
-    say(flash)
+    if at:
+        st.session_state[_RESULT] = Result(at=at, flash=flash, arrival=arrival())
+    else:
+        say(flash)
 
 
 def last_act() -> str | None:

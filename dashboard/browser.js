@@ -63,10 +63,11 @@
   };
 
   // Keys. The classes are those of containers and fields that the pages name.
+  const CHOSEN = ".st-key-reward_outcome [role=radio], .st-key-judge-levels [role=radio]";
   const TYPED = "input, textarea, select, [contenteditable], [role=combobox], [role=dialog] *, [data-testid=stDataFrame] *";
 
   // Ctrl + Enter sends from every field; Streamlit hears it in text fields only. Pressed there, it is heard as ever.
-  // 1 to 4 choose the outcome, while nobody types.
+  // Digits choose the outcome of a reward or the level of a judgement, while nobody types.
   window.addEventListener("keydown", event => {
     const here = event.target, send = document.querySelector(".st-key-send-here button[data-testid=stBaseButton-primary]");
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && send && here.matches("button, button *, [role=radio]")) {
@@ -75,9 +76,9 @@
       send.click();
     }
     const bare = !(event.ctrlKey || event.metaKey || event.altKey || event.shiftKey);
-    if (bare && /^[1-4]$/.test(event.key) && !here.matches(TYPED)) {
-      const chosen = document.querySelectorAll(".st-key-reward_outcome [role=radio]")[Number(event.key) - 1];
-      chosen?.click();
+    if (bare && /^[1-9]$/.test(event.key) && !here.matches(TYPED)) {
+      const chosen = document.querySelectorAll(CHOSEN)[Number(event.key) - 1];
+      if (chosen?.getAttribute("aria-checked") !== "true") chosen?.click();
       chosen?.focus();
     }
   }, true);
@@ -93,6 +94,19 @@
   }, true);
   window.addEventListener("focusout", event => {
     if (event.target.matches(".st-key-search_field input")) event.stopPropagation();
+  }, true);
+
+  // A level is chosen here, without the server. Who looks at it for a moment sees its effect, and it becomes a draft;
+  // who sends it at once sends both.
+  let looking = 0;
+  const look = delay => {
+    window.clearTimeout(looking);
+    looking = window.setTimeout(() => document.querySelector(".st-key-judge-effect button")?.click(), delay);
+  };
+  window.addEventListener("click", event => {
+    if (!event.target.closest("button")) return;
+    window.clearTimeout(looking);
+    if (event.target.closest(".st-key-judge-levels")) look(1200);
   }, true);
 
   // Enter chooses an arm and goes on to the next field, where digits are no text.
@@ -123,16 +137,22 @@
     const text = event.target;
     if (!text.matches(".st-key-reward-here textarea, .st-key-judge-here textarea")) return;
     window.clearTimeout(pause);
-    pause = window.setTimeout(() => text.dispatchEvent(new FocusEvent("focusout", { bubbles: true })), 600);
+    pause = window.setTimeout(() => {
+      text.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+      if (text.closest(".st-key-judge-here")) look(0);
+    }, 600);
   }, true);
 
   // What a reader of the page hears, where Streamlit's own marks contradict each other: the navigation on a phone is a
-  // list whose items lie in boxes, the place where files are dropped says that it is only decoration, and a table that
-  // scrolls can't be reached by keys in every browser.
+  // list whose items lie in boxes, the place where files are dropped says that it is only decoration, and a table or
+  // a box that scrolls can't be reached by keys in every browser.
   const MENDED = [
     ["ul[data-testid=stSidebarNavItems], ul[data-testid=stSidebarNavItems] li", one => one.setAttribute("role", "none")],
     ["section[data-testid=stFileUploaderDropzone]", one => one.setAttribute("role", "group")],
     ["[data-testid=stTable] > div", one => { if (one.scrollWidth > one.clientWidth) one.tabIndex = 0; }],
+    ["[data-testid=stVerticalBlock][overflow=auto]", one => {
+      if (one.scrollHeight > one.clientHeight) one.tabIndex = 0; else one.removeAttribute("tabindex");
+    }],
   ];
   let due = false;
   const mend = () => {

@@ -568,12 +568,12 @@ BUDGETS = {
     "core/records": 9_180,
     "core/statistics": 11_870,
     "core/store": 27_980,
-    "dashboard": 4_700,
-    "dashboard/app_pages": 1_340,
+    "dashboard": 4_760,
+    "dashboard/app_pages": 1_400,
     "dashboard/figures": 4_800,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_190,
-    "dashboard/widgets": 12_720,
+    "dashboard/sentences": 5_280,
+    "dashboard/widgets": 13_000,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

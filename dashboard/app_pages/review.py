@@ -54,7 +54,6 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
         modes.modes()
         queue.none()
         return
-    open_item.moved_on()
     queue.say_where(known)
     with both_ends():
         sentence(sentences.review(known.progress), reading().tokens)

@@ -185,6 +185,11 @@ def judged(one: Evaluation) -> str:
     return "the run as a whole"
 
 
+def layer_names(report: LayersView) -> dict[str, str]:
+    """Return the names of layers that a description gave, by uid."""
+    return {one.uid: one.label for one in report.judged if one.label}
+
+
 def _short(uid: str) -> str:
     """
     >>> _short("00000dd0-1111-4222-8333-000001ab4530"), _short("short")

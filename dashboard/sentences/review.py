@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from core.flows.queries import EvaluationPreview
 from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Thresholds
@@ -41,26 +42,36 @@ ORDER_WORDS: Final[Mapping[Order, str]] = {
 _HOLDERS: Final = 3
 _MINUTE_S: Final = 60
 _LINE_CHARS: Final = 80
+_SAME: Final = 1e-9
 
 
 def review(known: Progress) -> Sentence:
-    """Return a queue's progress, and the caller's time for the rest."""
-    done = known.done + known.set_aside
-    if known.total and done == known.total:
+    """Return the caller's progress in a queue, and their time for the rest."""
+    if known.total and known.done + known.set_aside == known.total:
         return composed("All ", Phrase(wording.things(known.total, "item")), " of this queue are done.")
-    start: Sentence = composed(Phrase(f"{wording.count(done)} of {wording.count(known.total)}"), " done")
+    share = Phrase(f"{wording.count(known.judged_by_me)} of {wording.count(mine(known))}")
+    start: Sentence = composed(share, " done by you")
     if not known.left_for_me:
         skipped = f" but {wording.things(known.skipped_by_me, 'item')} you skipped"
         return composed(*start, f", nothing is left for you{skipped if known.skipped_by_me else ''}.")
+    left = f", {wording.count(known.left_for_me)} left"
     if known.seconds_each is None:
-        return composed(*start, f", {wording.count(known.left_for_me)} left for you.")
+        return composed(*start, f"{left}.")
     minutes = max(round(known.seconds_each * known.left_for_me / _MINUTE_S), 1)
-    return composed(*start, f", about {wording.things(minutes, 'minute')} left.")
+    return composed(*start, f"{left}, about {wording.things(minutes, 'minute')}.")
+
+
+def mine(known: Progress) -> int:
+    """Return the number of items that the caller has judged, has left, or skipped."""
+    return known.judged_by_me + known.left_for_me + known.skipped_by_me
 
 
 def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> Markdown:
-    """Return a queue in a line: in what order it is gone through, how, and who holds what now. Markdown."""
-    parts: list[Markdown] = [shares(known)] if known.total else []
+    """Return a queue in a line: everyone's progress, its order, and who holds what now. Markdown."""
+    done = known.done + known.set_aside
+    parts: list[Markdown] = (
+        [f"Queue: {wording.count(done)} of {wording.count(known.total)} done"] if known.total else []
+    )
     parts.append(wording.capital(ORDER_WORDS[row.asks.order]))
     parts += [Words("blind")] if row.blind else []
     parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
@@ -71,21 +82,6 @@ def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> Mar
     parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
     parts.append(held(known))
     return " · ".join(part for part in parts if part)
-
-
-def shares(known: Progress) -> Words:
-    """Return the caller's progress with their items, and everyone's with all.
-
-    >>> shares(Progress(queue="queue-1", name="q", total=30, done=20, set_aside=0, open=10, held_by_others=0,
-    ...     holders=(), judged_by_me=4, left_for_me=7, skipped_by_me=1, assigned_to_me=0, seconds_each=None))
-    'You 4 of 12 · all 20 of 30'
-    """
-    mine = known.judged_by_me + known.left_for_me + known.skipped_by_me
-    done = known.done + known.set_aside
-    return (
-        f"You {wording.count(known.judged_by_me)} of {wording.count(mine)}"
-        f" · all {wording.count(done)} of {wording.count(known.total)}"
-    )
 
 
 def held(known: Progress) -> Markdown:
@@ -121,22 +117,25 @@ def item_note(item: ReviewItem) -> Markdown:
     return " · ".join(part for part in parts if part)
 
 
-def level_words(level: Level) -> Markdown:
-    """Return a level in a button: what it says, its outcome and score.
+def level_words(index: int, level: Level, *, with_key: bool) -> Markdown:
+    """Return a level in a button: its key where there is a keyboard, and its words. Its score is never a mark.
 
-    >>> level_words(Level(words="Right", outcome="success", score=1.0))
-    'Right · success 1'
+    >>> level_words(4, Level(words="Right", outcome="success", score=1.0), with_key=True)
+    '4 Right'
     """
-    return f"{wording.literal(wording.plain(level.words))} · {judged(level.outcome, level.score)}"
+    words = wording.literal(wording.plain(level.words))
+    return f"{index} {words}" if with_key else words
 
 
 def judged(outcome: EvaluationOutcome, score: float | None) -> Words:
-    """Return an outcome with its score.
+    """Return an outcome with its score. That of a failure is how sure it is, so it can't be read as a mark.
 
-    >>> judged("failure", 0.7), judged("success", None)
-    ('failure 0.7', 'success')
+    >>> judged("failure", 0.7), judged("success", 0.8), judged("success", None)
+    ('failure, 70% sure', 'success 0.8', 'success')
     """
-    return Words(outcome if score is None else f"{outcome} {score:g}")
+    if score is None:
+        return Words(outcome)
+    return f"failure, {100 * score:g}% sure" if outcome == "failure" else f"success {score:g}"
 
 
 def grade_lines(grade: Grade, score: float, thresholds: Thresholds) -> tuple[Markdown, Markdown]:
@@ -213,7 +212,13 @@ def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> li
     ``ran_out``: the hold had ended when it was typed or sent.
     """
     mine = answer.evaluation
-    lines: list[Markdown] = [f"Item {item.item}: {judged(mine.outcome, mine.score)}, {mine.label}."]
+    level = level_of(item.levels, mine.outcome, mine.score)
+    words = (
+        judged(mine.outcome, mine.score)
+        if level is None
+        else wording.literal(wording.plain(item.levels[level - 1].words))
+    )
+    lines: list[Markdown] = [f"**Item {item.item}** judged: {words}, {mine.label}."]
     if ran_out:
         lines.append(
             Words("Your hold had run out; the item was still free, so it was recorded all the same.")
@@ -234,6 +239,14 @@ def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> li
     return lines
 
 
+def level_of(levels: Sequence[Level], outcome: EvaluationOutcome, score: float | None) -> int | None:
+    """Return the number of the level with this outcome and score."""
+    for index, level in enumerate(levels, 1):
+        if level.outcome == outcome and score is not None and abs(level.score - score) < _SAME:
+            return index
+    return None
+
+
 def due(row: QueueRow) -> str:
     """Return when a queue should be complete."""
     if row.due_ms is None:
@@ -241,24 +254,27 @@ def due(row: QueueRow) -> str:
     return f"{wording.minute(row.due_ms)}{', overdue' if row.overdue else ''}"
 
 
-def about(uri: str) -> str:
-    """Return the judged object as short plain text."""
+def about(uri: str, layers: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the judged object as short plain text. ``layers`` are the known names of layers by their uid."""
     kind, _, rest = uri.partition(":")
     if kind == "run":
         run, _, arm = rest.partition("#")
         return wording.plain(f"{arm} in run {run}" if arm else f"run {run}")
     if kind == "kairos":
-        return f"layer {wording.plain(rest.rpartition('layer/')[2])[:8]}…"
+        uid = rest.rpartition("layer/")[2].partition("?")[0]
+        return wording.plain(layers.get(uid) or f"layer {uid[:8]}…")
     return wording.plain(f"{kind} {rest[:8]}…")
 
 
-def last_table(rows: Iterable[MyJudgement], *, year_of_ms: int | None) -> dict[str, list[str]]:
+def last_table(
+    rows: Iterable[MyJudgement], *, layers: Mapping[str, str], year_of_ms: int | None
+) -> dict[str, list[str]]:
     """One's own latest judgements, as plain text."""
     known = list(rows)
     return {
         "when, UTC": [wording.minute(one.at_ms, year_of_ms=year_of_ms) for one in known],
         "queue": [wording.MISSING if one.queue is None else f"{one.queue}, {one.item}" for one in known],
-        "about": [about(one.uri) for one in known],
+        "about": [about(one.uri, layers) for one in known],
         "judgement": [judged(one.outcome, one.score) for one in known],
     }
 
@@ -272,29 +288,38 @@ def filtered_runs(run_filter: RunFilter) -> Markdown:
     )
 
 
-def readable(text: str) -> list[tuple[str, str]]:
+class Part(NamedTuple):
+    """A part of an instruction or a response; ``is_raw``: it is a value for a program, not a person's words."""
+
+    name: str
+    words: str
+    is_raw: bool = False
+
+
+def readable(text: str) -> list[Part]:
     """Return the parts of an instruction or a response, people's words first, without empty ones.
 
     What is no JSON object is one part.
 
-    >>> readable('{"activation_query": "Why?", "n": 2}'), readable("plain")
-    ([('activation query', 'Why?'), ('n', '2')], [('', 'plain')])
+    >>> [part.words for part in readable('{"activation_query": "Why?", "n": 2}')], readable("plain")
+    (['Why?', '2'], [Part(name='', words='plain', is_raw=False)])
     """
     try:
         document = json.loads(text)
     except ValueError:
-        return [("", text)]
+        return [Part("", text)]
     if isinstance(document, str):
-        return [("", document)]
+        return [Part("", document)]
     if not isinstance(document, dict) or not document:
-        return [("", _indented(document))]
+        return [Part("", _indented(document))]
     named = [
         (str(name).replace("_", " "), part)
         for name, part in document.items()
         if part not in ({}, [], None, "")
     ]
-    plain = [(name, part) for name, part in named if isinstance(part, str)]
-    return [*reversed(plain), *((name, _indented(part)) for name, part in named if not isinstance(part, str))]
+    plain = [Part(name, part) for name, part in named if isinstance(part, str)]
+    raw = [Part(name, _indented(part), is_raw=True) for name, part in named if not isinstance(part, str)]
+    return [*reversed(plain), *raw]
 
 
 def _indented(document: object) -> str:

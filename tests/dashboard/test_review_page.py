@@ -78,10 +78,15 @@ def press(page: AppTest, label: str) -> AppTest:
 
 
 def level(page: AppTest, place: int) -> AppTest:
-    next(button for button in page.button if (button.key or "").startswith(f"review level {place} ")).click()
-    page.run()
-    check(page)
-    return page
+    """Choose a level, and look at its effect."""
+    next(one for one in page.button_group if (one.key or "").startswith("review level ")).set_value(place)
+    return press(page, "Show the effect")
+
+
+def write(page: AppTest, words: str) -> AppTest:
+    """Write feedback; the browser has it kept after a pause."""
+    next(area for area in page.text_area).set_value(words)
+    return press(page, "Show the effect")
 
 
 def says(page: AppTest, words: str) -> bool:
@@ -122,6 +127,40 @@ def test_a_level_and_submit_judge_an_item_and_bring_the_next(open_page: Open, co
     assert progress(context, QUEUE).done == 0
 
 
+def test_the_title_counts_one_s_own_and_levels_show_no_score(open_page: Open, context: Context) -> None:
+    add_queue(context, "both", n_reviewers=2)
+    page = open_page("review")
+    levels = next(one for one in page.button_group if (one.key or "").startswith("review level "))
+    assert levels.options[0].startswith("1 ")
+    assert not [label for label in levels.options if "failure" in label or "0." in label]
+    page = press(level(page, 3), "Submit and next")
+    assert page.title[0].value.endswith("by you, 4 left.")
+    assert "1 of 5" in page.title[0].value
+    assert says(page, "0 of 5 done")
+
+
+def test_the_result_of_an_item_is_below_the_form_of_the_next(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    page = press(level(open_page("review"), 3), "Submit and next")
+    said = [text.replace("\\", "") for text in texts(page)]
+    (result,) = [place for place, text in enumerate(said) if "**Item 1** judged" in text]
+    assert result > max(place for place, text in enumerate(said) if "Item 2 " in text)
+    assert not page.toast
+    press(page, "Undo")
+    assert progress(context, QUEUE).done == 0
+
+
+def test_a_score_by_hand_replaces_the_level(open_page: Open, context: Context) -> None:
+    add_queue(context, "first")
+    page = level(open_page("review"), 4)
+    fields = {(one.key or "").rpartition(" ")[0]: one for one in (*page.button_group, *page.number_input)}
+    fields["review outcome"].set_value("failure").run()
+    next(one for one in page.number_input if (one.key or "").startswith("review score ")).set_value(0.9).run()
+    press(page, "Submit and next")
+    assert judged(context) == [("run:r0", "failure", 0.9)]
+    assert says(page, "judged: failure, 90% sure")
+
+
 def test_nothing_chosen_is_answered_and_nothing_recorded(open_page: Open, context: Context) -> None:
     add_queue(context, "first")
     page = press(open_page("review"), "Submit and next")
@@ -132,7 +171,7 @@ def test_nothing_chosen_is_answered_and_nothing_recorded(open_page: Open, contex
 def test_what_is_begun_outlives_a_reload_and_the_menu(open_page: Open, context: Context) -> None:
     add_queue(context, "first")
     page = level(open_page("review"), 2)
-    next(area for area in page.text_area).set_value("half an answer").run()
+    write(page, "half an answer")
     assert draft(context, QUEUE, 1) == Draft(level=2, outcome="failure", score=0.7, feedback="half an answer")
     page.switch_page("app_pages/rewards.py").run()
     assert progress(other(context), QUEUE).held_by_others == 0
@@ -157,7 +196,7 @@ def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Con
     add_queue(context, "first")
     page = level(open_page("review"), 4)
     evaluate(other(context), "r0", "failure", score=0.9)
-    next(area for area in page.text_area).set_value("half an answer").run()
+    write(page, "half an answer")
     assert says(page, "kim has judged this meanwhile: it needs no more")
     press(page, "Submit and next")
     assert says(page, "Not sent:")
@@ -177,7 +216,7 @@ def test_a_hold_that_ran_out_is_told_however_fast_somebody_types(
         with closing(sqlite3.connect(database)) as driver, driver:
             driver.execute("UPDATE review_hold SET until_ms = 1")
         for pause in range(pauses):
-            next(area for area in page.text_area).set_value("half" + " and half" * pause).run()
+            write(page, "half" + " and half" * pause)
         press(page, "Submit and next")
         assert says(page, "Your hold had run out; the item was still free")
 
@@ -257,9 +296,10 @@ def test_hostile_words_are_text(open_page: Open, database: Path) -> None:
     kim = other(context, MARKUP)
     assert next_item(kim, QUEUE).item is not None
     page = level(open_page("review"), 1)
-    next(area for area in page.text_area).set_value(MARKUP).run()
+    write(page, MARKUP)
     assert is_text_only(page)
-    assert not [button.label for button in page.button if "<script" in button.label]
+    labels_of_levels = [option for one in page.button_group for option in one.options]
+    assert not [label for label in labels_of_levels if "<script" in str(label)]
     press(page, "Submit and next")
     assert is_text_only(page)
     page.session_state["review last"] = True
@@ -287,7 +327,7 @@ def test_many_are_judged_as_one_act_and_taken_back(open_page: Open, context: Con
     page.button_group(key="batch outcome").set_value("failure").run()
     page.number_input(key="batch score").set_value(0.8).run()
     assert judged(context) == []
-    press(page, "Judge 5 items failure 0.8")
+    press(page, "Judge 5 items failure, 80% sure")
     assert len(judged(context)) == 5
     press(page, "Take 5 judgements back")
     assert all(row.state == "undone" for row in queries.evaluations(context))
@@ -374,7 +414,7 @@ def test_a_model_s_judgement_is_shown_after_one_s_own(open_page: Open, context: 
     level(page, 4)
     assert not says(page, "failure 0.9")
     press(page, "Submit and next")
-    assert says(page, "says failure 0.9, other than you, 1.9 apart on the scale from −1 to 1.")
+    assert says(page, "says failure, 90% sure, other than you, 1.9 apart on the scale from −1 to 1.")
     assert is_text_only(page)
 
 

@@ -149,6 +149,37 @@ def test_the_last_one_is_taken_back_and_comes_again(come: Come, reviewers: tuple
     lee.check()
 
 
+def test_a_digit_costs_no_script_run_and_sending_one(come: Come, reviewers: tuple[Served, Served]) -> None:
+    kims, _ = reviewers
+    kim = come(kims, place=0)
+    sent: list[object] = []
+
+    def note(frame: object) -> None:
+        sent.append(frame)
+
+    kim.page.on("websocket", lambda socket: socket.on("framesent", note))
+    kim.open("review")
+    before, first = len(sent), item(kim)
+    kim.page.keyboard.press("3")
+    expect(kim.page.get_by_role("radio", checked=True, name="3 ")).to_be_visible()
+    assert len(sent) == before
+    kim.page.keyboard.press("Control+Enter")
+    kim.until(lambda: item(kim) != first)
+    kim.settle()
+    assert len(sent) == before + 1
+    with open_learner(kims.database) as learner:
+        assert len(learner.evaluations(limit=10)) == 1
+
+
+def test_the_buttons_stay_in_view_on_a_phone(come: Come, reviewers: tuple[Served, Served]) -> None:
+    _, lees = reviewers
+    lee = come(lees, width=400, place=1).open("review")
+    expect(lee.page.get_by_role("button", name="Submit and next")).to_be_in_viewport()
+    expect(lee.page.get_by_role("radio").filter(has_text="Right").last).to_be_in_viewport()
+    expect(lee.page.locator("kbd:visible")).to_have_count(0)
+    assert findings(lee.page) == []
+
+
 @pytest.mark.parametrize("is_dark", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_page_fits_a_phone(come: Come, reviewers: tuple[Served, Served], *, is_dark: bool) -> None:
     kims, _ = reviewers

@@ -13,6 +13,7 @@ import streamlit as st
 
 from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
+from dashboard.widgets.sending import JUDGE_BAR, JUDGE_EFFECT
 from dashboard.widgets.words import COPIED, HELPING, RIGHT
 
 FRAME: Final = "frame"
@@ -59,6 +60,13 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f".st-key-{FRAME} [data-testid=stPopoverButton] {{ justify-content: flex-start; }} "
         f".st-key-{FRAME} [data-testid=stPopoverButton] p "
         "{ overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } }",
+        # The browser presses it after a pause.
+        f".st-key-{JUDGE_EFFECT} {{ display: none; }}",
+        # In a narrow window the buttons of a judgement stay in view below its evidence. Keys have no hints.
+        "@media (max-width: 700px) { button kbd[aria-label] { display: none; } "
+        f".st-key-{JUDGE_BAR} {{ position: fixed; inset: auto 0 0 0; z-index: 9; padding: 0.5rem 1rem; "
+        f"background: {look.page}; border-top: 1px solid {look.grid}; }} "
+        f"[data-testid=stMainBlockContainer]:has(.st-key-{JUDGE_BAR}) {{ padding-bottom: 14rem; }} }}",
         # Streamlit marks links to the present page, as in a menu.
         f".st-key-{HELPING} [data-testid=stPageLink] a {{ background: transparent; margin-left: -0.5rem; }} "
         f".st-key-{HELPING} [data-testid=stPageLink] a * {{ font-weight: 400; color: {look.accent_text}; }}",

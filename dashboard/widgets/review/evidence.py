@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, Literal
 
 import streamlit as st
 
@@ -14,7 +14,9 @@ from core.flows.queries import RunStory
 from core.records.review import ReviewItem
 from dashboard import pages, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import judging
 from dashboard.sentences import review as sentences
+from dashboard.sentences.review import Part
 from dashboard.sentences.texts import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
@@ -36,7 +38,8 @@ def evidence(item: ReviewItem) -> None:
     with both_ends():
         st.header("Evidence", anchor=False, width="content")
         st.markdown(_about(item, story), width="content")
-    with st.container(border=True, height=_TALL_PX, gap="xsmall", key="review evidence"):
+    height: Literal["content"] | int = "content" if reading().compact else _TALL_PX
+    with st.container(border=True, height=height, gap="xsmall", key="review evidence"):
         st.markdown(small(sentences.item_note(item)))
         if story is not None:
             link(pages.RUN, f"Run {wording.count(story.facts.run_no)}", **{address.RUN: story.facts.uid})
@@ -63,7 +66,7 @@ def _about(item: ReviewItem, story: RunStory | None) -> Markdown:
     )
     what = chipped(item.subject.arm) if item.subject.arm else ""
     if not what and story is None:
-        what = wording.literal(sentences.about(item.uri))
+        what = wording.literal(sentences.about(item.uri, judging.layer_names(queries.layers())))
     return " ".join(part for part in (what, gray(when) if when else "") if part)
 
 
@@ -75,15 +78,17 @@ def _texts(item: ReviewItem) -> bool:
     shown = False
     for text in item.texts:
         if len(item.texts) > 1:
-            st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(text.layer)[:8]))}")
+            name = judging.layer_names(queries.layers()).get(text.layer) or text.layer[:8]
+            st.markdown(f"**Layer {text.index}** {small(wording.literal(wording.plain(name)))}")
         key = f"{item.queue} {item.item} {text.layer} {text.index}"
         instruction, answered = (
             () if content is None else sentences.readable(content)
             for content in (text.instruction, text.response)
         )
         _parts(f"{key} Task", "Task", instruction[:1])
-        _parts(f"{key} Answer", "Answer", answered)
-        _parts(f"{key} rest", "Task", instruction[1:])
+        _parts(f"{key} Answer", "Answer", [part for part in answered if not part.is_raw])
+        _parts(f"{key} rest", "Task", [part for part in instruction[1:] if not part.is_raw])
+        _raw(key, [part for part in (*instruction[1:], *answered) if part.is_raw])
         shown = shown or bool(instruction or answered)
     return shown
 
@@ -93,13 +98,20 @@ def texts_of(key: str, content: str) -> None:
     _parts(key, "", sentences.readable(content))
 
 
-def _parts(key: str, what: str, parts: Sequence[tuple[str, str]]) -> None:
-    for index, (name, words) in enumerate(parts):
-        plain = wording.plain(name)
-        head = what if name in _ITSELF else f"{what}: {plain}" if what else plain
+def _parts(key: str, what: str, parts: Sequence[Part]) -> None:
+    for index, part in enumerate(parts):
+        plain = wording.plain(part.name)
+        head = what if part.name in _ITSELF else f"{what}: {plain}" if what else plain
         if head:
             _head(head)
-        _folded(f"{key} {index}", words)
+        _folded(f"{key} {index}", part.words)
+
+
+def _raw(key: str, parts: Sequence[Part]) -> None:
+    """Draw values for programs, folded: a reviewer rarely needs them."""
+    if parts:
+        with st.expander("Raw values", key=f"raw {key}"):
+            _parts(f"{key} raw", "", parts)
 
 
 def _head(words: str) -> None:

@@ -1,4 +1,8 @@
-"""Judgement: a level by one digit, or outcome and score; its effect; submit and next by Ctrl + Enter."""
+"""Judgement: a level by one digit, or a score by hand; its effect; submit and next by Ctrl + Enter.
+
+The browser holds a level and the feedback (``browser.js``). After a pause it asks for the effect, and the server
+stores the draft. So one key sends a choice in one script run.
+"""
 
 from __future__ import annotations
 
@@ -18,44 +22,49 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.review.open_item import Open
-from dashboard.widgets.sending import SEND_HERE
+from dashboard.widgets.sending import JUDGE_BAR, JUDGE_EFFECT, SEND_HERE
 from dashboard.widgets.words import both_ends, gray, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 JUDGE_HERE: Final = "judge-here"
 """Key of what holds the text that reaches the server when one stops typing."""
+LEVELS: Final = "judge levels"
+"""Key of what a digit chooses in."""
 _RUBRIC_PX: Final = 150
 """Height of the rubric beside the evidence on a page of 900 px. In one column nothing is cut."""
+_HELD: Final[Literal["ignore"]] = "ignore"
+"""The browser holds a change until something is sent."""
 SKIP: Final = "S"
 LATER: Final = "L"
 _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 
 
-@st.fragment
 def judgement() -> None:
-    """Show the form; while the reviewer fills it in, only the form is drawn again."""
-    if open_item.moved_on():
-        st.rerun(scope="app")
+    """Show the form: levels, feedback, effect and acts. Sending it is one script run, a level none."""
     known = open_item.now()
     if known is None or known.item is None:
         return
+    is_compact = reading().compact
     with both_ends():
         st.header(f"Judgement {small(_held(known.item))}", anchor=False, width="content")
         _skip(known)
     with st.container(border=True, key=JUDGE_HERE, gap="small"):
         for line in open_item.messages():
             st.markdown(f":gray[:material/info:] {line}")
-        draft = open_item.typed(known)
-        _levels(known, draft)
-        _fields(known, draft)
-        _comes_to(known.item, draft)
-        if known.item.meanwhile and not known.problem:
-            st.markdown(f":orange[:material/info:] {sentences.meanwhile(known.item)}")
-        if known.problem:
-            st.markdown(f":red[:material/error: {wording.literal(known.problem)}]")
-        _acts(known)
+        if not is_compact:
+            _levels(known)
+        _written(known)
+        if not is_compact:
+            _acts(known)
+        _by_hand(known)
+    result(open_item.HERE)
+    if is_compact:
+        with st.container(key=JUDGE_BAR, gap="small"):
+            _levels(known)
+            _acts(known)
 
 
 def _held(item: ReviewItem) -> Words:
@@ -66,58 +75,90 @@ def _held(item: ReviewItem) -> Words:
     return Words("not reserved for you now")
 
 
-def _levels(known: Open, draft: Draft) -> None:
-    """Draw a button for each level, with its digit."""
+def _levels(known: Open) -> None:
+    """Draw a button for each level, with its digit. The browser holds the choice until something is sent."""
     item = known.item
     if item is None:
         return
-    with st.container(horizontal=True, gap="xsmall"):
-        for index, level in enumerate(item.levels, 1):
-            is_chosen = draft.level == index
-            words = sentences.level_words(level)
-            st.button(
-                f"**{words}**" if is_chosen else words,
-                key=open_item.level_key(known, index),
-                icon=":material/check:" if is_chosen else None,
-                shortcut=str(index),
-                on_click=open_item.choose,
-                args=(known.key, index),
-            )
+    with_key = not reading().compact
+    words = {
+        index: sentences.level_words(index, level, with_key=with_key)
+        for index, level in enumerate(item.levels, 1)
+    }
+    with st.container(key=LEVELS):
+        st.pills(
+            "Level",
+            list(words),
+            format_func=lambda index: words[index],
+            key=open_item.level_key(known),
+            on_change=_HELD,
+            label_visibility="collapsed",
+        )
 
 
-def _fields(known: Open, draft: Draft) -> None:
-    keep = partial(open_item.keep, known.key)
-    left, right = st.columns(2)
-    with left:
-        st.segmented_control(
-            "Outcome", _OUTCOMES, key=open_item.outcome_key(known), format_func=str.capitalize, on_change=keep
-        )
-    with right:
-        st.number_input(
-            "How sure, 0 to 1" if draft.outcome == "failure" else "Score, 0 to 1",
-            0.0,
-            1.0,
-            value=None,
-            step=0.05,
-            format="%.2f",
-            key=open_item.score_key(known),
-            placeholder="none yet",
-            on_change=keep,
-        )
+@st.fragment
+def _written(known: Open) -> None:
+    """Show feedback and effect; while the reviewer types, only these are drawn again."""
+    known = open_item.now() or known
+    if known.item is None:
+        return
     st.text_area(
         "Feedback, optional",
         key=open_item.feedback_key(known),
         height=68,
         max_chars=MAX_FEEDBACK_CHARS,
         placeholder="What would have made it better?",
-        on_change=keep,
+        on_change=_HELD,
     )
+    _comes_to(known.item, open_item.typed(known))
+    with st.container(key=JUDGE_EFFECT):
+        st.button(
+            "Show the effect",
+            type="tertiary",
+            key=f"effect {known.key}",
+            on_click=open_item.keep,
+            args=(known.key,),
+        )
+    if known.item.meanwhile and not known.problem:
+        st.markdown(f":orange[:material/info:] {sentences.meanwhile(known.item)}")
+    if known.problem:
+        st.markdown(f":red[:material/error: {wording.literal(known.problem)}]")
+
+
+def _by_hand(known: Open) -> None:
+    """Draw outcome and score, folded: a level has both."""
+    draft = open_item.typed(known)
+    is_used = draft.level is None and (draft.outcome is not None or draft.score is not None)
+    with st.expander("Score by hand", expanded=is_used, key=f"by hand {known.key}"):
+        left, right = st.columns(2)
+        keep = partial(open_item.by_hand, known.key)
+        with left:
+            st.segmented_control(
+                "Outcome",
+                _OUTCOMES,
+                key=open_item.outcome_key(known),
+                format_func=str.capitalize,
+                on_change=keep,
+            )
+        with right:
+            st.number_input(
+                "How sure, 0 to 1" if draft.outcome == "failure" else "Score, 0 to 1",
+                0.0,
+                1.0,
+                value=None,
+                step=0.05,
+                format="%.2f",
+                key=open_item.score_key(known),
+                placeholder="none yet",
+                on_change=keep,
+            )
 
 
 def _comes_to(item: ReviewItem, draft: Draft) -> None:
-    """Draw grade, blockers and what it would move, before it is sent."""
+    """Draw grade, blockers and what it would move, before it is sent, under the choice's name."""
     if draft.outcome is None or draft.score is None:
-        paragraphs(gray("Choose a level to see its effect."), "&nbsp;")
+        nothing_yet = gray("Choose a level. Its effect is shown here before you send it.")
+        paragraphs("  \n".join((nothing_yet, "&nbsp;", "&nbsp;")), "&nbsp;")  # as high as an effect
         return
     here = reading()
     thresholds = here.frame.settings.thresholds
@@ -130,7 +171,12 @@ def _comes_to(item: ReviewItem, draft: Draft) -> None:
         thresholds=thresholds,
     )
     lines = sentences.grade_lines(graded, draft.score, thresholds)
-    paragraphs("  \n".join(lines), small(_moves(item, draft.outcome, draft.score)))
+    words = (
+        sentences.judged(draft.outcome, draft.score)
+        if draft.level is None
+        else wording.literal(wording.plain(item.levels[draft.level - 1].words))
+    )
+    paragraphs("  \n".join((f"**{words}**", *lines)), small(_moves(item, draft.outcome, draft.score)))
 
 
 def _moves(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> Markdown:
@@ -178,9 +224,9 @@ def _skip(known: Open) -> None:
 
 def rubric(item: ReviewItem) -> None:
     """By what it is judged: criteria and examples, and what each level means."""
-    keys = f"keys 1 to {len(item.levels)}, {SKIP} skip, {LATER} later, Ctrl + Enter sends"
-    name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else "none named"
-    section("Rubric", f"{name} · {keys}")
+    name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else Words("none named")
+    keys = f" · keys 1 to {len(item.levels)}, {SKIP} skip, {LATER} later, Ctrl + Enter sends"
+    section("Rubric", name if reading().compact else f"{name}{keys}")
     height: Literal["content"] | int = "content" if reading().compact else _RUBRIC_PX
     with st.container(border=True, height=height, gap="xsmall", key="review rubric"):
         _criteria(item)

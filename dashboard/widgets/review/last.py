@@ -8,9 +8,10 @@ from typing import Final
 import streamlit as st
 
 from core.records.review import MyJudgement
-from dashboard import actions, reviews
+from dashboard import actions, queries, reviews
 from dashboard.actions import Flash
 from dashboard.reading import reading
+from dashboard.sentences import judging
 from dashboard.sentences import review as sentences
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import result
@@ -33,7 +34,11 @@ def last() -> None:
             muted("You have no active judgement yet.")
             return
         cells: dict[str, Sequence[object]] = {
-            **sentences.last_table(rows, year_of_ms=reading().frame.last_at_ms)
+            **sentences.last_table(
+                rows,
+                layers=judging.layer_names(queries.layers()),
+                year_of_ms=reading().frame.last_at_ms,
+            )
         }
         cells["act"] = ["Undo"] * len(rows)
         act_table(

@@ -28,11 +28,11 @@ from dashboard.wording import Markdown
 _OPEN: Final = "review open"
 _ARRIVAL: Final = "review arrival"
 _QUEUE: Final = "review last queue"
-_MOVED: Final = "review moved on"
 _MESSAGES: Final = "review messages"
 _RENEW_MS: Final = 5 * 60_000
-_SAME: Final = 1e-9
 _CHOOSE: Final = "Choose a level first, or an outcome with its score."
+HERE: Final = "review"
+"""Control at which the result of the last judgement is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,48 +176,38 @@ def feedback_key(known: Open) -> str:
     return f"review feedback {known.key}"
 
 
-def level_key(known: Open, index: int) -> str:
-    return f"review level {index} {known.key}"
+def level_key(known: Open) -> str:
+    return f"review level {known.key}"
 
 
 def _type(known: Open, draft: Draft) -> None:
     """Fill the form in."""
-    outcome, score = draft.outcome, draft.score
-    if draft.level is not None and known.item is not None and draft.level <= len(known.item.levels):
-        level = known.item.levels[draft.level - 1]
-        outcome, score = level.outcome, level.score
-    st.session_state[outcome_key(known)] = outcome
-    st.session_state[score_key(known)] = score
+    levels = () if known.item is None else known.item.levels
+    is_level = draft.level is not None and draft.level <= len(levels)
+    st.session_state[level_key(known)] = draft.level if is_level else None
+    st.session_state[outcome_key(known)] = None if is_level else draft.outcome
+    st.session_state[score_key(known)] = None if is_level else draft.score
     st.session_state[feedback_key(known)] = draft.feedback or ""
 
 
 def typed(known: Open) -> Draft:
-    """Return the form's content; a level where outcome and score match one."""
+    """Return the form's content: a level with its outcome and score, else those by hand."""
+    index: int | None = st.session_state.get(level_key(known))
     outcome: EvaluationOutcome | None = st.session_state.get(outcome_key(known))
     score: float | None = st.session_state.get(score_key(known))
-    feedback = (st.session_state.get(feedback_key(known)) or "").strip()
-    return Draft(
-        level=_level_of(known, outcome, score), outcome=outcome, score=score, feedback=feedback or None
-    )
+    feedback = (st.session_state.get(feedback_key(known)) or "").strip() or None
+    if index is not None and known.item is not None:
+        level = known.item.levels[index - 1]
+        return Draft(level=index, outcome=level.outcome, score=level.score, feedback=feedback)
+    return Draft(outcome=outcome, score=score, feedback=feedback)
 
 
-def _level_of(known: Open, outcome: str | None, score: float | None) -> int | None:
-    levels = () if known.item is None else known.item.levels
-    for index, level in enumerate(levels, 1):
-        if level.outcome == outcome and score is not None and abs(level.score - score) < _SAME:
-            return index
-    return None
-
-
-def choose(key: str, index: int) -> None:
-    """Choose a level."""
+def by_hand(key: str) -> None:
+    """Take outcome and score by hand; a level that was chosen before counts no more."""
     known = now()
-    if known is None or known.key != key or known.item is None:
-        return
-    level = known.item.levels[index - 1]
-    st.session_state[outcome_key(known)] = level.outcome
-    st.session_state[score_key(known)] = level.score
-    keep(key)
+    if known is not None and known.key == key:
+        st.session_state[level_key(known)] = None
+        keep(key)
 
 
 def keep(key: str) -> None:
@@ -250,13 +240,7 @@ def send(key: str) -> None:
     known = now()
     if known is None or known.key != key or known.item is None:
         return
-    for index in range(1, len(known.item.levels) + 1):
-        if st.session_state.get(level_key(known, index)):  # pressed in the same moment
-            choose(key, index)
-    known = now() or known
     draft, item = typed(known), known.item
-    if item is None:
-        return
     if draft.outcome is None or draft.score is None:
         _set(replace(known, problem=_CHOOSE))
         return
@@ -270,9 +254,9 @@ def send(key: str) -> None:
         _set(replace(known, problem=f"Not sent: {refusal}"))
         return
     lines = sentences.result_lines(item, answer, ran_out=known.ran_out or answer.hold_ran_out)
-    tell(lines[1:])
-    actions.done(Flash(text=lines[0], act=answer.evaluation.id))
-    _go_on(known.queue, answer.next)
+    tell([])
+    actions.done(Flash(text="  \n".join(lines), act=answer.evaluation.id), at=HERE)
+    _fill(known.queue, answer.next)
 
 
 def skip(key: str, later: bool) -> None:
@@ -286,7 +270,7 @@ def mark_skipped(key: str, reason: str) -> None:
     def act(item: ReviewItem) -> NextItem:
         answer = reviews.skip_item(item, reason)
         state = "done with" if answer.state == "set_aside" else "it takes a second person"
-        actions.done(Flash(text=f"Item {item.item} set aside, {state}.", act=answer.id))
+        actions.done(Flash(text=f"**Item {item.item}** set aside, {state}.", act=answer.id), at=HERE)
         return answer.next
 
     _with(key, act)
@@ -302,26 +286,16 @@ def _with(key: str, act: Callable[[ReviewItem], NextItem]) -> None:
         _set(replace(known, problem=str(refusal)))
         return
     tell([])
-    _go_on(known.queue, next_item)
+    _fill(known.queue, next_item)
 
 
 def requeue(queue: str) -> None:
     """Return the skipped items to the person's queue."""
     try:
         reviews.requeue(queue)
-        _go_on(queue, reviews.next_item(queue))
+        _fill(queue, reviews.next_item(queue))
     except ArmscopeError as refusal:
         actions.say(actions.failure("Nothing was brought back.", refusal))
-
-
-def _go_on(queue: str, next_item: NextItem) -> None:
-    _fill(queue, next_item)
-    st.session_state[_MOVED] = True
-
-
-def moved_on() -> bool:
-    """Return once whether the item changed since the page was drawn."""
-    return bool(st.session_state.pop(_MOVED, False))
 
 
 def tell(lines: list[Markdown]) -> None:

@@ -10,8 +10,10 @@ import streamlit as st
 from core.records.review import Progress, QueueRow
 from dashboard import wording
 from dashboard.reading import reading
+from dashboard.sentences import review as sentences
 from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
+from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.words import muted
 
@@ -44,7 +46,7 @@ def chosen(rows: Sequence[QueueRow]) -> QueueRow | None:
 
 def picker(rows: Sequence[QueueRow], now: QueueRow) -> None:
     """One's queues, each with what is left, the overdue ones marked."""
-    words = {row.progress.queue: _words(row) for row in mine(rows)}
+    words = {row.progress.queue: _words(row, is_shown=row is now) for row in mine(rows)}
     # The browser knows the choice by its words alone, which change with every item: so it is sent again.
     st.session_state[_FIELD] = now.progress.queue
     st.selectbox(
@@ -58,17 +60,18 @@ def picker(rows: Sequence[QueueRow], now: QueueRow) -> None:
     )
 
 
-def _words(row: QueueRow) -> str:
+def _words(row: QueueRow, *, is_shown: bool) -> str:
+    """Return a queue's name, and what is left in it for the person; the title has that of the shown one."""
     known = row.progress
-    left = f"{wording.count(known.left_for_me)} for you" if known.left_for_me else "nothing for you"
+    left = f" · {wording.count(known.left_for_me)} for you" if known.left_for_me else " · nothing for you"
     late = ", overdue" if row.overdue else ""
-    return f"{wording.cut_middle(wording.plain(known.name), 40)} · {left}{late}"
+    return f"{wording.cut_middle(wording.plain(known.name), 40)}{'' if is_shown else left}{late}"
 
 
 def progress_bar(known: Progress) -> None:
-    """Show the progress to a person without the right to judge."""
-    done = known.done + known.set_aside
-    st.progress(done / known.total if known.total else 1.0)
+    """Show the person's own progress."""
+    n_mine = sentences.mine(known)
+    st.progress(known.judged_by_me / n_mine if n_mine else 1.0)
 
 
 def none() -> None:
@@ -112,6 +115,7 @@ def nothing_left(known: Progress) -> None:
         muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} set aside. Thank you.")
     for line in open_item.messages():
         st.markdown(f":gray[:material/info:] {line}")
+    result(open_item.HERE)
 
 
 def say_where(known: open_item.Open) -> None:
